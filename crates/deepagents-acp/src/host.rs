@@ -11,6 +11,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::Backend;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::{RememberedRules, RuleScope};
 use serde_json::{Map, Value};
 
 use crate::setup::SessionSetup;
@@ -131,18 +132,27 @@ pub struct SessionAgent {
     pub price: Option<Price>,
     /// What runs before a person is asked and when a session ends; those of runs are the agent's own.
     pub hooks: Option<HookRunner>,
+    /// What was always allowed in the session's directory, and where a rule for it is kept.
+    pub rules: Option<(RememberedRules, RuleScope)>,
 }
 
 impl SessionAgent {
     /// An agent and its files.
     pub fn new(agent: DeepAgent, workspace: Arc<dyn Backend>) -> Self {
-        Self { agent, workspace, commands: Vec::new(), context_window: None, price: None, hooks: None }
+        Self { agent, workspace, commands: Vec::new(), context_window: None, price: None, hooks: None, rules: None }
     }
 
     /// With these commands.
     #[must_use]
     pub fn commands(mut self, commands: Vec<SlashCommand>) -> Self {
         self.commands = commands;
+        self
+    }
+
+    /// With a file of what was always allowed in the session's directory.
+    #[must_use]
+    pub fn rules(mut self, rules: Option<(RememberedRules, RuleScope)>) -> Self {
+        self.rules = rules;
         self
     }
 

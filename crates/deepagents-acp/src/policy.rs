@@ -1,9 +1,9 @@
 //! What a session asks a person about: its mode, and what was allowed for all of it.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::Value;
+use deepagents::ActionRequest;
+use deepagents::remembered::RememberedRule;
 
 /// How much a session does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,71 +68,6 @@ pub(crate) enum PolicyDecision {
     Refuse,
 }
 
-/// What a person allows for the rest of a session.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
-    /// Writing and editing files.
-    Edits,
-    /// Commands that begin with these words, and hold nothing that a shell gives a meaning to.
-    Commands(String),
-    /// This command, to the letter.
-    Command(String),
-    /// All calls of a tool.
-    Tool(String),
-}
-
-/// Programs whose second word says what they do.
-const WITH_SUBCOMMANDS: [&str; 14] =
-    ["bun", "cargo", "deno", "docker", "dotnet", "git", "go", "just", "kubectl", "make", "npm", "pip", "pnpm", "yarn"];
-/// Programs that run what follows, so that a rule for all their calls would allow anything; and some that do harm.
-const NEVER_ALL: [&str; 22] = [
-    "awk", "bash", "chmod", "chown", "curl", "dash", "dd", "env", "eval", "find", "node", "perl", "python", "python3",
-    "rm", "ruby", "sed", "sh", "sudo", "wget", "xargs", "zsh",
-];
-
-impl Rule {
-    /// The rule that would allow a call and its like.
-    pub(crate) fn for_call(tool: &str, args: &Value) -> Self {
-        match tool {
-            "write_file" | "edit_file" => Self::Edits,
-            "execute" => {
-                let command = args.get("command").and_then(Value::as_str).unwrap_or_default();
-                kind_of(command).map_or_else(|| Self::Command(command.to_owned()), Self::Commands)
-            }
-            other => Self::Tool(other.to_owned()),
-        }
-    }
-
-    /// What it allows, in words that follow "Always allow".
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Edits => "changes of files in this session".to_owned(),
-            Self::Commands(words) => format!("`{words} …` in this session"),
-            Self::Command(_) => "this very command in this session".to_owned(),
-            Self::Tool(name) => format!("{name} in this session"),
-        }
-    }
-}
-
-/// The words that say what kind of command it is, if it is one that a shell passes on as it is written.
-fn kind_of(command: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || " -_./,:=@+%".contains(c);
-    if !command.chars().all(plain) {
-        return None;
-    }
-    let mut words = command.split_whitespace();
-    let program = words.next()?;
-    // A variable before the program changes what it does; a path may lead to anything.
-    if NEVER_ALL.contains(&program) || program.contains(['=', '/']) {
-        return None;
-    }
-    if !WITH_SUBCOMMANDS.contains(&program) {
-        return Some(program.to_owned());
-    }
-    let second = words.next().filter(|word| !word.starts_with('-'))?;
-    Some(format!("{program} {second}"))
-}
-
 /// What a session asks about.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
@@ -142,7 +77,8 @@ pub(crate) struct Policy {
 #[derive(Debug, Default)]
 struct Inner {
     mode: Mode,
-    always: BTreeSet<Rule>,
+    /// What was allowed for all of it.
+    always: Vec<RememberedRule>,
     /// Whether commands of ours run in a sandbox.
     sandboxed: bool,
 }
@@ -165,26 +101,33 @@ impl Policy {
         self.with(|inner| inner.sandboxed = sandboxed);
     }
 
-    pub(crate) fn allow_always(&self, rule: Rule) {
-        self.with(|inner| inner.always.insert(rule));
+    /// Asks no more about the calls that a rule covers.
+    pub(crate) fn allow_always(&self, rule: RememberedRule) {
+        self.with(|inner| inner.always.push(rule));
+    }
+
+    /// The rule that a person has made for the session and that covers a call.
+    pub(crate) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
+        self.with(|inner| inner.always.iter().find(|rule| rule.covers(question)).cloned())
+    }
+
+    /// Whether commands of ours run in a sandbox.
+    pub(crate) fn is_sandboxed(&self) -> bool {
+        self.with(|inner| inner.sandboxed)
     }
 
     /// Why a call is allowed, in words.
-    pub(crate) fn reason(&self, tool: &str, args: &Value) -> String {
-        let rule = Rule::for_call(tool, args);
-        self.with(|inner| match inner.mode {
-            Mode::Ask if inner.always.contains(&rule) => format!("always allowed: {}", rule.words()),
-            mode => format!("the mode {}", mode.as_str()),
-        })
+    pub(crate) fn reason(&self) -> String {
+        format!("the mode {}", self.mode().as_str())
     }
 
-    /// What is done about a call of a tool that changes something.
-    pub(crate) fn decide(&self, tool: &str, args: &Value) -> PolicyDecision {
+    /// What is done about a call of a tool that changes something. What a person has always allowed is found when the call
+    /// is asked about, where all that a rule looks at is known.
+    pub(crate) fn decide(&self, tool: &str) -> PolicyDecision {
         self.with(|inner| match inner.mode {
             Mode::Plan => PolicyDecision::Refuse,
             Mode::Auto if matches!(tool, "write_file" | "edit_file" | "delete") => PolicyDecision::Allow,
             Mode::Auto if tool == "execute" && inner.sandboxed => PolicyDecision::Allow,
-            Mode::Ask | Mode::Auto if inner.always.contains(&Rule::for_call(tool, args)) => PolicyDecision::Allow,
             Mode::Ask | Mode::Auto => PolicyDecision::Ask,
         })
     }
@@ -192,38 +135,38 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use deepagents::core::tool::CallId;
     use serde_json::json;
 
     use super::*;
 
-    fn command(text: &str) -> Rule {
-        Rule::for_call("execute", &json!({"command": text}))
+    fn command(text: &str) -> ActionRequest {
+        ActionRequest::about(&CallId::default(), "execute", json!({"command": text}), "2026-01-01T00:00:00Z")
     }
 
     #[test]
-    fn a_rule_for_commands_is_never_wider_than_it_reads() {
-        assert_eq!(command("cargo test -p core"), Rule::Commands("cargo test".to_owned()));
-        assert_eq!(command("ls -la src"), Rule::Commands("ls".to_owned()));
-        for exact in ["ls; rm -rf x", "git -C / push", "rm x", "sh x.sh", "A=1 ls", "./run", "ls $(x)", "git", ""] {
-            assert_eq!(command(exact), Rule::Command(exact.to_owned()), "{exact}");
+    fn what_was_always_allowed_is_no_wider_than_the_call_was() {
+        let policy = Policy::default();
+        policy.allow_always(RememberedRule::covering(&command("cargo test -p core")));
+        assert!(policy.rule(&command("cargo  test -p 'core'")).is_some());
+        for other in
+            ["cargo test", "cargo test -p core --release", "cargo test -p core; rm x", "A=1 cargo test -p core"]
+        {
+            assert_eq!(policy.rule(&command(other)), None, "{other}");
         }
     }
 
     #[test]
-    fn modes_decide_and_what_was_allowed_stays_so() {
+    fn modes_decide() {
         let policy = Policy::default();
-        let args = json!({"command": "ls"});
-        assert_eq!(policy.decide("execute", &args), PolicyDecision::Ask);
-        policy.allow_always(command("ls -l"));
-        assert_eq!(policy.decide("execute", &args), PolicyDecision::Allow);
-        assert_eq!(policy.decide("execute", &json!({"command": "ls > x"})), PolicyDecision::Ask);
+        assert_eq!(policy.decide("execute"), PolicyDecision::Ask);
         policy.set_mode(Mode::Plan);
-        assert_eq!(policy.decide("execute", &args), PolicyDecision::Refuse);
+        assert_eq!(policy.decide("execute"), PolicyDecision::Refuse);
         policy.set_mode(Mode::Auto);
-        assert_eq!(policy.decide("edit_file", &json!({})), PolicyDecision::Allow);
-        assert_eq!(policy.decide("execute", &json!({"command": "make all"})), PolicyDecision::Ask);
+        assert_eq!(policy.decide("edit_file"), PolicyDecision::Allow);
+        assert_eq!(policy.decide("execute"), PolicyDecision::Ask);
         policy.set_sandboxed(true);
-        assert_eq!(policy.decide("execute", &json!({"command": "make all"})), PolicyDecision::Allow);
-        assert_eq!(policy.decide("pay", &json!({})), PolicyDecision::Ask);
+        assert_eq!(policy.decide("execute"), PolicyDecision::Allow);
+        assert_eq!(policy.decide("pay"), PolicyDecision::Ask);
     }
 }

@@ -136,7 +136,7 @@ impl SessionSetup {
         let approvals = gated.0.iter().fold(InterruptPolicy::new(), |all, tool| {
             let (policy, gated) = (self.policy.clone(), gated.clone());
             let when = move |call: &ToolCall, cx: &Context| {
-                gated.has(call, cx.tool(&call.name)) && policy.decide(&call.name, &call.args) == PolicyDecision::Ask
+                gated.has(call, cx.tool(&call.name)) && policy.decide(&call.name) == PolicyDecision::Ask
             };
             all.before(tool.as_str(), InterruptOn::only(allowed).when(when).rule(ASKED))
         });

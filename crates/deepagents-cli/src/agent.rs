@@ -15,6 +15,7 @@ use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::middleware::web::{Tavily, Web};
+use deepagents::subagents::RemoteAccess;
 use deepagents::{
     DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelSettings, ToolNext,
     ToolRequest, ToolResponse,
@@ -59,6 +60,8 @@ pub(crate) fn workspace(
 /// directories, and those of the directory, which come before them.
 pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result<DeepAgentBuilder> {
     let builder = builder.models(model_choice::registry(args, &env)?);
+    // Files of the directory define something only where a person has agreed to exactly their bytes, servers included.
+    let builder = builder.remote(RemoteAccess::new().from_files().variables(env));
     if args.no_agents {
         return Ok(builder);
     }

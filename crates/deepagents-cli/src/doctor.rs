@@ -75,7 +75,13 @@ pub(crate) fn machine() -> String {
 fn keys() -> Vec<&'static str> {
     let variables = ordered_providers();
     let variables = variables.iter().filter_map(|provider| key_variable(provider.name));
-    variables.filter(|variable| env(variable).is_some()).collect()
+    // Several providers may have one.
+    variables.filter(|variable| env(variable).is_some()).fold(Vec::new(), |mut set, variable| {
+        if !set.contains(&variable) {
+            set.push(variable);
+        }
+        set
+    })
 }
 
 fn kernel() -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deepagents::DeepAgent;
@@ -53,6 +54,8 @@ pub(crate) struct App {
     pub(crate) started: String,
     /// How long a thread stays a run's whose process was killed.
     pub(crate) lease: Duration,
+    /// Whether its own sockets speak TLS.
+    pub(crate) tls: AtomicBool,
     /// Whether the server is to end.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -80,6 +83,7 @@ impl App {
             spending: Spending::default(),
             started,
             lease,
+            tls: AtomicBool::new(false),
             closing: watch::Sender::new(false),
         }
     }

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod a2a;
 mod app;
 mod assistants;
 mod auth;
@@ -36,6 +37,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod protocol;
+mod rpc;
 mod runs;
 mod serve;
 mod server;

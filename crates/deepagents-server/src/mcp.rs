@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::assistants;
 use crate::body::Raw;
 use crate::error::{ApiError, Result};
+use crate::rpc::{self, RpcError};
 use crate::runs::{RunCreate, joined, start};
 
 /// Versions of the protocol that are spoken, newest first.
@@ -24,45 +25,13 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/mcp", post(message)).route("/mcp/", post(message))
 }
 
-/// A request, or a notification where it has no id.
-#[derive(Deserialize)]
-struct Request {
-    id: Option<Value>,
-    method: String,
-    #[serde(default)]
-    params: Value,
-}
-
-/// What JSON-RPC calls an error.
-struct RpcError {
-    code: i32,
-    message: String,
-}
-
-impl From<ApiError> for RpcError {
-    fn from(error: ApiError) -> Self {
-        let code = if error.status().is_server_error() { -32603 } else { -32602 };
-        Self { code, message: error.to_string() }
-    }
-}
-
 async fn message(State(app): State<Arc<App>>, Raw(body): Raw) -> Response {
-    let request: Request = match serde_json::from_slice(&body) {
+    let request = match rpc::read(&body) {
         Ok(request) => request,
-        Err(error) => {
-            let error = json!({"code": -32700, "message": error.to_string()});
-            let answer = json!({"jsonrpc": "2.0", "id": null, "error": error});
-            return (StatusCode::BAD_REQUEST, Json(answer)).into_response();
-        }
+        Err(refused) => return *refused,
     };
     let Some(id) = request.id else { return StatusCode::ACCEPTED.into_response() };
-    let answer = match result(&app, &request.method, &request.params).await {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(RpcError { code, message }) => {
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-        }
-    };
-    Json(answer).into_response()
+    Json(rpc::answer(&id, result(&app, &request.method, &request.params).await)).into_response()
 }
 
 async fn result(app: &Arc<App>, method: &str, params: &Value) -> Result<Value, RpcError> {
@@ -76,7 +45,7 @@ async fn result(app: &Arc<App>, method: &str, params: &Value) -> Result<Value, R
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": tools(app).await?})),
         "tools/call" => call(app, params).await,
-        other => Err(RpcError { code: -32601, message: format!("`{other}` is no method") }),
+        other => Err(RpcError::no_method(other)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -62,6 +63,7 @@ impl RunningServer {
     #[must_use]
     pub fn tls(mut self, mut config: ServerConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        self.app.tls.store(true, Ordering::Relaxed);
         self.tls = Some(TlsAcceptor::from(Arc::new(config)));
         self
     }

@@ -16,7 +16,7 @@ use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, LimitTable, Limits
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
-use crate::{assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
+use crate::{a2a, assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
 /// Bytes that a request may have: a message with pictures.
 const MAX_BODY: usize = 64 << 20;
@@ -191,6 +191,7 @@ impl Server {
             .merge(meta::routes())
             .merge(metrics::routes())
             .merge(mcp::routes())
+            .merge(a2a::routes())
             .merge(page::routes())
             .layer(axum::middleware::from_fn_with_state(access, authenticate));
         let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::files());

@@ -7,6 +7,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::RememberedRule;
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -70,6 +71,12 @@ pub trait Host: Send + Sync + 'static {
     /// Agrees to what the directory brings: to these for this session, or to all of it from now on. The agent is to be made
     /// anew then.
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Keeps a rule for the directory, so that calls that it covers are not asked about again.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>>;
 
     /// The servers of tools and how they are, as text.
     fn servers(&self) -> BoxFuture<'_, Servers>;
@@ -198,6 +205,10 @@ pub struct Connection {
     pub price: Option<Price>,
     /// Whether commands are confined, in a few words.
     pub sandbox: String,
+    /// Whether they are.
+    pub confined: bool,
+    /// What was always allowed in the directory, as far as it holds here.
+    pub remembered: Vec<RememberedRule>,
     /// Commands that files define, as far as they may be used.
     pub commands: Vec<CommandFile>,
     /// What the directory brings and nobody has agreed to yet; the agent is made without it.

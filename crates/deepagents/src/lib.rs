@@ -50,7 +50,8 @@ pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{
-    ActionRequest, Decision, DecisionAuthor, DecisionKind, DecisionRecord, Interrupt,
+    ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, FieldKind, FieldOption,
+    FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
 pub use deepagents_core::message::{Block, Message, Usage};
@@ -81,3 +82,6 @@ pub use deepagents_models as models;
 /// Traces and metrics.
 #[cfg(feature = "otel")]
 pub use deepagents_otel as otel;
+/// Agents of other servers.
+#[cfg(feature = "remote")]
+pub use deepagents_remote as remote;

@@ -64,9 +64,7 @@ impl Middleware for EditorCalls {
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let call = &request.call;
-        if self.gated.has(call, request.tool.as_ref())
-            && self.policy.decide(&call.name, &call.args) == PolicyDecision::Refuse
-        {
+        if self.gated.has(call, request.tool.as_ref()) && self.policy.decide(&call.name) == PolicyDecision::Refuse {
             return Ok(ToolResponse::error(PLANNING).denied_by("the mode plan", PLANNING));
         }
         let cx = request.cx.clone();

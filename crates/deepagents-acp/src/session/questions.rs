@@ -1,17 +1,19 @@
 //! Questions about calls, put to the person in the editor.
 
 use deepagents::core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
+use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionKind, State};
 
 use super::Session;
 use crate::editor::FormAnswer;
 use crate::host::AgentHost;
-use crate::policy::{ASKED, PolicyDecision, Rule};
+use crate::policy::{ASKED, PolicyDecision};
 use crate::show::{Presenter, old_text};
 use crate::wire;
 
 const ONCE: &str = "allow_once";
 const ALWAYS: &str = "allow_always";
+const ALWAYS_HERE: &str = "allow_always_in_directory";
 const REJECT: &str = "reject_once";
 
 impl<H: AgentHost> Session<H> {
@@ -35,6 +37,36 @@ impl<H: AgentHost> Session<H> {
         Some(decisions)
     }
 
+    /// Whether commands may run without a sandbox: the editor's terminals have none.
+    fn is_unconfined(&self) -> bool {
+        self.editor.has_terminals() || !self.policy.is_sandboxed()
+    }
+
+    /// The rule of the session or of its directory that covers a call. A file that cannot be read says nothing.
+    async fn remembered(&self, question: &ActionRequest) -> Option<RememberedRule> {
+        if let Some(rule) = self.policy.rule(question) {
+            return Some(rule);
+        }
+        let (store, scope) = self.agent().rules?;
+        let (question, unconfined) = (question.clone(), self.is_unconfined());
+        let found = tokio::task::spawn_blocking(move || store.find(&[scope], &question, unconfined)).await;
+        found.ok()?.ok()?
+    }
+
+    /// Keeps a rule for the directory; for the session alone where that cannot be.
+    async fn remember(&self, rule: RememberedRule) {
+        if let Some((store, scope)) = self.agent().rules {
+            let kept = rule.clone();
+            let kept = tokio::task::spawn_blocking(move || store.add(&scope, &kept)).await;
+            if let Ok(Ok(())) = kept {
+                return;
+            }
+            let title = "The rule could not be kept for later; it holds in this session";
+            let _ = self.editor.notice(wire::NoticeSeverity::Warning, title, None);
+        }
+        self.policy.allow_always(rule);
+    }
+
     async fn ask(
         &self,
         run: &str,
@@ -45,13 +77,17 @@ impl<H: AgentHost> Session<H> {
         let allows = |kind: DecisionKind| question.allowed.contains(&kind);
         // A gate is a question of ours about a call; anything else is one that the tool asks by itself.
         let is_gate = question.is_gate();
-        if is_gate
-            && question.rule.as_deref() == Some(ASKED)
-            && allows(DecisionKind::Approve)
-            && self.policy.decide(&question.tool, &question.args) == PolicyDecision::Allow
-        {
-            let author = DecisionAuthor::Rule { text: self.policy.reason(&question.tool, &question.args) };
-            return Some(DecisionRecord::new(Decision::Approve, author));
+        // What another rule asks about is asked about each time: the mode and what was always allowed say nothing of it.
+        let of_mode = is_gate && question.rule.as_deref() == Some(ASKED) && allows(DecisionKind::Approve);
+        if of_mode {
+            if self.policy.decide(&question.tool) == PolicyDecision::Allow {
+                let author = DecisionAuthor::Rule { text: self.policy.reason() };
+                return Some(DecisionRecord::new(Decision::Approve, author));
+            }
+            if let Some(rule) = self.remembered(question).await {
+                let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
+                return Some(DecisionRecord::new(Decision::Approve, author));
+            }
         }
         let old = if question.tool == "write_file" {
             old_text(&*self.agent().workspace, state, &question.args).await
@@ -81,10 +117,8 @@ impl<H: AgentHost> Session<H> {
             // The question does not wait for whoever is told of it.
             tokio::spawn(hooks.question(&self.thread, question));
         }
-        // What another rule asks about is asked about each time: the session's rules say nothing of it.
-        let of_mode = is_gate && question.rule.as_deref() == Some(ASKED);
-        let rule = of_mode.then(|| Rule::for_call(&question.tool, &question.args));
-        let options = options(question, rule.as_ref());
+        let rule = of_mode.then(|| RememberedRule::covering(question).unconfined(self.is_unconfined()));
+        let options = options(question, rule.as_ref(), self.agent().rules.is_some());
         if options.is_empty() {
             // A text is wanted, and this editor has nowhere to type one.
             let message = "The person's editor cannot ask for a text. Ask in a message, and end the turn.".to_owned();
@@ -100,6 +134,12 @@ impl<H: AgentHost> Session<H> {
                 }
                 Some(Decision::Approve.into())
             }
+            ALWAYS_HERE => {
+                if let Some(rule) = rule {
+                    self.remember(rule).await;
+                }
+                Some(Decision::Approve.into())
+            }
             REJECT if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
             // No option of ours: whatever it means, it is no yes.
             _ => None,
@@ -107,15 +147,18 @@ impl<H: AgentHost> Session<H> {
     }
 }
 
-/// What a person may choose.
-fn options(question: &ActionRequest, rule: Option<&Rule>) -> Vec<wire::PermissionOption> {
+/// What a person may choose; the rule that an "always" makes is shown whole.
+fn options(question: &ActionRequest, rule: Option<&RememberedRule>, lasts: bool) -> Vec<wire::PermissionOption> {
     let option = |id: &'static str, name: &str, kind| wire::PermissionOption::new(id, name, kind);
     let mut options = Vec::new();
     if question.allowed.contains(&DecisionKind::Approve) {
         options.push(option(ONCE, "Allow", wire::PermissionOptionKind::AllowOnce));
         if let Some(rule) = rule {
-            let name = format!("Always allow {}", rule.words());
-            options.push(option(ALWAYS, &name, wire::PermissionOptionKind::AllowAlways));
+            let always = wire::PermissionOptionKind::AllowAlways;
+            options.push(option(ALWAYS, &format!("Always allow in this session: {rule}"), always));
+            if lasts {
+                options.push(option(ALWAYS_HERE, &format!("Always allow in this directory: {rule}"), always));
+            }
         }
     }
     if question.allowed.contains(&DecisionKind::Reject) {

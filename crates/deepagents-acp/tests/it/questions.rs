@@ -60,7 +60,7 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     let dir = tempfile::tempdir().unwrap();
     let turns =
         || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
-    let model = ScriptedModel::new(turns().into_iter().chain(turns()));
+    let model = ScriptedModel::new(turns().into_iter().chain(turns()).chain(turns()));
     let mut editor = Editor::connect(Host::new(model), json!({}), chooses("allow_always")).await;
     let first = editor.session(dir.path()).await;
     editor.say(&first, "Write.").await;
@@ -70,11 +70,17 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     };
     assert_eq!(
         names(&editor),
-        ["Always allow changes of files in this session", "Always allow delete in this session"]
+        [
+            "Always allow in this session: write_file with exactly file_path \"/a.txt\", and any content",
+            "Always allow in this session: write_file with exactly file_path \"/b.txt\", and any content",
+            "Always allow in this session: delete with exactly file_path \"/a.txt\", and any content",
+        ]
     );
+    editor.say(&first, "Once more.").await;
+    assert_eq!(names(&editor).len(), 3, "the same calls are not asked about again");
     let second = editor.session(dir.path()).await;
     editor.say(&second, "Write.").await;
-    assert_eq!(names(&editor).len(), 4, "another session has rules of its own");
+    assert_eq!(names(&editor).len(), 6, "another session has rules of its own");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The agents of an editor's sessions.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
@@ -11,6 +11,7 @@ use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{LocalBackend, UndoStore};
 use deepagents::mcp::ServerConfig;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgentBuilder, ModelSettings};
 use deepagents_acp::{
     AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
@@ -26,12 +27,14 @@ use crate::run::{is_gone, process};
 use crate::threads::{database, fresh, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, mcp, sources};
+use crate::{agent, config, hooks, mcp, permissions, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
 pub(super) struct Host(Arc<Parts>);
 
 struct Parts {
+    /// The command line, and the same with the user's settings.
+    given: AgentArgs,
     options: AgentArgs,
     journal: Arc<Sqlite>,
     undo: Option<PathBuf>,
@@ -48,12 +51,14 @@ struct Parts {
 }
 
 impl Host {
-    pub(super) async fn open(args: &AcpArgs, model: &str, tracing: Tracing) -> Result<Self> {
+    /// `options` are those of the command line with the user's settings.
+    pub(super) async fn open(args: &AcpArgs, options: &AgentArgs, model: &str, tracing: Tracing) -> Result<Self> {
         let journal = Arc::new(database::open(&args.database).await?);
         let undo = undo::file(&args.database)?;
-        let models = models::to_choose_from(model, args.agent.base_url.is_some(), &env);
+        let models = models::to_choose_from(model, options.base_url.is_some(), &env);
         Ok(Self(Arc::new(Parts {
-            options: args.agent.clone(),
+            given: args.agent.clone(),
+            options: options.clone(),
             journal,
             undo,
             database: args.database.db.clone(),
@@ -115,7 +120,7 @@ impl AgentHost for Host {
 
 impl Parts {
     async fn build(self: &Arc<Self>, setup: &SessionSetup) -> Result<SessionAgent> {
-        let options = AgentArgs { root: Some(setup.cwd().to_owned()), ..self.options.clone() };
+        let options = self.with_settings(setup.cwd()).await?;
         let (parts, setup) = (self.clone(), setup.clone());
         let files = {
             let (parts, options) = (parts.clone(), options.clone());
@@ -129,6 +134,14 @@ impl Parts {
         let hooks = hooks.map(|hooks| parts.going_on(setup.thread(), hooks));
         // It looks for files and tries the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
+    }
+
+    /// The options with what the settings of the session's directory say. Which model is asked the editor chooses, and where
+    /// it is was settled with the models to choose from. What is wrong in those files `deepagents config get` tells.
+    async fn with_settings(&self, directory: &Path) -> Result<AgentArgs> {
+        let given = AgentArgs { root: Some(directory.to_owned()), ..self.given.clone() };
+        let (with, _) = tokio::task::spawn_blocking(move || config::for_agent(&given)).await??;
+        Ok(AgentArgs { model: self.options.model.clone(), base_url: self.options.base_url.clone(), ..with })
     }
 
     /// Hooks that know what those of the session's earlier agent did.
@@ -178,7 +191,14 @@ impl Parts {
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);
-        Ok(SessionAgent::new(agent, workspace).commands(commands).context_window(window).price(price).hooks(hooks))
+        let scope = RuleScope::project(options.directory()).ok();
+        let rules = permissions::store().zip(scope);
+        Ok(SessionAgent::new(agent, workspace)
+            .commands(commands)
+            .context_window(window)
+            .price(price)
+            .hooks(hooks)
+            .rules(rules))
     }
 
     /// The servers of a session. They stay when the session chooses another model.

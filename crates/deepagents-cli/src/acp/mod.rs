@@ -10,16 +10,21 @@ use crate::args::AcpArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::tracing::Tracing;
-use crate::{agent, output, runtime};
+use crate::{agent, config, output, runtime};
 
 use host::Host;
 
 /// Serves the editor on stdin and stdout until it goes.
 pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
-    let options = &args.agent;
-    if options.root.is_some() {
+    if args.agent.root.is_some() {
         bail!("--root has no meaning here: the editor names the directory of each session");
     }
+    // The user's own settings say which model comes first; those of a directory are read with its session.
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let options = &options;
     // What is wrong with the command line is told at once, and not by the first session.
     agent::Shape::from_args(options)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
@@ -27,7 +32,7 @@ pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     let runtime = runtime::start()?;
     let served = runtime.block_on(async {
         let tracing = Tracing::open(None, None).await?;
-        let host = Host::open(args, &choice.name, tracing.clone()).await?;
+        let host = Host::open(args, options, &choice.name, tracing.clone()).await?;
         let served = deepagents_acp::serve(host, tokio::io::stdin(), tokio::io::stdout()).await;
         if let Some(lost) = tracing.finish().await {
             output::remark(&format!("tracing: {lost}"));

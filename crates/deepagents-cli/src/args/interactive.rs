@@ -25,6 +25,10 @@ pub(crate) struct InteractiveArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<ScreenMode>,
 
+    /// Let the agent start sub-agents that it does not wait for; /tree shows them
+    #[arg(long, conflicts_with = "detach", help_heading = "Agent")]
+    pub(crate) background: bool,
+
     /// Go on with the thread that changed last in this directory
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
     pub(crate) go_on: bool,

@@ -9,8 +9,10 @@ use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
+use deepagents::middleware::AskUser;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::{RememberedRule, RuleScope};
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
@@ -29,7 +31,7 @@ use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::threads::{database, fresh, undo};
 use crate::tracing::Tracing;
-use crate::{agent, auth, effort, mcp, run, sources};
+use crate::{agent, auth, effort, mcp, permissions, run, sources};
 
 /// So long servers are waited for before their state is shown.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -43,6 +45,8 @@ pub(super) struct ProgramHost {
     settings: String,
     editor: Option<String>,
     tracing: Tracing,
+    /// Whether the agent may start sub-agents that it does not wait for.
+    background: bool,
     chosen: Mutex<Chosen>,
 }
 
@@ -74,7 +78,14 @@ impl ProgramHost {
         // Commands are a part of every conversation; what they may do is up to the mode.
         let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
         let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
-        Self { args, database, threads: OnceCell::new(), settings, editor, tracing, chosen: Mutex::default() }
+        let (threads, chosen) = (OnceCell::new(), Mutex::default());
+        Self { args, database, threads, settings, editor, tracing, background: false, chosen }
+    }
+
+    /// Whether the agent may start sub-agents that it does not wait for.
+    pub(super) fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
@@ -114,7 +125,8 @@ impl ProgramHost {
         policy.set_confined(sandbox.is_some());
         let definitions = outside.beside(brought.files.clone());
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
-        let builder = agent::with_agents(builder, args)?.journal(journal.clone());
+        let builder = agent::with_agents(builder, args)?.journal(journal.clone()).middleware(AskUser);
+        let builder = builder.background_agents(self.background);
         // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
         let background_commands = args.commands.background();
         let builder = builder.files(FilesystemOptions {
@@ -140,6 +152,13 @@ impl ProgramHost {
         if sandbox.is_none() {
             notes.push("commands are not in a sandbox: every one is asked about".to_owned());
         }
+        let remembered = match self.remembered(sandbox.is_some()) {
+            Ok(rules) => rules,
+            Err(error) => {
+                notes.push(error.to_string());
+                Vec::new()
+            }
+        };
         Ok(Connection {
             agent,
             journal,
@@ -148,11 +167,21 @@ impl ProgramHost {
             model: named.unwrap_or(choice.name),
             window: profile.context_window,
             price: profile.price,
+            confined: sandbox.is_some(),
+            remembered,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
             commands,
             offered,
             notes,
         })
+    }
+
+    /// What was always allowed in the directory, as far as it holds here.
+    fn remembered(&self, confined: bool) -> Result<Vec<RememberedRule>> {
+        let Some(store) = permissions::store() else { return Ok(Vec::new()) };
+        let scope = RuleScope::project(self.args.directory())?;
+        let records = store.records()?.into_iter().filter(|record| record.scope == scope);
+        Ok(records.map(|record| record.rule).filter(|rule| confined || rule.holds_unconfined()).collect())
     }
 
     /// Hooks that know what those of the agent before did.
@@ -307,6 +336,18 @@ impl Host for ProgramHost {
                 Ok(servers) => servers,
                 Err(error) => Servers::Listed(error.to_string()),
             }
+        }
+        .boxed()
+    }
+
+    fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
+        let (rule, directory) = (rule.clone(), self.args.directory().to_owned());
+        async move {
+            let kept = tokio::task::spawn_blocking(move || {
+                let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
+                Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
+            });
+            told(kept.await.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))
         }
         .boxed()
     }

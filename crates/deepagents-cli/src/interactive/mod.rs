@@ -111,7 +111,8 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         output::remark(problem);
     }
     let tracing = runtime.block_on(Tracing::open(None, None))?;
-    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
+    let host = ProgramHost::new(&agent, &args.database, &config, tracing.clone()).background(args.background);
+    let host = Arc::new(host);
     let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
     if let Some(lost) = runtime.block_on(tracing.finish()) {
         output::remark(&format!("tracing: {lost}"));

@@ -16,14 +16,18 @@ use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::threads::database;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, hooks, output, runtime, sources};
+use crate::{agent, config, hooks, output, runtime, sources};
 
 /// The tools that are offered with `--files`.
 const FILES: [&str; 7] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep"];
 
 /// Offers the agent to other programs. Stdout is the client's alone.
 pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
-    let options = &args.agent;
+    let (options, problems) = config::for_agent(&args.agent)?;
+    for problem in problems {
+        output::remark(&problem);
+    }
+    let options = &options;
     own_files::check_root(options)?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;

@@ -3,6 +3,7 @@
 mod approvals;
 mod background;
 mod exit_status;
+mod fields;
 mod interrupt;
 mod live;
 mod prompt;
@@ -131,8 +132,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     // A recording is played where nobody is asked and nothing is judged.
     if args.record.is_none() {
-        // A thread that is gone on with may wait for an answer, or have a goal.
-        if (is_person_there && matches!(mode, Approve::Auto | Approve::Ask)) || args.resumes() {
+        // A thread that is gone on with may wait for an answer, or have a goal; a program answers where it decides.
+        let is_answered = mode == Approve::Ask || (is_person_there && mode == Approve::Auto);
+        if is_answered || args.resumes() {
             builder = builder.middleware(AskUser);
         }
         builder = builder.middleware(Rubric::default());

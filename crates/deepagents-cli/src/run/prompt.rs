@@ -5,8 +5,8 @@ use std::io;
 use deepagents::core::env::Timestamp;
 use deepagents::core::interrupt::EditedAction;
 use deepagents::remembered::RememberedRule;
-use deepagents::{ActionRequest, Decision, DecisionKind};
-use serde_json::Value;
+use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, FormField};
+use serde_json::{Map, Value};
 
 use super::question::Shown;
 use super::stdin::Lines;
@@ -44,6 +44,8 @@ enum Said {
     Always,
     /// The rest of the call is to be shown.
     Show,
+    /// The fields of the question's form are to be filled in.
+    FillIn,
     /// More is needed: this is asked for.
     Ask(&'static str),
     Unclear(String),
@@ -79,6 +81,10 @@ impl Person {
                     },
                     Err(error) => output::print_error(&error.to_string()),
                 },
+                Said::FillIn => match self.fill_in(question).await? {
+                    Some(message) => return Ok(Some(Answer::Once(Decision::Respond { message }))),
+                    None => return Ok(None),
+                },
                 Said::Ask(what) if begun.is_empty() => {
                     begun = format!("{} ", line.trim());
                     more = Some(what);
@@ -109,6 +115,28 @@ impl Person {
         }
     }
 
+    /// Asks for the fields of a question's form; nothing where there are no more answers.
+    async fn fill_in(&mut self, question: &ActionRequest) -> io::Result<Option<String>> {
+        let mut values = Map::new();
+        for field in fields(question).into_iter().flatten() {
+            let (options, prompt) = super::fields::asked(field);
+            if !options.is_empty() {
+                output::say(&options.join("\n"));
+            }
+            loop {
+                let Some(line) = self.line(&prompt).await? else { return Ok(None) };
+                match super::fields::value(field, &line) {
+                    Ok(value) => {
+                        values.extend(value.map(|value| (field.name.clone(), value)));
+                        break;
+                    }
+                    Err(problem) => output::print_error(&escaped(&problem)),
+                }
+            }
+        }
+        Ok(Some(Value::Object(values).to_string()))
+    }
+
     /// The next line of the answer to a prompt. What was typed before it is not part of it.
     async fn line(&mut self, prompt: &str) -> io::Result<Option<String>> {
         output::discard_typed_ahead();
@@ -118,6 +146,14 @@ impl Person {
             output::say("");
         }
         Ok(line)
+    }
+}
+
+/// The fields that a question wants filled in.
+fn fields(question: &ActionRequest) -> Option<&[FormField]> {
+    match &question.form {
+        Some(AnswerForm::Fields { fields }) => Some(fields),
+        _ => None,
     }
 }
 
@@ -131,7 +167,7 @@ fn keys(question: &ActionRequest) -> String {
         may(DecisionKind::Approve).then_some("[y]es, [a]lways"),
         may(DecisionKind::Reject).then_some("[n]o REASON"),
         may(DecisionKind::Edit).then_some("[e]dit {ARGUMENTS}"),
-        may(DecisionKind::Respond).then_some("[r]espond TEXT"),
+        may(DecisionKind::Respond).then_some(if fields(question).is_some() { "[r]espond" } else { "[r]espond TEXT" }),
     ];
     format!("{}? ", keys.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
@@ -164,6 +200,7 @@ fn understand(line: &str, question: &ActionRequest) -> Said {
             }
             Err(error) => Said::Unclear(format!("that is no JSON: {error}")),
         },
+        "r" | "respond" if rest.is_empty() && fields(question).is_some() => Said::FillIn,
         "r" | "respond" if rest.is_empty() => Said::Ask("what the agent is told in place of the result: "),
         "r" | "respond" => Said::Decision(Decision::Respond { message: rest.to_owned() }),
         _ => Said::Unclear("answer with y, a, n, e or r; s shows what was not shown".to_owned()),

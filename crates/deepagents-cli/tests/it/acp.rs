@@ -126,3 +126,23 @@ fn a_root_on_the_command_line_is_refused() {
     let refused = finish(acp(home.path(), "http://localhost:1/v1").args(["--root", "/tmp"]));
     assert!(refused.one_message().contains("the editor names the directory"));
 }
+
+#[test]
+fn the_settings_of_the_user_say_which_model_an_editor_is_given() {
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let own = home.path().join(".deepagents");
+    std::fs::create_dir(&own).unwrap();
+    let settings = format!("model = \"of-the-settings\"\nbase_url = \"{}\"\n", server.address);
+    std::fs::write(own.join("config.toml"), settings).unwrap();
+    let mut command = deepagents();
+    let mut child =
+        command.env("HOME", home.path()).arg("acp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut editor = Editor { child, to, from, next: 0, updates: Vec::new() };
+    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+    assert_eq!(server.requests()[0].body["model"], "of-the-settings");
+    editor.leave();
+}

@@ -480,3 +480,14 @@ fn a_question_names_the_sub_agent_whose_call_it_is() {
     let line = "approve  write_file /a.txt, called by general-purpose  by a person; asked by --approve";
     assert!(shown.contains(line), "{shown}");
 }
+
+#[test]
+fn a_question_of_the_agent_is_answered_with_a_line_of_its_own() {
+    let asks = Reply::Call("ask_user", json!({"question": "Which colour?", "choices": ["red", "blue"]}));
+    let server = Server::start([asks, Reply::Text(vec!["Painted."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish_with(&mut ask(dir.path(), &server), "3\n2\n");
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.err.contains("2. blue") && finished.err.contains("There is no choice 3."), "{finished:?}");
+    assert!(server.requests()[1].body.to_string().contains("The user chose: blue"));
+}

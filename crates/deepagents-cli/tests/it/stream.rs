@@ -157,3 +157,19 @@ fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
     let (code, problems) = place.start(&server, &["a task"]).end();
     assert!(code == Some(1) && problems.contains("messages are lines on stdin"), "{problems}");
 }
+
+#[test]
+fn a_question_of_the_agent_is_told_with_its_choices_and_answered_with_a_line() {
+    let asks = json!({"question": "Which colour?", "choices": ["red", "blue"], "several": true});
+    let server = Server::start([Reply::Call("ask_user", asks), Reply::Text(vec!["Painted."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("Paint it.");
+    let question = talk.until("asked")["question"].clone();
+    assert_eq!(question["form"], json!({"type": "choices", "choices": ["red", "blue"], "several": true}));
+    let decision = json!({"type": "respond", "message": "2, 1"});
+    talk.say(&json!({"answer": question["id"], "decision": decision}).to_string());
+    while talk.until("run_finished")["stop"] != "done" {}
+    assert_eq!(talk.end().0, Some(0));
+    assert!(server.requests()[1].body.to_string().contains("The user chose: blue, red"));
+}

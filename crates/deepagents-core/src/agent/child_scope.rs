@@ -72,6 +72,8 @@ pub struct ChildScope {
     pub(super) budget: Arc<BudgetTracker>,
     recorded: Mutex<BTreeMap<String, Value>>,
     progress: Mutex<Progress>,
+    /// The agents below it that have begun, by their paths.
+    below: Mutex<BTreeMap<Arc<[String]>, Progress>>,
     /// Questions asked so far, as [`ToolContext::interrupt`] counts them.
     asked: AtomicU32,
     /// Whether its end is written, or somebody else's to write.
@@ -124,6 +126,7 @@ impl ChildScope {
             budget: Arc::new(BudgetTracker::new(Some(shared.budget.clone()), Budget::default(), &Budget::default())),
             recorded: Mutex::default(),
             progress: Mutex::default(),
+            below: Mutex::default(),
             asked: AtomicU32::new(0),
             ended: AtomicBool::new(true),
             _guards: vec![Box::new(cx.with_child())],
@@ -176,6 +179,22 @@ impl ChildScope {
     pub fn emit(&self, event: ChildEvent) {
         let kind = lock(&self.progress).kind(event, &self.path, || self.cx.ids().next("msg"));
         self.emit_kind(None, || kind);
+    }
+
+    /// Emits an event of an agent below this one, under a path below its own, as [`emit`](Self::emit) does. The first one
+    /// of a path tells that the agent of that name has begun; they end when this one does.
+    pub fn emit_below(&self, below: &[String], name: &str, event: ChildEvent) {
+        if below.is_empty() {
+            return self.emit(event);
+        }
+        let path: Arc<[String]> = self.path.iter().chain(below).cloned().collect();
+        let emit = |kind| self.cx.context().shared.events.emit(&path, None, || kind);
+        let mut all = lock(&self.below);
+        let progress = all.entry(path.clone()).or_insert_with(|| {
+            emit(EventKind::AgentStarted { name: name.to_owned() });
+            Progress::default()
+        });
+        emit(progress.kind(event, &path, || self.cx.ids().next("msg")));
     }
 
     /// Stores a value in the thread's log under the agent's path, in place of an earlier one with the key. It is durable
@@ -245,12 +264,27 @@ impl ChildScope {
     /// [`ToolError::Interrupted`] while there is no answer: to be handed on with `?`. The call is made again with it.
     #[doc(alias = "ask")]
     pub async fn interrupt(&self, question: ActionRequest) -> Result<Decision, ToolError> {
-        let (question, answer) = self.cx.asked_as(&self.call_id(), &self.asked, question);
-        if let Some(answer) = answer {
-            return Ok(answer);
+        let mut decisions = self.interrupt_all(vec![question]).await?;
+        decisions.pop().ok_or_else(|| ToolError::model("there is no answer"))
+    }
+
+    /// Asks a person several things at once, as [`interrupt`](Self::interrupt) does, and gives the decisions in order.
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while an answer is missing: to be handed on with `?`. The call is made again with them.
+    pub async fn interrupt_all(&self, questions: Vec<ActionRequest>) -> Result<Vec<Decision>, ToolError> {
+        let (mut decisions, mut open) = (Vec::new(), Vec::new());
+        for question in questions {
+            match self.cx.asked_as(&self.call_id(), &self.asked, question) {
+                (_, Some(answer)) => decisions.push(answer),
+                (question, None) => open.push(question),
+            }
+        }
+        if open.is_empty() {
+            return Ok(decisions);
         }
         self.end(Some(FinishReason::Interrupted), None).await?;
-        Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: vec![question], child: None })))
+        Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
     }
 
     /// Writes that the agent ended, and emits it. What comes afterwards belongs to no run of it any more.
@@ -282,6 +316,11 @@ impl ChildScope {
     }
 
     fn emit_end(&self, position: Option<LogPosition>, stop: Option<FinishReason>, error: Option<String>) {
+        for path in std::mem::take(&mut *lock(&self.below)).into_keys().rev() {
+            let stop = stop.clone().unwrap_or(FinishReason::Ended);
+            let ended = EventKind::AgentFinished { stop, usage: Usage::default() };
+            self.cx.context().shared.events.emit(&path, None, || ended);
+        }
         let usage = self.budget.total();
         self.emit_kind(position, || match stop {
             Some(stop) => EventKind::AgentFinished { stop, usage },

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Emitter;
@@ -13,6 +14,8 @@ use crate::message::Message;
 #[derive(Default)]
 pub(crate) struct RunControl {
     suspended: AtomicBool,
+    /// Whether something was said to the run that it has not taken in.
+    said: watch::Sender<bool>,
     follow_ups: Mutex<FollowUps>,
     agents: CancelRegistry,
     /// The run that is given the events of this one too.
@@ -33,6 +36,17 @@ impl RunControl {
 
     pub(crate) fn is_suspended(&self) -> bool {
         self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether something was said to the run that it has not taken in.
+    pub(crate) fn set_said(&self, said: bool) {
+        self.said.send_replace(said);
+    }
+
+    /// Waits until something was said to the run that it has not taken in.
+    pub(crate) async fn said(&self) {
+        // The sender lives as long as this does.
+        let _ = self.said.subscribe().wait_for(|said| *said).await;
     }
 
     /// Gives the events of this run to another one too, from now on and as long as that is under way.

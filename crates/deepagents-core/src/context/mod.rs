@@ -214,6 +214,15 @@ impl Context {
         &self.shared.cancel
     }
 
+    /// Waits until something was said to the run with [`steer`](crate::run::RunHandle::steer) that its model has not been
+    /// told: long work that the run's own agent does may end early then, for the model to be told.
+    pub async fn steered(&self) {
+        match self.shared.events.control() {
+            Some(control) => control.said().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Tells the application something, without waiting for anybody who reads it. Data nested more than 96 levels deep is
     /// told as its JSON text: readers of JSON would not take the event.
     pub fn custom(&self, name: impl Into<String>, data: serde_json::Value) {

@@ -7,6 +7,7 @@
 mod author;
 mod channel;
 mod decision;
+mod form;
 mod group;
 mod pending;
 
@@ -19,6 +20,7 @@ pub use author::{DecisionAuthor, DecisionRecord};
 pub use channel::{ActionRequestChange, ActionRequests, ActionReview};
 pub(crate) use channel::{PausedChange, PausedChild, PausedChildren};
 pub use decision::{Decision, DecisionError, DecisionKind, EditedAction};
+pub use form::{AnswerForm, FieldKind, FieldOption, FormField};
 pub use group::Interrupt;
 pub use pending::PendingInterrupt;
 pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions, renumber};
@@ -57,6 +59,9 @@ pub struct ActionRequest {
     pub leads_to: Option<String>,
     /// What may be decided.
     pub allowed: Vec<DecisionKind>,
+    /// What an answer in words has to be; a text where that is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<AnswerForm>,
     /// The tools that an edited call may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
@@ -81,6 +86,7 @@ impl ActionRequest {
             agent: None,
             leads_to: None,
             allowed: DecisionKind::ALL.to_vec(),
+            form: None,
             tools: Vec::new(),
             asked_at: asked_at.into(),
             expires_at: None,
@@ -119,6 +125,13 @@ impl ActionRequest {
     #[must_use]
     pub fn allowed(mut self, allowed: impl Into<Vec<DecisionKind>>) -> Self {
         self.allowed = allowed.into();
+        self
+    }
+
+    /// Says what an answer in words has to be.
+    #[must_use]
+    pub fn form(mut self, form: AnswerForm) -> Self {
+        self.form = Some(form);
         self
     }
 

@@ -305,6 +305,9 @@ impl Driver {
 
     /// Takes what was said with `steer` into the conversation.
     fn drain_inbox(&mut self) -> Result<()> {
+        if let Some(control) = self.shared.events.control().filter(|_| self.inbox.is_some()) {
+            control.set_said(false);
+        }
         self.poll_inbox();
         if let Some(refused) = self.refused.take() {
             return Err(refused);

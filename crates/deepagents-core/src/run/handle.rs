@@ -76,6 +76,8 @@ impl RunHandle {
     /// limit asks the model no more, so it does not deliver what it was sent; where it is suspended or waits for a
     /// decision, the run that goes on delivers it.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
+        // Before the message itself, so that a run which takes it in at once does not find this afterwards.
+        self.inner.control.set_said(true);
         self.inner.steer.send(message.into()).is_ok()
     }
 

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::interrupt::PendingInterrupt;
-use crate::interrupt::{ActionRequest, ActionRequests, Decision, DecisionKind};
+use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, DecisionKind};
 use crate::journal::ChildLog;
 
 /// What a tool is given beside its arguments: the run's [`Context`] and its own call.
@@ -137,6 +137,19 @@ impl ToolContext {
         allowed: impl Into<Vec<DecisionKind>>,
     ) -> Result<Decision, ToolError> {
         self.interrupt_with(self.question().rule(rule).text(text).allowed(allowed))
+    }
+
+    /// Asks a person for words that fit a form, as [`interrupt`](Self::interrupt) does; the person may also decline.
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while there is no answer.
+    pub fn interrupt_for_answer(
+        &self,
+        text: impl Into<String>,
+        form: Option<AnswerForm>,
+    ) -> Result<Decision, ToolError> {
+        let question = self.question().text(text).allowed([DecisionKind::Respond, DecisionKind::Reject]);
+        self.interrupt_with(ActionRequest { form, ..question })
     }
 
     /// A question about this call.

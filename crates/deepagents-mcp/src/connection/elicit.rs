@@ -7,6 +7,7 @@ use deepagents_core::tool::{SchemaCheck, ToolContext, ToolError};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
+use super::fields;
 use crate::text;
 
 /// How often an answer that does not fit is asked for again.
@@ -23,7 +24,7 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
     match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-            form(server, message, schema, cx)
+            fill_in(server, message, schema, cx)
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
             let words = text::cut(&text::visible(message), SHOWN);
@@ -39,16 +40,17 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
     }
 }
 
-fn form(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
+fn fill_in(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
     let words = text::cut(&text::visible(message), SHOWN);
-    let fields = text::cut(&schema.get("properties").unwrap_or(&Value::Null).to_string(), SHOWN);
+    let listed = text::cut(&schema.get("properties").unwrap_or(&Value::Null).to_string(), SHOWN);
+    let form = fields::form(&schema);
     let check = SchemaCheck::new(Arc::new(schema));
     let mut problem = String::new();
     for _ in 0..TRIES {
         let question = format!(
-            "{problem}MCP server {server} asks: {words}\nRespond with a JSON object of these fields, or reject: {fields}"
+            "{problem}MCP server {server} asks: {words}\nRespond with a JSON object of these fields, or reject: {listed}"
         );
-        let answer = match cx.interrupt(question, [DecisionKind::Respond, DecisionKind::Reject])? {
+        let answer = match cx.interrupt_for_answer(question, form.clone())? {
             Decision::Respond { message } => message,
             _ => return Ok(ElicitResult::new(ElicitationAction::Decline)),
         };

@@ -3,6 +3,7 @@
 mod calls;
 mod connect;
 mod elicit;
+mod fields;
 mod handler;
 mod list;
 mod pending;

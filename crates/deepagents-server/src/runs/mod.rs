@@ -12,7 +12,7 @@ mod spending;
 pub(crate) use create::{RunCreate, StreamMode};
 pub(crate) use execute::final_values;
 pub(crate) use host::{Runs, forget_thread, recover, settled};
-pub(crate) use live::LiveRun;
+pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
 pub(crate) use routes::{joined, routes, start, start_once};
 pub(crate) use spending::Spending;

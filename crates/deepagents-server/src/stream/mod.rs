@@ -12,7 +12,7 @@ mod v1;
 
 pub(crate) use event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
 pub(crate) use feed::Feed;
-pub(crate) use log::{EventLog, Final};
+pub(crate) use log::{EventLog, Final, Next};
 pub(crate) use past::past;
 pub(crate) use projector::Projector;
 pub(crate) use sse::{From, HEARTBEAT, HEARTBEAT_COMMENT, Leaving, Reader};

@@ -1,21 +1,6 @@
 // Colours, keys, small windows, and people who use the page without seeing it.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { model, picture, scene, until } from "./support.mjs";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-async function isAccessible(it, where, rules, within = "html") {
-  // The page's policy refuses scripts that are put in; the tools of a browser do not ask it.
-  await it.page.evaluate(axe);
-  const { violations } = await it.page.evaluate(
-    ([rules, within]) => window.axe.run(within, rules ? { runOnly: rules } : {}),
-    [rules, within],
-  );
-  const found = violations.map((one) => `${where}: ${one.id}: ${one.nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`);
-  assert.deepEqual(found, []);
-}
+import { isAccessible, model, picture, scene, until } from "./support.mjs";
 
 // The other colours differ in nothing but the contrast.
 for (const [colorScheme, rules] of [["light"], ["dark", ["color-contrast"]]]) {

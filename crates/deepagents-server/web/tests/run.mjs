@@ -4,6 +4,7 @@
 import "./support.mjs";
 import "./chat.mjs";
 import "./approvals.mjs";
+import "./questions.mjs";
 import "./panels.mjs";
 import "./threads.mjs";
 import "./access.mjs";

@@ -1,7 +1,8 @@
 // The server with its model, a browser, and what the tests do with them again and again.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import test, { after, before } from "node:test";
@@ -154,3 +155,17 @@ export async function until(what, look) {
 
 /** Takes a picture that people look at. */
 export const picture = (page, name) => page.screenshot({ path: path.join(pictures, `${name}.png`) });
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Asks axe what people who do not see the page, or not well, would stumble over. */
+export async function isAccessible(it, where, rules, within = "html") {
+  // The page's policy refuses scripts that are put in; the tools of a browser do not ask it.
+  await it.page.evaluate(axe);
+  const { violations } = await it.page.evaluate(
+    ([rules, within]) => window.axe.run(within, rules ? { runOnly: rules } : {}),
+    [rules, within],
+  );
+  const found = violations.map((one) => `${where}: ${one.id}: ${one.nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`);
+  assert.deepEqual(found, []);
+}

@@ -9,7 +9,14 @@ use crate::source::{module, paths, root, sources};
 /// Crates from the bottom up; an arrow may only point to an earlier layer.
 const LAYERS: [&[&str]; 6] = [
     &["deepagents-core"],
-    &["deepagents-fs", "deepagents-mcp", "deepagents-models", "deepagents-otel", "deepagents-persist"],
+    &[
+        "deepagents-fs",
+        "deepagents-mcp",
+        "deepagents-models",
+        "deepagents-otel",
+        "deepagents-persist",
+        "deepagents-remote",
+    ],
     &["deepagents"],
     &["deepagents-acp", "deepagents-server", "deepagents-tui"],
     &["deepagents-cli"],

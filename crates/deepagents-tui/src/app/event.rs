@@ -1,5 +1,6 @@
 //! What the screens are told, and what they want done.
 
+use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
 use super::transcript::Item;
@@ -132,8 +133,10 @@ pub(crate) enum Effect {
     FindFiles(String),
     /// Asks before calls as this mode says.
     SetMode(Mode),
-    /// Asks no more about some calls.
+    /// Asks no more about some calls, in this session.
     Allow(Rule),
+    /// Asks no more about them in this directory.
+    Remember(RememberedRule),
     /// Agrees to what the directory brings, or not.
     Trust { of: Trusted, agreed: bool },
     /// Rings, and says so to a terminal that shows notifications.
@@ -251,6 +254,9 @@ pub(crate) struct Connected {
     pub(crate) price: Option<deepagents::core::model::Price>,
     /// Whether commands are confined, in words.
     pub(crate) sandbox: String,
+    pub(crate) confined: bool,
+    /// What was always allowed in this directory.
+    pub(crate) remembered: Vec<RememberedRule>,
     /// The skills there are, for completion.
     pub(crate) skills: Vec<(String, String)>,
     /// Commands that files define.

@@ -1,18 +1,31 @@
-//! Answering what a tool or a server asks: a text, one of several, some of several, field by field.
+//! Answering what the agent, a tool or a server asks: a text, one of several, some of several, field by field.
 
 use crossterm::event::{KeyCode, KeyEvent};
-use deepagents::ActionRequest;
+use deepagents::{ActionRequest, AnswerForm, FieldKind, FieldOption, FormField};
 use serde_json::{Map, Value, json};
 
 use crate::input::Editor;
 
+/// What is chosen to answer in other words than those of the choices.
+pub(crate) const OWN_WORDS: &str = "something else, in your own words";
+
 /// A form, and the field that is filled in now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Form {
+    answer: AnswerKind,
     fields: Vec<Field>,
     at: usize,
-    /// Whether the answer is the text of the only field, and no object of fields.
-    is_text: bool,
+}
+
+/// What is made of the fields.
+#[derive(Clone, Debug)]
+enum AnswerKind {
+    /// The text of the only field.
+    Words,
+    /// The words or numbers of what is chosen in the first field; the text of the second where it is own words.
+    Choices(AnswerForm),
+    /// An object of the fields that are filled in.
+    Object,
 }
 
 /// A field.
@@ -32,9 +45,16 @@ pub(crate) enum FieldInput {
     /// A text, or a number.
     Text { editor: Editor, number: bool },
     /// One of these.
-    Choice { options: Vec<Value>, selected: usize },
+    Choice { options: Vec<Choosable>, selected: usize },
     /// Some of these.
-    Several { options: Vec<Value>, chosen: Vec<bool>, selected: usize },
+    Several { options: Vec<Choosable>, chosen: Vec<bool>, selected: usize },
+}
+
+/// An option: its value in the answer, and its words.
+#[derive(Clone, Debug)]
+pub(crate) struct Choosable {
+    value: Value,
+    pub(crate) label: String,
 }
 
 /// What a key came to.
@@ -51,25 +71,38 @@ pub(crate) enum Filled {
 }
 
 impl Form {
-    /// The form for a question: of the fields that it names at its end as JSON, or one for a text.
+    /// The form for a question, which is one for a text where the question has none.
     pub(crate) fn of(request: &ActionRequest) -> Self {
-        let described = request.text.rfind("fields, or reject: ").and_then(|at| {
-            let (_, fields) = request.text.get(at..)?.split_once(": ")?;
-            serde_json::from_str::<Map<String, Value>>(fields).ok()
-        });
-        let fields: Vec<Field> =
-            described.unwrap_or_default().iter().map(|(name, schema)| Field::of(name, schema)).collect();
-        if fields.is_empty() {
-            let input = FieldInput::Text { editor: Editor::default(), number: false };
-            let answer = Field { name: String::new(), title: "answer".to_owned(), required: true, input };
-            return Self { fields: vec![answer], at: 0, is_text: true };
+        match &request.form {
+            Some(AnswerForm::Fields { fields }) if !fields.is_empty() => {
+                Self { answer: AnswerKind::Object, fields: fields.iter().map(Field::from).collect(), at: 0 }
+            }
+            Some(form @ AnswerForm::Choices { choices, several }) => {
+                let words = choices.iter().map(String::as_str).chain([OWN_WORDS]);
+                let options: Vec<Choosable> =
+                    words.map(|label| Choosable { value: Value::Null, label: label.to_owned() }).collect();
+                let input = match several {
+                    true => FieldInput::Several { chosen: vec![false; options.len()], options, selected: 0 },
+                    false => FieldInput::Choice { options, selected: 0 },
+                };
+                let choice = Field { name: String::new(), title: String::new(), required: true, input };
+                Self {
+                    answer: AnswerKind::Choices(form.clone()),
+                    fields: vec![choice, Field::words("in your own words")],
+                    at: 0,
+                }
+            }
+            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words("")], at: 0 },
         }
-        Self { fields, at: 0, is_text: false }
     }
 
     /// The field that is filled in now, its number and how many there are.
     pub(crate) fn current(&self) -> Option<(&Field, usize, usize)> {
-        Some((self.fields.get(self.at)?, self.at + 1, self.fields.len()))
+        let count = match self.answer {
+            AnswerKind::Choices(_) => 1,
+            AnswerKind::Words | AnswerKind::Object => self.fields.len(),
+        };
+        Some((self.fields.get(self.at)?, self.at + 1, count))
     }
 
     /// Text for the present field.
@@ -87,15 +120,7 @@ impl Form {
         }
         let Some(field) = self.fields.get_mut(self.at) else { return Filled::Left };
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {
-            if let Err(problem) = field.value() {
-                return Filled::Wrong(problem);
-            }
-            self.at += 1;
-            if self.at < self.fields.len() {
-                return Filled::Taken;
-            }
-            self.at -= 1;
-            return Filled::Done(self.answer());
+            return self.go_on();
         }
         match &mut field.input {
             FieldInput::Text { editor, .. } => drop(editor.key(key)),
@@ -113,13 +138,45 @@ impl Form {
         Filled::Taken
     }
 
+    /// To the next field, or to the answer.
+    fn go_on(&mut self) -> Filled {
+        if let Some(Err(problem)) = self.fields.get(self.at).map(Field::value) {
+            return Filled::Wrong(problem);
+        }
+        if let AnswerKind::Choices(form) = &self.answer
+            && self.at == 0
+        {
+            let chosen = self.fields.first().map(Field::chosen).unwrap_or_default();
+            let count = match form {
+                AnswerForm::Choices { choices, .. } => choices.len(),
+                _ => 0,
+            };
+            if chosen.is_empty() {
+                return Filled::Wrong("nothing is chosen; Space takes what is marked".to_owned());
+            }
+            if chosen.contains(&count) {
+                self.at = 1;
+                return Filled::Taken;
+            }
+            return Filled::Done(form.choose(&chosen));
+        }
+        if self.at + 1 < self.fields.len() {
+            self.at += 1;
+            return Filled::Taken;
+        }
+        Filled::Done(self.answer())
+    }
+
     /// The answer: the text, or an object of the fields that are filled in.
     fn answer(&self) -> String {
-        let values = self.fields.iter().filter_map(|field| Some((field.name.clone(), field.value().ok()??)));
-        if self.is_text {
-            return values.map(|(_, value)| value.as_str().unwrap_or_default().to_owned()).collect();
+        let value = |field: &Field| field.value().ok().flatten();
+        if let AnswerKind::Object = self.answer {
+            let values: Map<String, Value> =
+                self.fields.iter().filter_map(|field| Some((field.name.clone(), value(field)?))).collect();
+            return Value::Object(values).to_string();
         }
-        Value::Object(values.collect()).to_string()
+        let words = self.fields.last().and_then(value);
+        words.and_then(|words| Some(words.as_str()?.to_owned())).unwrap_or_default()
     }
 }
 
@@ -135,46 +192,60 @@ fn step(key: KeyEvent, options: usize, selected: &mut usize) {
     }
 }
 
+impl From<&FormField> for Field {
+    fn from(field: &FormField) -> Self {
+        let text = |default: Option<String>, number| {
+            let mut editor = Editor::default();
+            if let Some(default) = default {
+                editor.set(default);
+            }
+            FieldInput::Text { editor, number }
+        };
+        let choosable = |options: &[FieldOption]| -> Vec<Choosable> {
+            let option =
+                |option: &FieldOption| Choosable { value: json!(option.value), label: option.label().to_owned() };
+            options.iter().map(option).collect()
+        };
+        let input = match &field.kind {
+            FieldKind::Number { default, .. } => text(default.as_ref().map(ToString::to_string), true),
+            FieldKind::Boolean { default } => {
+                let option = |value: bool, label: &str| Choosable { value: json!(value), label: label.to_owned() };
+                let selected = usize::from(*default != Some(true));
+                FieldInput::Choice { options: vec![option(true, "yes"), option(false, "no")], selected }
+            }
+            FieldKind::Choice { options, default } => {
+                let is_default = |option: &FieldOption| Some(&option.value) == default.as_ref();
+                let selected = options.iter().position(is_default).unwrap_or(0);
+                FieldInput::Choice { options: choosable(options), selected }
+            }
+            FieldKind::Several { options, default } => {
+                let chosen = options.iter().map(|option| default.contains(&option.value)).collect();
+                FieldInput::Several { options: choosable(options), chosen, selected: 0 }
+            }
+            FieldKind::Text { default } => text(default.clone(), false),
+            // A kind that this version does not know is a text.
+            _ => text(None, false),
+        };
+        Self { name: field.name.clone(), title: field.label(), required: field.required, input }
+    }
+}
+
 impl Field {
-    /// The field that a schema describes.
-    fn of(name: &str, schema: &Value) -> Self {
-        let text = |key: &str| schema.get(key).and_then(Value::as_str);
-        let title = match (text("title"), text("description")) {
-            (Some(title), Some(about)) => format!("{title} ({about})"),
-            (Some(title), None) => title.to_owned(),
-            (None, Some(about)) => format!("{name} ({about})"),
-            (None, None) => name.to_owned(),
-        };
-        let options = |schema: &Value| schema.get("enum").and_then(Value::as_array).cloned();
-        let of_items = schema.get("items").and_then(options);
-        let kind = text("type").unwrap_or("string");
-        let default = schema.get("default");
-        let input = match (options(schema), of_items, kind) {
-            (Some(options), ..) => {
-                let selected = options.iter().position(|option| Some(option) == default).unwrap_or(0);
-                FieldInput::Choice { options, selected }
+    /// A field for words, with what people call it where that says something.
+    fn words(title: &str) -> Self {
+        let input = FieldInput::Text { editor: Editor::default(), number: false };
+        Self { name: String::new(), title: title.to_owned(), required: true, input }
+    }
+
+    /// The places of what is chosen.
+    fn chosen(&self) -> Vec<usize> {
+        match &self.input {
+            FieldInput::Text { .. } => Vec::new(),
+            FieldInput::Choice { selected, .. } => vec![*selected],
+            FieldInput::Several { chosen, .. } => {
+                chosen.iter().enumerate().filter(|(_, chosen)| **chosen).map(|(at, _)| at).collect()
             }
-            (None, Some(options), _) => {
-                let is_default =
-                    |option: &Value| default.and_then(Value::as_array).is_some_and(|all| all.contains(option));
-                let chosen = options.iter().map(is_default).collect();
-                FieldInput::Several { options, chosen, selected: 0 }
-            }
-            (.., "boolean") => {
-                let selected = usize::from(default != Some(&json!(true)));
-                FieldInput::Choice { options: vec![json!(true), json!(false)], selected }
-            }
-            (.., kind) => {
-                let mut editor = Editor::default();
-                match default {
-                    Some(Value::String(text)) => editor.set(text.as_str()),
-                    Some(other) => editor.set(other.to_string()),
-                    None => {}
-                }
-                FieldInput::Text { editor, number: matches!(kind, "number" | "integer") }
-            }
-        };
-        Self { name: name.to_owned(), title, required: default.is_none(), input }
+        }
     }
 
     /// What is filled in; nothing where it is left out.
@@ -182,8 +253,8 @@ impl Field {
         match &self.input {
             FieldInput::Text { editor, .. } if editor.text().trim().is_empty() => match self.required {
                 true if self.name.is_empty() => Err("the answer is empty; Esc goes back".to_owned()),
-                // What a field may leave out its schema knows, and whoever asked checks.
-                _ => Ok(None),
+                true => Err("this has to be filled in; Esc goes back".to_owned()),
+                false => Ok(None),
             },
             FieldInput::Text { editor, number: true } => {
                 let text = editor.expanded();
@@ -191,10 +262,10 @@ impl Field {
                 number.map(|number| Some(number.into())).map_err(|_| format!("`{}` is no number", text.trim()))
             }
             FieldInput::Text { editor, .. } => Ok(Some(Value::String(editor.expanded()))),
-            FieldInput::Choice { options, selected } => Ok(options.get(*selected).cloned()),
+            FieldInput::Choice { options, selected } => Ok(options.get(*selected).map(|option| option.value.clone())),
             FieldInput::Several { options, chosen, .. } => {
-                let taken = options.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(option, _)| option.clone());
-                Ok(Some(Value::Array(taken.collect())))
+                let taken = options.iter().zip(chosen).filter(|(_, chosen)| **chosen);
+                Ok(Some(Value::Array(taken.map(|(option, _)| option.value.clone()).collect())))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What keys mean.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use deepagents::remembered::RememberedRule;
 use deepagents::{Decision, DecisionKind};
 
 use super::event::{Effect, Trusted};
@@ -111,13 +112,13 @@ impl App {
     }
 
     fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
-        let page = isize::from(i16::try_from(self.size.1).unwrap_or(24)).saturating_sub(3).max(1);
+        let page = isize::try_from(pager.room.saturating_sub(1)).unwrap_or(isize::MAX).max(1);
         let is_question = matches!(pager.source, Source::Approval(_));
         let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
         match (key.code, control(key)) {
             (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => return Vec::new(),
             // What decides about a question decides here too.
-            (KeyCode::Char('y' | 'n' | 'a' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
+            (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
                 return self.question_key(key).unwrap_or_default();
             }
             (KeyCode::PageUp, _) | (_, Some('b')) => by(self, -page),
@@ -244,8 +245,14 @@ impl App {
         let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
         let effects = match key.code {
             // What only words answer is answered with a form.
-            KeyCode::Char('r' | 'R') if responds => self.respond(),
-            KeyCode::Enter if responds && !approves && self.editor.is_empty() => self.respond(),
+            KeyCode::Char('r' | 'R') if responds => {
+                self.respond();
+                Vec::new()
+            }
+            KeyCode::Enter if responds && !approves && self.editor.is_empty() => {
+                self.respond();
+                Vec::new()
+            }
             KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
             KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
             KeyCode::Char('e' | 'E') if !edits => return None,
@@ -260,6 +267,22 @@ impl App {
                 let mut effects = vec![Effect::Allow(rule)];
                 effects.extend(self.answer_if_decided());
                 effects
+            }
+            KeyCode::Char('p' | 'P') => {
+                let rule = self.lasting_rule()?;
+                self.questions.remember(&rule);
+                self.hint = Some(format!("{rule}: not asked about any more in this directory"));
+                if let Some(connected) = &mut self.session.connected {
+                    connected.remembered.push(rule.clone());
+                }
+                let mut effects = vec![Effect::Remember(rule)];
+                effects.extend(self.answer_if_decided());
+                effects
+            }
+            // A number chooses among what is offered.
+            KeyCode::Char('1'..='9') if self.questions.has_choices() && self.editor.is_empty() => {
+                self.respond();
+                return self.question_key(key);
             }
             KeyCode::Char('f' | 'F') | KeyCode::Tab => {
                 self.questions.asking = Asking::Reason(Editor::default());
@@ -277,11 +300,15 @@ impl App {
         Some(effects)
     }
 
-    fn respond(&mut self) -> Vec<Effect> {
+    /// The rule for the directory that the current question can become.
+    pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
+        self.questions.lasting_rule(self.session.connected.as_ref()?.confined)
+    }
+
+    fn respond(&mut self) {
         if let Some(question) = self.questions.current() {
             self.questions.asking = Asking::Respond(Form::of(&question.request));
         }
-        Vec::new()
     }
 
     fn decide(&mut self, decision: Decision) -> Vec<Effect> {

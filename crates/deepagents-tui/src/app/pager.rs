@@ -24,6 +24,8 @@ pub(crate) struct Pager {
     pub(crate) source: Source,
     /// The part and the line of it in the first row.
     pub(crate) top: (usize, usize),
+    /// Rows that it had when it was last shown.
+    pub(crate) room: usize,
     /// Whether the end is shown, wherever that is.
     pub(crate) at_end: bool,
 }
@@ -31,12 +33,12 @@ pub(crate) struct Pager {
 impl Pager {
     /// Begins at the end of the conversation.
     pub(crate) fn conversation() -> Self {
-        Self { source: Source::Conversation, top: (0, 0), at_end: true }
+        Self { source: Source::Conversation, top: (0, 0), room: 0, at_end: true }
     }
 
     /// Begins at the first line.
     pub(crate) fn of(source: Source) -> Self {
-        Self { source, top: (0, 0), at_end: false }
+        Self { source, top: (0, 0), room: 0, at_end: false }
     }
 
     /// The lines that are seen in so many rows: `part` lays out one of `parts` parts.
@@ -46,6 +48,7 @@ impl Pager {
         parts: usize,
         part: impl Fn(usize) -> Vec<Line<'static>>,
     ) -> Vec<Line<'static>> {
+        self.room = rows;
         if self.at_end {
             self.top = back(parts, rows, &part, (parts, 0));
         }

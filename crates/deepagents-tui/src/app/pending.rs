@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::EditedAction;
-use deepagents::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
+use deepagents::remembered::RememberedRule;
+use deepagents::{ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use serde_json::Value;
 
 use super::event::PendingApproval;
@@ -61,10 +62,7 @@ impl Questions {
 
     /// One more; nothing where it is known.
     pub(crate) fn ask(&mut self, question: PendingApproval, typing: Option<Instant>) -> bool {
-        let id = &question.request.id;
-        let known =
-            self.open.iter().any(|open| open.request.id == *id) || self.decided.iter().any(|(other, _)| other == id);
-        if known {
+        if self.knows(&question.request.id) {
             return false;
         }
         if self.open.is_empty() {
@@ -132,6 +130,29 @@ impl Questions {
         self.decided.extend(covered.into_iter().map(|question| (question.request.id, decided.clone())));
     }
 
+    /// Decides about the current one and all others that a rule for the directory covers.
+    pub(crate) fn remember(&mut self, rule: &RememberedRule) {
+        self.decide(Decision::Approve);
+        let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|question| question.request.is_gate() && rule.covers(&question.request));
+        self.open = open;
+        for question in covered {
+            self.decide_by(question, rule);
+        }
+    }
+
+    /// A rule for the directory decides about a call, before anybody is asked.
+    pub(crate) fn decide_by(&mut self, question: PendingApproval, rule: &RememberedRule) {
+        let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
+        self.decided.push((question.request.id, DecisionRecord::new(Decision::Approve, author)));
+    }
+
+    /// Whether a call has been decided about, or is asked about.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.open.iter().any(|open| open.request.id == id) || self.decided.iter().any(|(other, _)| other == id)
+    }
+
     /// What was decided, once nothing is open; all is forgotten then.
     pub(crate) fn answers(&mut self) -> Option<Vec<(String, DecisionRecord)>> {
         (self.open.is_empty() && !self.decided.is_empty()).then(|| std::mem::take(&mut self.decided))
@@ -146,14 +167,28 @@ impl Questions {
         self.current().is_some_and(|question| question.request.allowed.contains(&kind))
     }
 
-    /// The rule that an `always` at the current question makes; none where it is no question of yes or no about a call.
+    /// The rule that an `always` at the current question makes for the session; none where it is no question of yes or no
+    /// about a call.
     pub(crate) fn rule(&self) -> Option<Rule> {
-        let asks_itself = |question: &&PendingApproval| {
-            !question.request.text.is_empty() && !question.request.allowed.contains(&DecisionKind::Edit)
-        };
-        self.current()
-            .filter(|question| question.request.allowed.contains(&DecisionKind::Approve) && !asks_itself(question))
-            .map(|question| Rule::for_call(&question.request.tool, &question.request.args))
+        self.about_call().map(|request| Rule::for_call(&request.tool, &request.args))
+    }
+
+    /// The rule that it makes for the directory: as narrow as the call is.
+    pub(crate) fn lasting_rule(&self, confined: bool) -> Option<RememberedRule> {
+        let request = self.about_call().filter(|request| request.is_gate())?;
+        Some(RememberedRule::covering(request).unconfined(!confined))
+    }
+
+    /// The current question, where it is one of yes or no about a call.
+    fn about_call(&self) -> Option<&ActionRequest> {
+        let request = &self.current()?.request;
+        let asks_itself = !request.text.is_empty() && !request.allowed.contains(&DecisionKind::Edit);
+        (request.allowed.contains(&DecisionKind::Approve) && !asks_itself).then_some(request)
+    }
+
+    /// Whether the current question has answers to choose from.
+    pub(crate) fn has_choices(&self) -> bool {
+        self.current().is_some_and(|question| matches!(question.request.form, Some(AnswerForm::Choices { .. })))
     }
 
     /// The text that is edited in place of the current call: the command, or the arguments.

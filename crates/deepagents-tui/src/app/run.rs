@@ -3,7 +3,7 @@
 use deepagents::channels::Todos;
 use deepagents::core::state::Channel;
 use deepagents::middleware::hooks::HOOK;
-use deepagents::{Event as RunEvent, EventKind, FinishReason};
+use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
 use super::event::{Effect, PendingApproval, RunEnd};
@@ -65,6 +65,16 @@ impl App {
 
     /// A call waits for a decision.
     pub(super) fn asked(&mut self, question: PendingApproval) -> Vec<Effect> {
+        let remembered = self.session.connected.iter().flat_map(|connected| &connected.remembered);
+        let is_about_call = question.request.is_gate() && question.request.allowed.contains(&DecisionKind::Approve);
+        let rule = remembered.into_iter().find(|rule| is_about_call && rule.covers(&question.request)).cloned();
+        if let Some(rule) = rule {
+            if !self.questions.knows(&question.request.id) {
+                self.note(format!("allowed by the rule of this directory: {rule}"), false);
+                self.questions.decide_by(question, &rule);
+            }
+            return self.answer_if_decided();
+        }
         // What was typed and is still in the input may go on.
         let typing = self.typed.filter(|_| !self.editor.is_empty());
         let text = format!("{} waits for your decision", question.request.tool);

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents::RunHandle;
+use deepagents::remembered::RememberedRule;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -138,6 +139,8 @@ impl Session {
                     window: connection.window,
                     price: connection.price,
                     sandbox: connection.sandbox.clone(),
+                    confined: connection.confined,
+                    remembered: connection.remembered.clone(),
                     skills: browse::skills(connection).await,
                     commands: connection.commands.clone(),
                     offered: connection.offered.clone(),
@@ -184,6 +187,15 @@ impl Session {
         });
     }
 
+    fn remember(&self, rule: RememberedRule) {
+        let this = self.clone();
+        self.spawn(async move {
+            let problem = this.host.remember(&rule).await.err()?;
+            let text = format!("it is allowed until these screens end, and could not be kept for later: {problem}");
+            Some(Event::Notice { text, bad: true })
+        });
+    }
+
     /// Carries out what does not need the terminal.
     pub(crate) fn effect(&self, effect: Effect) {
         match effect {
@@ -226,6 +238,7 @@ impl Session {
             Effect::FindFiles(query) => self.find_files(query),
             Effect::SetMode(mode) => self.policy.set_mode(mode),
             Effect::Allow(rule) => self.policy.allow(rule),
+            Effect::Remember(rule) => self.remember(rule),
             Effect::Trust { of, agreed } => self.trust(of, agreed),
             Effect::Idle => self.idle(),
             Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Demo | Effect::Quit => {}

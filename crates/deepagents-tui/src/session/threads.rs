@@ -33,6 +33,7 @@ impl Session {
             let here = if present.as_ref() == Some(&info.id) { " · this one" } else { "" };
             let state = match info.status {
                 RunStatus::Interrupted => " · waits for a decision",
+                RunStatus::Open if is_owned(self, &info) => " · at work",
                 RunStatus::Open => " · unfinished",
                 _ => "",
             };

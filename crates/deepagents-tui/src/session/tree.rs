@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use deepagents::core::journal::{RunStatus, SubAgentInfo};
+use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::app::event::{Choice, Choices, Event, ListOf};
@@ -11,6 +12,30 @@ use crate::text::shorten;
 
 /// Sub-agents that are listed.
 const MOST: usize = 200;
+
+/// What a sub-agent is found by.
+#[derive(Serialize, Deserialize)]
+enum Key {
+    /// Its place below the agent of the conversation.
+    Path(Vec<String>),
+    /// The thread of one in the background.
+    Thread(String),
+}
+
+impl Key {
+    fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn status_word(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Ended => "done",
+        RunStatus::Failed => "failed",
+        RunStatus::Interrupted => "waits for a decision",
+        _ => "at work",
+    }
+}
 
 impl Session {
     pub(super) fn list_sub_agents(&self) {
@@ -28,16 +53,21 @@ impl Session {
                 let state = connection.agent.sub_agent_state(&thread, &info.path).await;
                 let task = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
                 let indent = "  ".repeat(info.path.len().saturating_sub(1));
-                let detail = match info.status {
-                    RunStatus::Ended => "done",
-                    RunStatus::Failed => "failed",
-                    RunStatus::Interrupted => "waits for a decision",
-                    _ => "at work",
-                };
                 rows.push(Choice {
-                    key: serde_json::to_string(&info.path).unwrap_or_default(),
+                    key: Key::Path(info.path).to_text(),
                     label: format!("{indent}{}: {}", info.agent, shorten(&task, 60)),
-                    detail: detail.to_owned(),
+                    detail: status_word(info.status).to_owned(),
+                });
+            }
+            // Those that nobody waits for have threads of their own.
+            let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
+            for task in tasks.into_iter().take(MOST) {
+                let state = connection.agent.state(&task.thread).await;
+                let first = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
+                rows.push(Choice {
+                    key: Key::Thread(task.thread).to_text(),
+                    label: format!("{}: {}", task.agent, shorten(&first, 60)),
+                    detail: format!("in the background · {}", status_word(task.status)),
                 });
             }
         }
@@ -49,10 +79,13 @@ impl Session {
         let this = self.clone();
         self.spawn(async move {
             let read = async {
-                let path: Vec<String> = serde_json::from_str(&key).map_err(|error| error.to_string())?;
+                let key: Key = serde_json::from_str(&key).map_err(|error| error.to_string())?;
                 let thread = this.thread().ok_or("there is no thread")?;
                 let connection = this.connection().await?;
-                let state = connection.agent.sub_agent_state(&thread, &path).await;
+                let state = match &key {
+                    Key::Path(path) => connection.agent.sub_agent_state(&thread, path).await,
+                    Key::Thread(thread) => connection.agent.state(thread).await,
+                };
                 let state = state.map_err(|error| error.to_string())?;
                 Ok::<_, String>(items_of(state.messages().iter().map(|message| &**message)))
             };

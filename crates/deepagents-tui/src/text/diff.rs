@@ -8,6 +8,8 @@ use crate::theme::Theme;
 
 /// Lines that stay and are shown around a change.
 const CONTEXT: usize = 2;
+/// Characters that begin something.
+const OPENING: [char; 7] = ['"', '\'', '`', '(', '[', '{', '<'];
 /// Time that finding the smallest difference may take; a larger one is shown after it.
 const TIME: std::time::Duration = std::time::Duration::from_millis(40);
 
@@ -30,7 +32,10 @@ pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec
                 let number = number.filter(|_| whole).map_or(String::new(), |number| (number + 1).to_string());
                 let mut spans = vec![Span::styled(format!("{number:>5} "), theme.dim), Span::styled(mark, style)];
                 spans.push(Span::styled(" ", style));
-                for (changed, text) in change.iter_strings_lossy() {
+                let mut pieces: Vec<(bool, String)> =
+                    change.iter_strings_lossy().map(|(changed, text)| (changed, text.into_owned())).collect();
+                shift_to_opening(&mut pieces);
+                for (changed, text) in pieces {
                     let text = text.trim_end_matches(['\n', '\r']);
                     spans.push(Span::styled(exact(text).into_owned(), if changed { strong } else { style }));
                 }
@@ -39,6 +44,21 @@ pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec
         }
     }
     out
+}
+
+/// Marks that begin behind an opening quote or bracket and end with the next one begin and end before them: what was put in
+/// is `"a", ` and not `a", "`.
+fn shift_to_opening(pieces: &mut [(bool, String)]) {
+    for at in 1..pieces.len().saturating_sub(1) {
+        let Some([(false, before), (true, marked), (false, after)]) = pieces.get_mut(at - 1..=at + 1) else { continue };
+        let Some(opening) = before.chars().next_back().filter(|c| OPENING.contains(c)) else { continue };
+        if marked.ends_with(opening) {
+            before.pop();
+            marked.pop();
+            marked.insert(0, opening);
+            after.insert(0, opening);
+        }
+    }
 }
 
 /// An edit of a file as it comes to stand: with the lines around it where the file's text is known.
@@ -60,4 +80,16 @@ pub(crate) fn new_file(text: &str, theme: Theme) -> Vec<Line<'static>> {
 /// With an end of its last line, so that a missing one is no difference.
 fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_before_something_alike_is_marked_from_its_own_beginning() {
+        let mut pieces = vec![(false, "{\"".to_owned()), (true, "d\": 8, \"".to_owned()), (false, "h".to_owned())];
+        shift_to_opening(&mut pieces);
+        assert_eq!(pieces.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["{", "\"d\": 8, ", "\"h"]);
+    }
 }

@@ -23,8 +23,9 @@ pub(crate) fn markdown(text: &str, columns: usize, theme: Theme) -> Vec<Line<'st
 }
 
 /// Where the last block of a Markdown text begins, and whether it is a table. What stands before is not changed by what
-/// still comes.
+/// still comes. What the last line is shows at its end alone: a `|` may become a row of the table above it.
 pub(crate) fn last_block(text: &str) -> (usize, bool) {
+    let text = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
     let (mut depth, mut last) = (0_usize, (0, false));
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
         match event {
@@ -315,5 +316,22 @@ impl Page {
         }
         self.flush();
         self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_comes_in_pieces_is_never_taken_for_finished_before_its_end() {
+        let text = "Words.\n\n| a | b |\n|---|---|\n| `x` | 1 |\n| y | 2 |\n\nMore words.\n\nThe end.\n";
+        let (table, after) = (text.find("| a").unwrap(), text.find("More").unwrap());
+        for end in 0..=text.len() {
+            let come = text.get(..end).unwrap();
+            let (start, _) = last_block(come);
+            assert!(start <= table || (start >= after && end > after), "{come:?}");
+        }
+        assert_eq!(last_block(text).0, text.find("The end").unwrap());
     }
 }

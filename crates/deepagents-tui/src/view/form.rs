@@ -1,11 +1,10 @@
 //! A form that a question is answered with.
 
 use ratatui::text::{Line, Span};
-use serde_json::Value;
 
 use super::panels::{input_line, row};
 use crate::app::form::{FieldInput, Form};
-use crate::text::{clip, visible};
+use crate::text::{clip, visible, wrap};
 use crate::theme::Theme;
 
 /// Options that are shown at once.
@@ -16,8 +15,9 @@ pub(super) fn form(form: &Form, columns: usize, theme: Theme) -> (Vec<Line<'stat
     let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
-    let mut lines = vec![clip(&Line::from(Span::styled(title, theme.bold)), columns)];
-    let word = |option: &Value| option.as_str().map_or_else(|| option.to_string(), str::to_owned);
+    // What is asked stands above; only fields have names.
+    let title = (!title.is_empty()).then(|| clip(&Line::from(Span::styled(title, theme.bold)), columns));
+    let mut lines: Vec<Line<'static>> = title.into_iter().collect();
     let (options, selected, chosen, hint) = match &field.input {
         FieldInput::Text { editor, .. } => {
             let (input, cursor) = input_line(editor, "› ", "Enter goes on · Esc back", columns, theme);
@@ -37,7 +37,17 @@ pub(super) fn form(form: &Form, columns: usize, theme: Theme) -> (Vec<Line<'stat
             Some(false) => "☐ ",
             None => "",
         };
-        lines.push(row(at == selected, &format!("{mark}{}", word(option)), "", columns, theme));
+        let label = format!("{mark}{}", option.label);
+        if at == selected {
+            // The one that is chosen is read whole.
+            let whole = Line::from(vec![
+                Span::styled("❯ ", theme.selected),
+                Span::styled(visible(&label).into_owned(), theme.selected),
+            ]);
+            lines.extend(wrap(&whole, columns, "    "));
+        } else {
+            lines.push(row(false, &label, "", columns, theme));
+        }
     }
     lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
     (lines, None)

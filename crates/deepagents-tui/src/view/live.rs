@@ -1,5 +1,6 @@
 //! The live area: what is under way, the input, and how things stand.
 
+use deepagents::channels::TodoStatus;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -11,7 +12,7 @@ use crate::app::live::RunningCall;
 use crate::app::menu::ROWS;
 use crate::app::{App, Overlay, Work};
 use crate::duration;
-use crate::text::{clip, grouped, markdown, shorten, visible};
+use crate::text::{clip, count, grouped, markdown, shorten, visible};
 
 /// Pictures of the clock that shows that something goes on, one each tenth of a second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -171,7 +172,9 @@ fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
     }
     lines.truncate(rows);
     let room = rows - lines.len();
-    if !app.todos.is_empty() && room > 0 {
+    // A plan that is carried out has nothing more to say; /todos shows it.
+    let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
+    if has_open && room > 0 {
         lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
     }
     lines
@@ -199,7 +202,7 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     let work = &agent_at_work.work;
     let indent = "  ".repeat(depth);
     let elapsed = duration::show(app.now.saturating_duration_since(agent_at_work.since));
-    let facts = format!("  {} calls · {} tokens · {elapsed}", work.calls, grouped(work.tokens));
+    let facts = format!("  {} · {} tokens · {elapsed}", count(work.calls, "call"), grouped(work.tokens));
     let name = if work.name.is_empty() { "sub-agent" } else { &work.name };
     let room = columns.saturating_sub(facts.len() + name.len() + indent.len() + 6);
     let head = Line::from(vec![

@@ -47,7 +47,7 @@ pub(crate) fn parts<'a>(
                 lines.push(Line::default());
                 lines
             }
-            Source::Approval(question) => panels::question_body(question, columns, app.theme),
+            Source::Approval(question) => panels::whole_question(question, columns, app.theme),
         }
     };
     (count, lay_out)

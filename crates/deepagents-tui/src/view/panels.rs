@@ -1,7 +1,8 @@
 //! Questions, lists and menus.
 
-use deepagents::DecisionKind;
 use deepagents::escape::escaped;
+use deepagents::remembered::RememberedRule;
+use deepagents::{ActionRequest, AnswerForm, DecisionKind};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
@@ -16,6 +17,11 @@ use crate::theme::Theme;
 
 use super::items::change_lines;
 
+/// The tool with which the agent asks.
+const ASK_USER: &str = "ask_user";
+/// Characters of a command that is shown once more.
+const LONG_RULE: usize = 60;
+
 /// Lines, and where the cursor stands among them, if it does.
 #[derive(Debug, Default)]
 pub(crate) struct Panel {
@@ -24,7 +30,7 @@ pub(crate) struct Panel {
 }
 
 /// Everything that a call would do.
-pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let request = &question.request;
     let room = columns.saturating_sub(2).max(2);
     let raw: Vec<Line<'static>> = match request.tool.as_str() {
@@ -56,10 +62,10 @@ pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: T
             let mut lines = Vec::new();
             // What a tool or its server asks by itself is the question; the call is what it is about.
             if !request.allowed.contains(&DecisionKind::Edit) {
-                let asked = exact(&request.text).into_owned();
-                lines.extend(asked.lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))));
+                lines.extend(asked_lines(request, theme));
             }
-            for (name, value) in request.args.as_object().into_iter().flatten() {
+            let args = request.args.as_object().filter(|_| request.tool != ASK_USER);
+            for (name, value) in args.into_iter().flatten() {
                 let text = value.as_str().map_or_else(|| pretty(value), str::to_owned);
                 let text = exact(&text).into_owned();
                 for (at, line) in text.split('\n').enumerate() {
@@ -85,6 +91,33 @@ pub(crate) fn question_body(question: &PendingApproval, columns: usize, theme: T
         .collect()
 }
 
+/// What is asked, without what a form shows.
+fn asked_lines(request: &ActionRequest, theme: Theme) -> Vec<Line<'static>> {
+    let text = match &request.form {
+        // The words before the answers that can be chosen.
+        Some(AnswerForm::Choices { .. }) => request.text.split("\n1. ").next().unwrap_or_default(),
+        Some(AnswerForm::Fields { .. }) => {
+            request.text.split("\nRespond with a JSON object").next().unwrap_or_default()
+        }
+        _ => request.text.as_str(),
+    };
+    exact(text).lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect()
+}
+
+/// The answers that can be chosen, with the numbers that choose them.
+fn choice_lines(request: &ActionRequest, columns: usize) -> Vec<Line<'static>> {
+    let Some(AnswerForm::Choices { choices, .. }) = &request.form else { return Vec::new() };
+    let line = |(number, choice): (usize, &String)| Line::from(format!("  {number}. {}", visible(choice)));
+    (1..).zip(choices).flat_map(|choice| wrap(&line(choice), columns, "     ")).collect()
+}
+
+/// Everything that is asked, with the answers that can be chosen.
+pub(crate) fn whole_question(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines = question_body(question, columns, theme);
+    lines.extend(choice_lines(&question.request, columns));
+    lines
+}
+
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
@@ -100,6 +133,8 @@ fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<
         "write_file" => format!("Write the new file {}?", exact(text_arg(&request.args, "file_path"))),
         "edit_file" => format!("Change {}?", exact(text_arg(&request.args, "file_path"))),
         "delete" => format!("Delete {}?", exact(text_arg(&request.args, "file_path"))),
+        ASK_USER => "The agent asks you".to_owned(),
+        tool if !request.allowed.contains(&DecisionKind::Approve) => format!("{} asks you", exact(tool)),
         tool => format!("Call {}?", exact(tool)),
     };
     let mut spans = vec![Span::styled("? ", app.theme.warn), Span::styled(what, app.theme.bold)];
@@ -139,7 +174,11 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         foot.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
     }
     let room = rows.saturating_sub(title.len() + foot.len());
-    let body = question_body(question, columns, theme);
+    let mut body = question_body(question, columns, theme);
+    // A form that is filled in shows them itself.
+    if matches!(app.questions.asking, Asking::Decide) {
+        body.extend(choice_lines(&question.request, columns));
+    }
     panel.lines = title;
     panel.lines.truncate(rows.saturating_sub(foot.len()).max(1));
     if body.len() <= room {
@@ -161,15 +200,18 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
 pub(crate) fn keys(app: &App) -> Line<'static> {
     let theme = app.theme;
     let always = app.questions.rule().map(|rule| format!("always {}", exact(&rule.to_string())));
+    let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
+    let answer = if app.questions.has_choices() { "answer, or its number" } else { "answer" };
     let mut spans = Vec::new();
     for (key, what, offered) in [
         ("y", "yes", approves),
         // Words are what is wanted where yes is no answer.
-        ("r", "answer", allows(DecisionKind::Respond) && !approves),
+        ("r", answer, allows(DecisionKind::Respond) && !approves),
         ("n", "no", rejects),
         ("a", always.as_deref().unwrap_or_default(), always.is_some()),
+        ("p", lasting.as_deref().unwrap_or_default(), lasting.is_some()),
         ("f", "no, because…", rejects),
         ("e", "edit", allows(DecisionKind::Edit)),
         ("Esc", "stop", true),
@@ -184,6 +226,17 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
         spans.push(Span::raw(format!(" {what}")));
     }
     Line::from(spans)
+}
+
+/// What a rule for the directory covers, in few words: the call that it was made of is shown above.
+fn lasting_words(rule: &RememberedRule) -> String {
+    let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
+    let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));
+    match (command, path) {
+        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("`{}` alone", exact(&command)),
+        (_, Some(path)) => format!("{} of {}", exact(&rule.tool), exact(path)),
+        _ => "this very call".to_owned(),
+    }
 }
 
 /// An input with words before it and a hint below.

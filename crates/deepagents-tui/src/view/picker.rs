@@ -68,9 +68,14 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     let known = if free > 8 { preview(app, picker, columns, PREVIEW.min(free / 2)) } else { Vec::new() };
     let room = free.saturating_sub(known.len()).max(1);
     let first = picker.selected.saturating_sub(room.saturating_sub(1));
-    for (at, choice) in all.iter().enumerate().skip(first).take(room) {
+    let shown = || all.iter().enumerate().skip(first).take(room);
+    let width = |label: &str| crate::text::width(&visible(label));
+    // Details stand below each other, unless long labels leave no room for that.
+    let widest = shown().map(|(_, choice)| width(&choice.label)).max().unwrap_or(0).min(columns / 2);
+    for (at, choice) in shown() {
         let detail = if picker.of == ListOf::Checkpoints { "" } else { &choice.detail };
-        lines.push(row(at == picker.selected, &choice.label, detail, columns, theme));
+        let gap = if detail.is_empty() { 0 } else { widest.saturating_sub(width(&choice.label)) };
+        lines.push(row(at == picker.selected, &format!("{}{}", choice.label, " ".repeat(gap)), detail, columns, theme));
     }
     if all.is_empty() {
         lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));

@@ -1,10 +1,6 @@
 //! Questions before something is done.
 
-use std::sync::Arc;
-
-use deepagents::core::tool::DynTool;
 use deepagents::models::scripted::Turn;
-use deepagents::{Decision, DecisionKind, ToolContext, ToolError, json_tool};
 use deepagents_tui::{Begin, Mode};
 use serde_json::{Value, json};
 
@@ -205,58 +201,39 @@ async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_charact
     assert!(world.read("src/main.py").contains("hello"));
 }
 
-/// An agent of screens with a tool that asks by itself.
-fn asking_tool(question: &'static str) -> Arc<dyn DynTool> {
-    Arc::new(json_tool(
-        "survey",
-        "Asks the person.",
-        json!({"type": "object", "properties": {}}),
-        move |_args: Value, cx: ToolContext| async move {
-            let decision = cx.interrupt(question, [DecisionKind::Respond, DecisionKind::Reject])?;
-            Ok::<_, ToolError>(match decision {
-                Decision::Respond { message } => format!("the person said {message}"),
-                _ => "the person said nothing".to_owned(),
-            })
-        },
-    ))
-}
-
 #[tokio::test]
-async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
-    let question = "Server acme asks: how shall it be?\nRespond with a JSON object of these fields, or reject: \
-                    {\"name\":{\"type\":\"string\",\"title\":\"Name\"},\"size\":{\"enum\":[\"small\",\"large\"]},\
-                    \"extras\":{\"type\":\"array\",\"items\":{\"enum\":[\"salt\",\"oil\",\"egg\"]}},\
-                    \"count\":{\"type\":\"integer\"},\"fast\":{\"type\":\"boolean\"}}";
-    let mut world = World::new([Turn::call("survey", json!({})), Turn::text("Noted.")]);
-    world.tool = Some(asking_tool(question));
+async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_screens() {
+    let run = |command: &str| Turn::call("execute", json!({"command": command}));
+    let world = World::new([
+        run("echo one >> log.txt"),
+        run("touch  'a.txt'"),
+        run("touch b.txt"),
+        Turn::text("First done."),
+        run("touch a.txt"),
+        run("touch a.txt && touch c.txt"),
+        Turn::text("Second done."),
+    ]);
     let mut screens = world.screens(Mode::Ask);
-    say(&mut screens, "ask me").await;
-    assert!(screens.wait_for("how shall it be?").await, "{}", screens.text());
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    assert!(!screens.live().join("\n").contains("y yes"), "{:?}", screens.live());
-    screens.press("r").await;
-    assert!(screens.live().join("\n").contains("Name (1 of 5)"), "{:?}", screens.live());
-    screens.type_text("Ada").await;
-    screens.press("enter down enter space down down space enter").await;
-    screens.type_text("many").await;
-    screens.press("enter").await;
-    assert!(screens.live().join("\n").contains("`many` is no number"), "{:?}", screens.live());
-    screens.press("ctrl-u 3 enter down enter").await;
-    assert!(screens.wait_for("Noted.").await, "{}", screens.text());
-    let said = r#"{"name":"Ada","size":"large","extras":["salt","egg"],"count":3,"fast":false}"#;
-    assert!(world.told().contains(said), "{}", world.told());
-}
-
-#[tokio::test]
-async fn a_question_without_fields_is_answered_with_a_text() {
-    let mut world = World::new([Turn::call("survey", json!({})), Turn::text("Noted.")]);
-    world.tool = Some(asking_tool("What is your name?"));
+    say(&mut screens, "go").await;
+    assert!(screens.wait_until_live("log.txt").await, "{:?}", screens.live());
+    screens.press("y").await;
+    assert!(screens.wait_until_live("touch  'a.txt'").await, "{:?}", screens.live());
+    let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(live.contains("p in this directory always `touch a.txt` alone"), "{live}");
+    screens.press("p").await;
+    assert!(screens.wait_until_live("touch b.txt").await, "another argument is asked about: {:?}", screens.live());
+    screens.press("y").await;
+    assert!(screens.wait_for("First done.").await, "{}", screens.text());
+    drop(screens);
     let mut screens = world.screens(Mode::Ask);
-    say(&mut screens, "ask me").await;
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    screens.press("enter").await;
-    screens.type_text("Ada Lovelace").await;
-    screens.press("enter").await;
-    assert!(screens.wait_for("Noted.").await, "{}", screens.text());
-    assert!(world.told().contains("the person said Ada Lovelace"), "{}", world.told());
+    say(&mut screens, "again").await;
+    assert!(screens.wait_until_live("touch a.txt && touch c.txt").await, "{:?}", screens.live());
+    assert!(
+        screens.text().contains("allowed by the rule of this directory: execute `touch a.txt`"),
+        "{}",
+        screens.text()
+    );
+    screens.press("n").await;
+    assert!(screens.wait_for("Second done.").await, "{}", screens.text());
+    assert!(!world.has("c.txt") && world.has("b.txt"));
 }

@@ -61,6 +61,10 @@ fn step() -> impl Strategy<Value = Action> {
         KeyCode::Char('n'),
         KeyCode::Char('e'),
         KeyCode::Char('f'),
+        KeyCode::Char('p'),
+        KeyCode::Char('r'),
+        KeyCode::Char('2'),
+        KeyCode::Char(' '),
         KeyCode::Char('/'),
         KeyCode::Char('@'),
     ]);
@@ -82,10 +86,14 @@ fn turns(texts: Vec<String>) -> Vec<Turn> {
     texts
         .into_iter()
         .enumerate()
-        .map(|(at, text)| match at % 4 {
+        .map(|(at, text)| match at % 5 {
             0 => call("write_file", json!({"file_path": "/made.txt", "content": text})),
             1 => call("execute", json!({"command": format!("echo {at}")})),
             2 => call("edit_file", json!({"file_path": "/notes.txt", "old_string": "beta", "new_string": text})),
+            3 => {
+                let choices = [format!("{text}a"), format!("{text}b")];
+                call("ask_user", json!({"question": format!("{text}?"), "choices": choices, "several": at > 5}))
+            }
             _ => Turn::text(text),
         })
         .collect()

@@ -10,6 +10,7 @@
 
 mod approvals;
 mod commands;
+mod forms;
 mod fuzz;
 mod hooks;
 mod pictures;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use deepagents::ModelError;
-use deepagents::models::scripted::Turn;
+use deepagents::ModelRequest;
+use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_tui::{Begin, Mode};
 use serde_json::json;
 
@@ -162,4 +163,36 @@ async fn the_sub_agents_of_a_conversation_open_into_what_they_said_and_did() {
     assert!(read.contains("alpha") && !read.contains("It is three."), "{read}");
     screens.press("esc").await;
     assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn sub_agents_in_the_background_are_in_the_tree_and_open_into_what_they_said_and_did() {
+    let task = json!({"description": "count the notes", "subagent_type": "general-purpose"});
+    let first = |words: &'static str| {
+        move |request: &ModelRequest| request.messages.get(0).is_some_and(|first| first.text().contains(words))
+    };
+    let mut world = World::new([]);
+    world.background = true;
+    world.model = ScriptedModel::rules()
+        .when(first("count the notes"), [Turn::text("Three lines, says the scout.")])
+        .when(
+            move |request| request.messages.len() == 1 && first("meanwhile")(request),
+            [Turn::call("start_async_task", task)],
+        )
+        .always(Turn::text("It is under way."))
+        .build();
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "look at it meanwhile").await;
+    assert!(screens.wait_for("It is under way.").await && screens.wait_idle().await, "{}", screens.text());
+    loop {
+        say(&mut screens, "/tree").await;
+        assert!(screens.wait_until_live("general-purpose: count the notes").await, "{:?}", screens.live());
+        if screens.live().join("\n").contains("in the background · done") {
+            break;
+        }
+        screens.press("esc").await;
+    }
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("Three lines, says the scout.").await, "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("It is under way."), "{:?}", screens.live());
 }

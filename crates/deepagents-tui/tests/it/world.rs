@@ -7,8 +7,10 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::remembered::RememberedRule;
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
 use deepagents_tui::{
     Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Options, Page, Policy, Preferences, Servers,
@@ -29,9 +31,13 @@ pub(crate) struct World {
     pub(crate) onboarding: bool,
     /// The threads that processes of their own go on with.
     pub(crate) detached: Arc<Mutex<Vec<String>>>,
+    /// Whether the agent may start sub-agents that it does not wait for.
+    pub(crate) background: bool,
     /// A tool that the agent has beside the usual ones.
     pub(crate) tool: Option<Arc<dyn DynTool>>,
     hooks: Option<HookRunner>,
+    /// What was always allowed in the directory.
+    pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
 }
 
 struct TestHost {
@@ -41,8 +47,10 @@ struct TestHost {
     journal: Arc<MemoryJournal>,
     threads: Mutex<u32>,
     detached: Arc<Mutex<Vec<String>>>,
+    background: bool,
     tool: Option<Arc<dyn DynTool>>,
     hooks: Option<HookRunner>,
+    remembered: Arc<Mutex<Vec<RememberedRule>>>,
 }
 
 impl World {
@@ -54,7 +62,19 @@ impl World {
         let journal = Arc::new(MemoryJournal::new());
         let (beside, model) = (tempfile::tempdir().unwrap(), ScriptedModel::new(turns));
         let (preferences, detached) = (Preferences::default(), Arc::default());
-        Self { dir, beside, model, journal, preferences, onboarding: false, detached, tool: None, hooks: None }
+        Self {
+            dir,
+            beside,
+            model,
+            journal,
+            preferences,
+            onboarding: false,
+            detached,
+            background: false,
+            tool: None,
+            hooks: None,
+            remembered: Arc::default(),
+        }
     }
 
     /// With a hook for each of these events, which are shell commands in the directory.
@@ -83,8 +103,10 @@ impl World {
             journal: self.journal.clone(),
             threads: Mutex::default(),
             detached: self.detached.clone(),
+            background: self.background,
             tool: self.tool.clone(),
             hooks: self.hooks.clone(),
+            remembered: self.remembered.clone(),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -134,11 +156,12 @@ impl Host for TestHost {
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
             // What commands may do is tested with the sandbox itself.
             policy.set_confined(true);
-            let builder = DeepAgent::builder();
+            let builder = DeepAgent::builder().middleware(AskUser);
             let builder = self.tool.iter().fold(builder, |builder, tool| builder.tool(tool.clone()));
             let builder = builder
                 .model(self.model.clone())
                 .journal(self.journal.clone())
+                .background_agents(self.background)
                 .backend(WithShell::new(files.clone(), shell));
             let agent = self.hooks.iter().cloned().fold(policy.bind(builder, &[]), DeepAgentBuilder::hooks);
             let agent = agent.build().map_err(|error| error.to_string())?;
@@ -151,6 +174,8 @@ impl Host for TestHost {
                 window: Some(100_000),
                 price: None,
                 sandbox: "unconfined".to_owned(),
+                confined: true,
+                remembered: self.remembered.lock().unwrap().clone(),
                 commands: vec![CommandFile {
                     name: "fix".to_owned(),
                     args: "NUMBER".to_owned(),
@@ -247,6 +272,11 @@ impl Host for TestHost {
 
     fn servers(&self) -> BoxFuture<'_, Servers> {
         async { Servers::Listed("there are no servers".to_owned()) }.boxed()
+    }
+
+    fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
+        self.remembered.lock().unwrap().push(rule.clone());
+        async { Ok(()) }.boxed()
     }
 
     fn trust_servers(&self, _trusted: bool) -> BoxFuture<'_, Result<(), String>> {

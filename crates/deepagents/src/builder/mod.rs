@@ -35,6 +35,8 @@ use crate::middleware::todo::{DynPlanner, TodoPolicy};
 use crate::middleware::{PromptCaching, Redaction, Summarization};
 use crate::profile::{HarnessProfile, Profiles};
 use crate::shared::Shared;
+#[cfg(feature = "remote")]
+use crate::subagents::RemoteAccess;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
 
@@ -155,6 +157,8 @@ pub struct DeepAgentBuilder {
     models: Option<Registry>,
     #[cfg(feature = "mcp")]
     mcp: Option<McpServers>,
+    #[cfg(feature = "remote")]
+    remote: RemoteAccess,
     no_general_purpose: bool,
     /// Whether the `general-purpose` among the sub-agents is the standard one.
     gives_way: bool,

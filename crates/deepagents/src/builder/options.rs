@@ -227,6 +227,14 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// What descriptions of sub-agents on other servers may name: variables in their headers, and whether files may describe
+    /// such at all; they may not unless it is said here. See [`RemoteSubAgent`](crate::subagents::RemoteSubAgent).
+    #[cfg(feature = "remote")]
+    pub fn remote(mut self, access: crate::subagents::RemoteAccess) -> Self {
+        self.remote = access;
+        self
+    }
+
     crate::shared::setters! {
         /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
         general_purpose(on: bool) => no_general_purpose = !on;

@@ -14,7 +14,9 @@ use crate::middleware::subagents::{
 };
 use crate::permission_interrupts;
 use crate::profile::{GeneralPurpose, HarnessProfile, ProfileConfig};
-use crate::subagents::{AgentSubAgent, DynSubAgent, Mode, Registry, SubAgentResult, SubAgentSpec, sub_agent_fn};
+use crate::subagents::{
+    AgentSubAgent, DynSubAgent, Headers, Mode, Registry, SubAgentResult, SubAgentSpec, sub_agent_fn,
+};
 
 /// The name of the middleware that lists skills.
 const SKILLS: &str = "Skills";
@@ -83,6 +85,14 @@ impl DeepAgentBuilder {
         if let Some(agent) = &spec.code.agent {
             return Ok(agent.0.clone());
         }
+        if let Some(url) = &spec.url {
+            return self.remote_agent(spec, url, bound);
+        }
+        if spec.graph_id.is_some() || spec.headers != Headers::default() {
+            return Err(
+                "`graph_id` and `headers` are of an agent on another server; give its address as `url`".to_owned()
+            );
+        }
         if let Some(name) = &spec.runnable {
             let agent = self.runnables.get(name);
             let agent = agent.ok_or_else(|| format!("no agent `{name}` was given with `.runnable(...)`"))?;
@@ -115,6 +125,16 @@ impl DeepAgentBuilder {
         let instructions = spec.system_prompt.clone().filter(|_| spec.mode == Mode::Fork);
         let made = AgentSubAgent::new(&spec.name, &spec.description, &agent).mode(spec.mode);
         Ok(Arc::new(made.instructions(instructions)))
+    }
+
+    #[cfg(feature = "remote")]
+    fn remote_agent(&self, spec: &SubAgentSpec, url: &str, bound: bool) -> Result<Arc<dyn DynSubAgent>, String> {
+        Ok(Arc::new(self.remote.make(spec, url, bound)?))
+    }
+
+    #[cfg(not(feature = "remote"))]
+    fn remote_agent(&self, _spec: &SubAgentSpec, url: &str, _bound: bool) -> Result<Arc<dyn DynSubAgent>, String> {
+        Err(format!("it is on the server {url}, and the feature `remote` is left out"))
     }
 
     /// What every sub-agent has in common with this agent.

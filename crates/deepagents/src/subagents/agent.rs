@@ -1,6 +1,5 @@
 //! What does delegated work.
 
-use std::any::Any;
 use std::future::Future;
 
 use deepagents_core::agent::Agent;
@@ -42,6 +41,12 @@ pub trait SubAgent: Send + Sync + 'static {
         false
     }
 
+    /// A built agent that does the same work on a thread of its own, for work in the background: it outlives the process,
+    /// waits for answers, and can be told more. Without one, work in the background is lost with its process.
+    fn background_agent(&self) -> Option<&AgentSubAgent> {
+        None
+    }
+
     /// Does the work.
     fn run(
         &self,
@@ -51,13 +56,15 @@ pub trait SubAgent: Send + Sync + 'static {
 }
 
 /// The object-safe form of a [`SubAgent`]; every one is one.
-pub trait DynSubAgent: Any + Send + Sync {
+pub trait DynSubAgent: Send + Sync {
     /// See [`SubAgent::name`].
     fn name(&self) -> &str;
     /// See [`SubAgent::description`].
     fn description(&self) -> &str;
     /// See [`SubAgent::idempotent`].
     fn idempotent(&self) -> bool;
+    /// See [`SubAgent::background_agent`].
+    fn background_agent(&self) -> Option<&AgentSubAgent>;
     /// See [`SubAgent::run`].
     fn run(&self, work: SubAgentTask, cx: ToolContext) -> BoxFuture<'_, Result<SubAgentResult, ToolError>>;
 }
@@ -71,6 +78,9 @@ impl<S: SubAgent> DynSubAgent for S {
     }
     fn idempotent(&self) -> bool {
         SubAgent::idempotent(self)
+    }
+    fn background_agent(&self) -> Option<&AgentSubAgent> {
+        SubAgent::background_agent(self)
     }
     fn run(&self, work: SubAgentTask, cx: ToolContext) -> BoxFuture<'_, Result<SubAgentResult, ToolError>> {
         Box::pin(SubAgent::run(self, work, cx))
@@ -96,11 +106,23 @@ pub struct SubAgentTask {
     pub description: String,
     /// How deep delegation may go below.
     depth: usize,
+    conversation: Option<String>,
 }
 
 impl SubAgentTask {
     pub(crate) fn new(description: String, depth: usize) -> Self {
-        Self { description, depth }
+        Self { description, depth, conversation: None }
+    }
+
+    #[cfg(feature = "remote")]
+    pub(crate) fn in_conversation(self, name: impl Into<String>) -> Self {
+        Self { conversation: Some(name.into()), ..self }
+    }
+
+    /// Names the conversation that the work is part of, where there may be more work of it: the same for all of it. What
+    /// is still being done for it is to give way to this.
+    pub fn conversation(&self) -> Option<&str> {
+        self.conversation.as_deref()
     }
 }
 
@@ -227,6 +249,10 @@ impl SubAgent for AgentSubAgent {
         true
     }
 
+    fn background_agent(&self) -> Option<&AgentSubAgent> {
+        Some(self)
+    }
+
     async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {
         let (given, input) = self.start(&work, &cx)?;
         let ended = cx.run_child(&self.agent, "task", given, input).await?;
@@ -258,12 +284,4 @@ fn result(name: &str, outcome: &Outcome, child_state: ChildState) -> SubAgentRes
     }
     let output = ToolOutput::blocks(content).with_child_state(child_state);
     SubAgentResult { output: if halted { output.as_error() } else { output } }
-}
-
-impl dyn DynSubAgent {
-    /// The built agent that this is, if it is one.
-    pub(crate) fn as_built(&self) -> Option<&AgentSubAgent> {
-        let any: &dyn Any = self;
-        any.downcast_ref()
-    }
 }

@@ -10,10 +10,15 @@ mod agent;
 mod budget;
 mod closure;
 mod defaults;
+#[cfg(feature = "remote")]
+mod durable;
 mod model;
 mod read;
 mod registry;
+#[cfg(feature = "remote")]
+mod remote;
 mod result;
+mod server;
 mod spec;
 mod summarization;
 
@@ -22,6 +27,9 @@ pub use budget::BudgetSpec;
 pub use closure::sub_agent_fn;
 pub use defaults::SubAgentDefaults;
 pub use model::ModelSpec;
+#[cfg(feature = "remote")]
+pub use remote::{RemoteAccess, RemoteSubAgent};
+pub use server::{Headers, ServerProtocol};
 pub use spec::{Mode, SubAgentSpec};
 pub use summarization::SummarizationSpec;
 
@@ -29,3 +37,4 @@ pub(crate) use agent::Depth;
 pub(crate) use read::{MAX_NAME, one_line, read, shorten};
 pub(crate) use registry::{ListingTool, Registry};
 pub(crate) use result::result_text;
+pub(crate) use server::variables;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::agent::{DynSubAgent, SubAgent, listed_description};
-use super::{BudgetSpec, ModelSpec, SummarizationSpec};
+use super::{BudgetSpec, Headers, ModelSpec, ServerProtocol, SummarizationSpec};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::HumanInTheLoop;
 use crate::middleware::subagents::DelegationLimits;
@@ -91,6 +91,20 @@ pub struct SubAgentSpec {
     /// [`runnable`](crate::DeepAgentBuilder::runnable). Only `name`, `description` and `mode` go with it.
     #[serde(default, alias = "graph", skip_serializing_if = "Option::is_none")]
     pub runnable: Option<String>,
+    /// The address of the server whose agent does the work. Only `name`, `description`, `graph_id`, `headers`, `protocol`
+    /// and `seconds` of `budget` go with it. Needs the feature `remote`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Which agent of that server: a graph, or the id of an assistant.
+    #[serde(default, alias = "assistant", alias = "assistant_id", skip_serializing_if = "Option::is_none")]
+    pub graph_id: Option<String>,
+    /// Headers of the requests to it; `${NAME}` in them is the value of a
+    /// [variable](crate::DeepAgentBuilder::remote).
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    pub headers: Headers,
+    /// What the server speaks.
+    #[serde(default, skip_serializing_if = "ServerProtocol::is_standard")]
+    pub protocol: ServerProtocol,
     #[serde(skip)]
     pub(crate) code: CodeParts,
 }
@@ -284,9 +298,23 @@ impl SubAgentSpec {
 
     /// The key of something that cannot go with an agent that is built already, if there is one.
     pub(crate) fn beside_runnable(&self) -> Option<String> {
+        self.beside(&["name", "description", "mode", "runnable"])
+    }
+
+    /// The key of something that cannot go with an agent of another server, if there is one.
+    #[cfg(feature = "remote")]
+    pub(crate) fn beside_server(&self) -> Option<String> {
+        let keys = ["name", "description", "mode", "url", "graph_id", "headers", "protocol", "budget"];
+        let limits = self.budget.clone().map(|budget| BudgetSpec { seconds: None, ..budget });
+        let more = limits.is_some_and(|limits| limits != BudgetSpec::default());
+        self.beside(&keys).or_else(|| more.then(|| "budget, but for its seconds".to_owned()))
+    }
+
+    /// The first key that was given and is none of these.
+    fn beside(&self, fine: &[&str]) -> Option<String> {
         let Ok(Value::Object(given)) = serde_json::to_value(self) else { return Some("interrupt_on".to_owned()) };
         let mut keys = given.into_iter().map(|(key, _)| key);
-        let key = keys.find(|key| !["name", "description", "mode", "runnable"].contains(&&**key));
+        let key = keys.find(|key| !fine.contains(&&**key));
         key.or_else(|| self.code.beside_agent().map(str::to_owned))
     }
 }

@@ -8,7 +8,7 @@ use deepagents_fs::VPath;
 use crate::front_matter::{self, Texts};
 use crate::middleware::skills::{read_agents, read_skill};
 use crate::middleware::subagents::{GENERAL_PURPOSE, define};
-use crate::subagents::SubAgentSpec;
+use crate::subagents::{SubAgentSpec, variables};
 
 /// The name of the sub-agent that a file defines, and what it asks for. One that cannot be read asks for nothing and
 /// defines nothing.
@@ -45,5 +45,9 @@ fn sub_agent(spec: &SubAgentSpec) -> Vec<String> {
     let tools = spec.tool_names.as_ref().map(|names| format!("the tools {}", names.join(", ")));
     let replaces = (spec.name == GENERAL_PURPOSE).then(|| format!("the place of the standard {GENERAL_PURPOSE}"));
     let runnable = spec.runnable.as_ref().map(|name| format!("the agent {name}"));
-    [replaces, model, tools, runnable].into_iter().flatten().collect()
+    let server = spec.url.as_ref().map(|url| format!("the server {url}, which gets the tasks it is given"));
+    let mut names: Vec<&str> = spec.headers.0.values().flat_map(|value| variables(value)).collect();
+    names.dedup();
+    let variables = (!names.is_empty()).then(|| format!("the variables {}, which that server gets", names.join(", ")));
+    [replaces, model, tools, runnable, server, variables].into_iter().flatten().collect()
 }

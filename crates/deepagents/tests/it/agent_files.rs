@@ -8,7 +8,7 @@ use deepagents::middleware::filesystem::Filesystem;
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{ModelConfig, Registry};
-use deepagents::subagents::SubAgentSpec;
+use deepagents::subagents::{RemoteAccess, SubAgentSpec};
 use deepagents::{
     Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, ModelRequest,
     Outcome, RunInput, tool_fn,
@@ -366,6 +366,51 @@ async fn agents_of_files_can_be_started_in_the_background() {
 
 fn defined(json: Value) -> SubAgentSpec {
     serde_json::from_value(json).unwrap()
+}
+
+fn on_a_server(more: &str) -> String {
+    format!("---\nname: far\ndescription: Works elsewhere.\nurl: http://127.0.0.1:9\ngraph_id: g\n{more}---\n")
+}
+
+#[tokio::test]
+async fn a_file_names_a_server_only_where_that_is_allowed_and_holds_no_secret() {
+    let listed = async |file: String, access: RemoteAccess| {
+        let model = ScriptedModel::new([Turn::text("Hi.")]);
+        run(&model, &[("/agents/far.md", file.as_str())], |builder| builder.remote(access)).await;
+        model.requests()[0].tools.iter().any(|tool| tool.name == "task" && tool.description.contains("- far: "))
+    };
+    let open = || RemoteAccess::new().from_files().variables(|name| (name == "KEY").then(|| "k".to_owned()));
+    assert!(!listed(on_a_server(""), RemoteAccess::new()).await, "it was not allowed");
+    assert!(listed(on_a_server(""), open()).await);
+    assert!(listed(on_a_server("headers: {x-api-key: \"${KEY}\"}\n"), open()).await);
+    assert!(!listed(on_a_server("headers: {x-api-key: abc}\n"), open()).await, "a secret would be in the log");
+    assert!(!listed(on_a_server("headers: {x-api-key: \"${OTHER}\"}\n"), open()).await, "it is not set");
+    assert!(!listed(on_a_server("tools: [ls]\n"), open()).await, "the agent there has its own tools");
+}
+
+#[tokio::test]
+async fn what_does_not_go_with_a_server_is_refused_in_code_too() {
+    let refused = |json: Value| {
+        let builder = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(defined(json));
+        builder.build().unwrap_err().to_string()
+    };
+    let with = |key: &str, value: Value| {
+        let mut json = json!({"name": "x", "description": "d", "url": "http://127.0.0.1:9", "graph_id": "g"});
+        json[key] = value;
+        refused(json)
+    };
+    assert!(with("model", json!("openai:gpt-4.1")).contains("`model` cannot be given beside `url`"));
+    assert!(with("mode", json!("fork")).contains("does not see the conversation"));
+    assert!(with("url", json!("ftp://x")).contains("http://"));
+    assert!(with("url", json!("http://me:secret@x")).contains("give them as a header"));
+    assert!(with("graph_id", json!("")).contains("`graph_id` is missing"));
+    assert!(with("budget", json!({"tokens": 5})).contains("but for its seconds"));
+    assert!(refused(json!({"name": "x", "description": "d", "graph_id": "g"})).contains("give its address as `url`"));
+    let shown = format!(
+        "{:?}",
+        defined(json!({"name": "x", "description": "d", "url": "http://h", "headers": {"k": "very-secret"}}))
+    );
+    assert!(!shown.contains("very-secret"), "{shown}");
 }
 
 #[tokio::test]

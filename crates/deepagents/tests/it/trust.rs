@@ -106,6 +106,8 @@ async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
     put(dir.path(), "AGENTS.md", "Notes.\n");
     put(dir.path(), ".deepagents/agents/a.md", "---\nname: general-purpose\ndescription: d\nmodel: openai:x\n---\n");
     put(dir.path(), ".deepagents/agents/b/AGENTS.md", "---\ndescription: d\ntools: [ls]\n---\n");
+    let far = "---\ndescription: d\nurl: https://far\ngraph_id: g\nheaders:\n  x-api-key: ${KEY}\n---\n";
+    put(dir.path(), ".deepagents/agents/c.md", far);
     put(dir.path(), ".deepagents/skills/s/SKILL.md", "---\nname: s\ndescription: d\ntools: [deploy]\n---\n");
     put(dir.path(), ".deepagents/skills/s/deep/run.sh", "one\n");
     put(dir.path(), ".deepagents/skills/none/readme.md", "no skill\n");
@@ -124,6 +126,12 @@ async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
                 "the place of the standard general-purpose and the model openai:x".to_owned()
             ),
             ("b", "/.deepagents/agents/b/AGENTS.md", "the tools ls".to_owned()),
+            (
+                "c",
+                "/.deepagents/agents/c.md",
+                "the server https://far, which gets the tasks it is given and the variables KEY, which that server gets"
+                    .to_owned()
+            ),
             ("s", "/.deepagents/skills/s", "the tools deploy".to_owned()),
             ("/AGENTS.md", "/AGENTS.md", String::new()),
         ]
@@ -132,7 +140,7 @@ async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
     let before = hashes(found);
     put(dir.path(), ".deepagents/skills/s/deep/run.sh", "two\n");
     let after = hashes(survey(&files, &places()).await);
-    assert_eq!((before[0] == after[0], before[2] == after[2], before[3] == after[3]), (true, false, true));
+    assert_eq!((before[0] == after[0], before[3] == after[3], before[4] == after[4]), (true, false, true));
 }
 
 #[tokio::test]

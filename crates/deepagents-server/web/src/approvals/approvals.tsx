@@ -7,6 +7,7 @@ import { Code } from "../markdown/code";
 import { usePage, useSession } from "../model/context";
 import { Diff } from "../panels/diff";
 import { ArgumentsForm } from "./form";
+import { QuestionForm, questionOf } from "./question";
 
 interface Choice {
   kind: DecisionKind | null;
@@ -32,6 +33,14 @@ function decision(action: ActionRequest, choice: Choice): Decision | null {
   }
 }
 
+const allowedBy = (review: ReviewConfig | undefined): DecisionKind[] => review?.allowed_decisions ?? ["approve", "reject"];
+
+/** What waits: calls, questions, or both. */
+function heading(all: number, asks: number): string {
+  if (asks === all) return asks === 1 ? "A question for you" : `${asks} questions for you`;
+  return all === 1 ? "A call waits for you" : `${all} calls wait for you`;
+}
+
 export function Approvals(props: { interrupts: Interrupt[] }) {
   const page = usePage();
   const session = useSession();
@@ -52,6 +61,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
     setChoices(key, { ...choice(key, action), ...change });
   const decided = () => actions().map((one) => decision(one.action, choice(one.key, one.action)));
   const ready = () => decided().every((one) => one !== null);
+  const asks = () => actions().filter(({ action, review }) => questionOf(action, allowedBy(review))).length;
   const [busy, setBusy] = createSignal(false);
 
   async function send(all: (Decision | null)[]) {
@@ -67,7 +77,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
   return (
     <section class="approvals" aria-label="Approvals">
       <header>
-        <h2>{actions().length === 1 ? "A call waits for you" : `${actions().length} calls wait for you`}</h2>
+        <h2>{heading(actions().length, asks())}</h2>
         <button
           type="button"
           class="quiet"
@@ -99,7 +109,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
           </button>
         </Show>
         <button type="button" class="primary" disabled={busy() || !ready()} onClick={() => void send(decided())}>
-          {actions().length > 1 ? "Send decisions" : "Send decision"}
+          {asks() === actions().length ? (asks() > 1 ? "Send answers" : "Send answer") : actions().length > 1 ? "Send decisions" : "Send decision"}
         </button>
       </div>
     </section>
@@ -112,7 +122,42 @@ function Action(props: {
   choice: Choice;
   onChange: (change: Partial<Choice>) => void;
 }) {
-  const allowed = () => props.review?.allowed_decisions ?? ["approve", "reject"];
+  const allowed = () => allowedBy(props.review);
+  const question = () => questionOf(props.action, allowed());
+  return (
+    <li class="action">
+      <Show when={question()} fallback={<Call {...props} allowed={allowed()} />}>
+        {(question) => (
+          <>
+            <QuestionForm
+              question={question()}
+              onAnswer={(text) => props.onChange({ kind: text ? "respond" : null, text })}
+            />
+            <Show when={allowed().includes("reject")}>
+              <button
+                type="button"
+                class="quiet decline"
+                aria-pressed={props.choice.kind === "reject"}
+                onClick={() => props.onChange(props.choice.kind === "reject" ? { kind: null, text: "" } : { kind: "reject", text: "" })}
+              >
+                Decline to answer
+              </button>
+            </Show>
+          </>
+        )}
+      </Show>
+    </li>
+  );
+}
+
+/** A call that waits: what it is, and what may be decided about it. */
+function Call(props: {
+  action: ActionRequest;
+  review: ReviewConfig | undefined;
+  choice: Choice;
+  allowed: DecisionKind[];
+  onChange: (change: Partial<Choice>) => void;
+}) {
   const page = usePage();
   const schema = () =>
     props.review?.args_schema ?? page.agent()?.tools.find((tool) => tool.name === props.action.name)?.parameters;
@@ -122,11 +167,11 @@ function Action(props: {
     return typeof content === "string" && "file_path" in props.action.args ? { before: "", after: content } : undefined;
   };
   return (
-    <li class="action">
+    <>
       <div class="action-head">
         <strong>{props.action.name}</strong>
         <div class="decisions" role="radiogroup" aria-label={`Decision on ${props.action.name}`}>
-          <For each={allowed()}>
+          <For each={props.allowed}>
             {(kind) => (
               <button
                 type="button"
@@ -177,6 +222,6 @@ function Action(props: {
           <textarea rows="2" value={props.choice.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />
         </label>
       </Show>
-    </li>
+    </>
   );
 }

@@ -4,7 +4,7 @@ mod question;
 
 use std::sync::Arc;
 
-use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::interrupt::Decision;
 use deepagents_core::middleware::Middleware;
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
 
@@ -17,8 +17,8 @@ use question::{Answer, QuestionArgs};
 /// [`FinishReason::Interrupted`](deepagents_core::run::FinishReason::Interrupted), and it goes on with
 /// [`Decision::Respond`], days later and in another process. Choices are answered by their numbers or their words, several
 /// with commas between; a number that is none is asked about again, and other words are passed on as the person's own.
-/// [`Decision::Reject`] declines to answer. The arguments of the
-/// [`ActionRequest`](deepagents_core::interrupt::ActionRequest) hold the question as data, for forms.
+/// [`Decision::Reject`] declines to answer. The [`form`](deepagents_core::interrupt::ActionRequest::form) of the request has
+/// the choices as data.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Tool for AskTool {
         let mut problem = None;
         loop {
             let text = args.text(problem.as_deref());
-            let said = match cx.interrupt(text, [DecisionKind::Respond, DecisionKind::Reject])? {
+            let said = match cx.interrupt_for_answer(text, args.form())? {
                 Decision::Respond { message } => message,
                 Decision::Reject { message } => {
                     let reason = message.filter(|reason| !reason.is_empty()).map(|reason| format!(": {reason}"));

@@ -1,5 +1,6 @@
 //! A question, and what an answer to it means.
 
+use deepagents_core::interrupt::AnswerForm;
 use deepagents_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -53,6 +54,12 @@ impl QuestionArgs {
             (false, true) => lines.push("Answer with numbers, commas between, or in your own words.".to_owned()),
         }
         lines.join("\n")
+    }
+
+    /// What can be chosen, where something can.
+    pub(super) fn form(&self) -> Option<AnswerForm> {
+        let choices = self.choices.iter().map(|choice| choice.trim().to_owned()).collect();
+        (!self.choices.is_empty()).then_some(AnswerForm::Choices { choices, several: self.several })
     }
 
     /// What an answer means.

@@ -130,7 +130,7 @@ impl Middleware for BackgroundAgents {
 
     fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
         let agent = self.tasks.registry.find(state, name).ok()?;
-        agent.as_built().map(|built| built.agent().definition().clone())
+        agent.background_agent().map(|built| built.agent().definition().clone())
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {

@@ -43,7 +43,7 @@ impl Tasks {
     fn built(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
         let agent = self.registry.find(state, name)?;
         agent
-            .as_built()
+            .background_agent()
             .map(|built| built.agent().clone())
             .ok_or_else(|| ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")))
     }
@@ -189,7 +189,7 @@ impl Tasks {
         limit: usize,
         cx: &ToolContext,
     ) -> Result<bool, ToolError> {
-        let Some(built) = agent.as_built() else {
+        let Some(built) = agent.background_agent() else {
             self.closures.start(home.thread(id), agent.clone(), task, cx);
             return Ok(true);
         };

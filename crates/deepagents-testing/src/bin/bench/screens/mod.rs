@@ -1,5 +1,7 @@
 //! What the screens cost a person: the program on a pseudo-terminal.
 
+mod model;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -20,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::Bench;
 use super::bars::Bars;
+use model::Model;
 
 /// Starts of which the quickest counts: what else the machine does is none of the program's.
 const STARTS: usize = 5;
@@ -29,37 +32,55 @@ const MESSAGES: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long memory is left alone before it is looked at.
 const REST: Duration = Duration::from_secs(2);
+/// How long it is watched for work that nobody asked for.
+const WATCH: Duration = Duration::from_secs(5);
+/// Words of the answer during which keys are pressed, and the pause after each: 200 a second.
+const WORDS: usize = 4_000;
+const PAUSE: Duration = Duration::from_millis(5);
+/// Keys whose letters are in no control sequence and in no word of the answer, and how often they are pressed in turn.
+const KEYS: &str = "NOPQRUVWYZ";
+const ROUNDS: usize = 12;
 /// The words at the end of the thread.
 const END: &str = "the-end-of-the-thread";
 
 impl Bench {
-    /// The time to the first prompt and to an echoed key, idle memory, and the time to open a thread of 10,000 messages.
+    /// The time to the first prompt, to an echoed key and to the first request, keys while an answer comes, what it costs
+    /// when nothing happens, and a thread of 10,000 messages.
     pub(super) async fn screens(&self) -> Result<Map<String, Value>> {
         let program = self.args.first().context("usage: bench - tui PROGRAM")?;
         let place = tempfile::tempdir()?;
         let (home, root) = (place.path().join("home"), place.path().join("root"));
         std::fs::create_dir_all(&home)?;
         std::fs::create_dir_all(&root)?;
-        let start = |args: &[&str]| Screen::start(program, &home, &root, args);
-        let (mut prompts, mut keys) = (Vec::new(), Vec::new());
+        let model = Model::start(WORDS, PAUSE)?;
+        let start = |args: &[&str]| Screen::start(program, &home, &root, &model.url, args);
+        let (mut prompts, mut keys, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..STARTS {
             let mut screen = start(&[])?;
             prompts.push(screen.wait_for("/help")?);
             screen.write("z")?;
             keys.push(screen.wait_for("z")?);
+            screen.write("\r")?;
+            requests.push(model.next_request()?.saturating_duration_since(screen.since));
             screen.end();
         }
         let mut screen = start(&[])?;
         screen.wait_for("/help")?;
         tokio::time::sleep(REST).await;
-        let idle = screen.resident_mb();
+        let (idle, private) = (screen.memory_mb("VmRSS:"), screen.memory_mb("RssAnon:"));
+        let before = screen.cpu_ticks();
+        tokio::time::sleep(WATCH).await;
+        let ticks = before.zip(screen.cpu_ticks()).map(|(before, after)| after.saturating_sub(before));
+        // A tick is ten milliseconds.
+        let cpu = ticks.map(|ticks| f64::from(u32::try_from(ticks).unwrap_or(u32::MAX)) / WATCH.as_secs_f64());
+        let busy = screen.keys_while_it_answers()?;
         screen.end();
         thread_of(&home.join(".deepagents/threads.db"), &root.canonicalize()?).await?;
         let (mut opened, mut read) = (Vec::new(), None);
         for _ in 0..STARTS {
             let mut screen = start(&["--continue"])?;
             opened.push(screen.wait_for(END)?);
-            read = screen.resident_mb();
+            read = screen.memory_mb("VmRSS:");
             screen.end();
         }
         let best = |times: &[Duration]| times.iter().min().map(|time| time.as_secs_f64() * 1_000.0);
@@ -67,7 +88,12 @@ impl Bench {
         for (name, figure) in [
             ("prompt_ms", best(&prompts)),
             ("key_ms", best(&keys)),
+            ("request_ms", best(&requests)),
+            ("busy_key_p50_ms", rank(&busy, 0.5)),
+            ("busy_key_p99_ms", rank(&busy, 0.99)),
             ("idle_mb", idle),
+            ("idle_private_mb", private),
+            ("idle_cpu_percent", cpu),
             ("open_ms", best(&opened)),
             ("open_mb", read),
         ] {
@@ -76,12 +102,29 @@ impl Bench {
         let mut bars = Bars::default();
         bars.takes_at_most("first prompt in ms", best(&prompts), 20.0);
         bars.takes_at_most("first key on the screen in ms", best(&keys), 30.0);
+        bars.takes_at_most("first request after Enter in ms", best(&requests), 20.0);
+        bars.takes_at_most("a key while an answer comes in ms, p99", rank(&busy, 0.99), 16.0);
         bars.at_most("idle memory in MB", idle, 20.0);
+        bars.at_most("idle CPU in percent", cpu, 0.2);
         bars.takes_at_most("a thread of 10,000 messages open in ms", best(&opened), 300.0);
         bars.at_most("memory with that thread in MB", read, 100.0);
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)
     }
+}
+
+/// The time in milliseconds that so great a part of them does not exceed.
+fn rank(times: &[Duration], part: f64) -> Option<f64> {
+    let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1_000.0).collect();
+    times.sort_by(f64::total_cmp);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "it is small"
+    )]
+    let at = ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);
+    times.get(at).copied()
 }
 
 /// A thread of 10,000 messages of a directory.
@@ -117,7 +160,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn start(program: &str, home: &Path, root: &Path, args: &[&str]) -> Result<Self> {
+    fn start(program: &str, home: &Path, root: &Path, url: &str, args: &[&str]) -> Result<Self> {
         let end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&end)?;
         unlockpt(&end)?;
@@ -126,7 +169,7 @@ impl Screen {
         let terminal = File::options().read(true).write(true).open(name.to_str()?)?;
         let mut command = Command::new(program);
         command.env_clear().env("HOME", home).env("TERM", "xterm-256color").current_dir(root);
-        command.args(["--base-url", "http://127.0.0.1:9/v1", "--model", "none", "--root", "."]).args(args);
+        command.args(["--base-url", url, "--model", "none", "--root", "."]).args(args);
         command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(Stdio::from(terminal));
         let since = Instant::now();
         let child = command.spawn().with_context(|| format!("`{program}` cannot be started"))?;
@@ -166,10 +209,36 @@ impl Screen {
         Ok(self.end.write_all(text.as_bytes())?)
     }
 
-    /// The memory that is the process's own and resident; nothing where the system does not tell it.
-    fn resident_mb(&self) -> Option<f64> {
+    /// The times from key to screen while an answer comes.
+    fn keys_while_it_answers(&mut self) -> Result<Vec<Duration>> {
+        self.write("go\r")?;
+        self.wait_for("word word word")?;
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            for key in KEYS.chars().map(|key| key.to_string()) {
+                self.write(&key)?;
+                times.push(self.wait_for(&key)?);
+                thread::sleep(Duration::from_millis(13));
+            }
+            // An empty line for the next round.
+            self.write("\x15")?;
+            thread::sleep(Duration::from_millis(100));
+            while self.pieces.try_recv().is_ok() {}
+        }
+        Ok(times)
+    }
+
+    /// The processor time that it has used; nothing where the system does not tell it.
+    fn cpu_ticks(&self) -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+    }
+
+    /// Memory, by the name of the system for it; nothing where it does not tell.
+    fn memory_mb(&self, name: &str) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
         Some(kilobytes / 1_024.0)
     }

@@ -1,0 +1,125 @@
+//! The fields of a form that a server asks to be filled in.
+
+use deepagents_core::interrupt::{AnswerForm, FieldKind, FieldOption, FormField};
+use serde_json::Value;
+
+use crate::text;
+
+/// Fields of a form.
+const MOST_FIELDS: usize = 50;
+/// Options of a field.
+const MOST_OPTIONS: usize = 200;
+/// Characters of a title or a description.
+const SHOWN: usize = 300;
+
+/// The form that a schema of an object describes; none where it describes no fields.
+pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
+    let required = |name: &str| {
+        let required = schema.get("required").and_then(Value::as_array);
+        required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)))
+    };
+    let properties = schema.get("properties")?.as_object()?;
+    let fields: Vec<FormField> = properties
+        .iter()
+        .take(MOST_FIELDS)
+        .map(|(name, field)| FormField {
+            name: name.clone(),
+            title: words(field, "title"),
+            description: words(field, "description"),
+            required: required(name) && field.get("default").is_none(),
+            kind: kind(field),
+        })
+        .collect();
+    // What cannot be shown whole is answered with JSON.
+    (!fields.is_empty() && properties.len() <= MOST_FIELDS).then_some(AnswerForm::Fields { fields })
+}
+
+/// What a field says of itself, made visible.
+fn words(field: &Value, key: &str) -> Option<String> {
+    let words = field.get(key)?.as_str()?;
+    Some(text::line(words, SHOWN)).filter(|words| !words.trim().is_empty())
+}
+
+fn kind(field: &Value) -> FieldKind {
+    let default = field.get("default");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(options) = options(field) {
+        return FieldKind::Choice { options, default: default.and_then(text) };
+    }
+    if let Some(options) = field.get("items").and_then(options) {
+        let chosen = default.and_then(Value::as_array).into_iter().flatten();
+        return FieldKind::Several { options, default: chosen.filter_map(text).collect() };
+    }
+    match field.get("type").and_then(Value::as_str) {
+        Some("boolean") => FieldKind::Boolean { default: default.and_then(Value::as_bool) },
+        Some(kind @ ("number" | "integer")) => {
+            FieldKind::Number { integer: kind == "integer", default: default.and_then(Value::as_number).cloned() }
+        }
+        _ => FieldKind::Text { default: default.and_then(text) },
+    }
+}
+
+/// The values that a schema lists, with their titles; none where it lists none that are texts.
+fn options(schema: &Value) -> Option<Vec<FieldOption>> {
+    let option = |value: &Value, title: Option<&str>| {
+        let title = title.map(|title| text::line(title, SHOWN));
+        Some(FieldOption { value: value.as_str()?.to_owned(), title })
+    };
+    let list = |key: &str| schema.get(key).and_then(Value::as_array);
+    let found: Option<Vec<FieldOption>> = match (list("enum"), list("oneOf").or_else(|| list("anyOf"))) {
+        (Some(values), _) => {
+            let titles = list("enumNames");
+            let title = |at: usize| titles.and_then(|titles| titles.get(at)?.as_str());
+            values.iter().enumerate().map(|(at, value)| option(value, title(at))).collect()
+        }
+        (None, Some(titled)) => {
+            titled.iter().map(|one| option(one.get("const")?, one.get("title").and_then(Value::as_str))).collect()
+        }
+        (None, None) => None,
+    };
+    found.filter(|options| !options.is_empty() && options.len() <= MOST_OPTIONS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schema_becomes_fields_of_the_kinds_that_people_fill_in() {
+        let schema = json!({"type": "object", "required": ["a", "e"], "properties": {
+            "a": {"type": "string", "title": "Name", "description": "in\u{1b}full"},
+            "b": {"type": "integer", "default": 3},
+            "c": {"type": "boolean"},
+            "d": {"type": "string", "enum": ["s", "l"], "enumNames": ["small", "large"], "default": "l"},
+            "e": {"type": "array", "items": {"anyOf": [{"const": "x", "title": "the X"}]}, "default": ["x"]},
+        }});
+        let Some(AnswerForm::Fields { fields }) = form(&schema) else { panic!("there is no form") };
+        let kinds: Vec<&FieldKind> = fields.iter().map(|field| &field.kind).collect();
+        let named = |value: &str, title: &str| FieldOption { value: value.into(), title: Some(title.into()) };
+        assert_eq!(
+            kinds,
+            [
+                &FieldKind::Text { default: None },
+                &FieldKind::Number { integer: true, default: Some(3.into()) },
+                &FieldKind::Boolean { default: None },
+                &FieldKind::Choice {
+                    options: vec![named("s", "small"), named("l", "large")],
+                    default: Some("l".into())
+                },
+                &FieldKind::Several { options: vec![named("x", "the X")], default: vec!["x".into()] },
+            ]
+        );
+        let required: Vec<bool> = fields.iter().map(|field| field.required).collect();
+        assert_eq!(required, [true, false, false, false, false]);
+        assert!(fields.iter().all(|field| !field.label().contains('\u{1b}')), "{fields:?}");
+    }
+
+    #[test]
+    fn what_describes_no_fields_or_too_many_is_no_form() {
+        assert_eq!(form(&json!({"type": "object"})), None);
+        assert_eq!(form(&json!({"properties": {}})), None);
+        let many: serde_json::Map<String, Value> = (0..60).map(|n| (format!("f{n}"), json!({}))).collect();
+        assert_eq!(form(&json!({"properties": many})), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What an agent says of itself.
+
+use reqwest::{Method, Url};
+use serde_json::Value;
+
+use super::ONCE;
+use crate::error::RemoteError;
+use crate::http::Http;
+
+/// What is read of an agent's card.
+#[derive(Clone, Debug)]
+pub(super) struct Card {
+    /// Where its requests go.
+    pub(super) endpoint: Url,
+    /// Whether it gives events as a stream.
+    pub(super) streaming: bool,
+    /// Whether it takes a message of one id once, however often it is sent.
+    pub(super) takes_once: bool,
+}
+
+impl Card {
+    /// Reads the card of an agent. Where there is none, the address itself is taken for that of its requests.
+    pub(super) async fn fetch(http: &Http, assistant: Option<&str>) -> Result<Self, RemoteError> {
+        let mut place = http.url(".well-known/agent-card.json")?;
+        if let Some(assistant) = assistant {
+            place.query_pairs_mut().append_pair("assistant_id", assistant);
+        }
+        match http.steady("its card", Method::GET, place, None).await {
+            Ok(card) => Self::read(http, &card),
+            Err(RemoteError::Refused { status: 404 | 405, .. }) if assistant.is_none() => {
+                Ok(Self { endpoint: http.base(), streaming: false, takes_once: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(http: &Http, card: &Value) -> Result<Self, RemoteError> {
+        let text =
+            |value: &Value, keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
+        let is_ours = |one: &&Value| {
+            let transport = text(one, &["transport", "protocolBinding", "preferredTransport"]);
+            let version = text(one, &["protocolVersion"]);
+            transport.is_none_or(|name| name.eq_ignore_ascii_case("JSONRPC"))
+                && version.is_none_or(|version| version.starts_with("0."))
+        };
+        let more = ["additionalInterfaces", "supportedInterfaces"];
+        let more = more.iter().filter_map(|key| card.get(key)?.as_array()).flatten();
+        let own = Some(card).filter(|card| card.get("url").is_some());
+        let found = own.into_iter().chain(more).filter(is_ours).find_map(|one| text(one, &["url"]));
+        let Some(url) = found else {
+            return Err(http.unreadable("its card", &"it offers no JSON-RPC of version 0.3"));
+        };
+        let endpoint =
+            Url::parse(&url).or_else(|_| http.url(&url)).map_err(|error| http.unreadable("its card", &error))?;
+        if endpoint.origin() != http.base().origin() {
+            // The headers are for the host that was named, and for nobody whom that one names.
+            let other = endpoint.origin().ascii_serialization();
+            return Err(RemoteError::Config(format!(
+                "the card of {} sends requests to {other}; if that is meant, give that address",
+                http.host
+            )));
+        }
+        let capabilities = card.get("capabilities");
+        let extensions = capabilities.and_then(|all| all.get("extensions")?.as_array()).into_iter().flatten();
+        Ok(Self {
+            endpoint,
+            streaming: capabilities.and_then(|all| all.get("streaming")?.as_bool()).unwrap_or(false),
+            takes_once: extensions.into_iter().any(|one| one.get("uri").is_some_and(|uri| uri == ONCE)),
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! Agent2Agent, version 0.3: JSON-RPC over HTTP, with events as a stream where the agent has them.
+//!
+//! A piece of work is a task over there. The protocol has no way to find a task whose id was never received, so a message is
+//! noted before it is sent: what is in doubt after a crash is sent again to agents that say that they take a message once
+//! (the extension [`ONCE`], which `deepagents serve` has), and is an error for others.
+
+mod card;
+mod rpc;
+mod task;
+
+use std::time::Duration;
+
+use deepagents_core::message::Usage;
+use deepagents_core::tool::ToolError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::agent::{Work, WorkError};
+use crate::error::RemoteError;
+use crate::http::{Failure, Http};
+use crate::progress::usage_of;
+use crate::questions::{self, RemoteInterrupt};
+use crate::sse::SseReader;
+use card::Card;
+use task::{Part, State, View};
+
+/// The extension of agents that take a message of one id once, however often it is sent.
+pub(crate) const ONCE: &str = "urn:deepagents:a2a:message-once";
+
+const PAUSES: &str = "pauses";
+const TASK: &str = "task";
+const SENDING: &str = "sending";
+const CHARGED: &str = "charged";
+const CANCEL: Duration = Duration::from_secs(2);
+const POLLS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// An A2A agent.
+pub(crate) struct A2a {
+    http: Http,
+    assistant: Option<String>,
+    card: OnceCell<Card>,
+}
+
+/// What our log has of the task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct KnownTask {
+    id: String,
+    context: String,
+    /// Messages of ours that it has received.
+    received: usize,
+}
+
+impl A2a {
+    pub(crate) fn new(http: Http, assistant: Option<String>) -> Self {
+        Self { http, assistant, card: OnceCell::new() }
+    }
+
+    async fn card(&self) -> Result<&Card, RemoteError> {
+        self.card.get_or_try_init(|| Card::fetch(&self.http, self.assistant.as_deref())).await
+    }
+
+    /// Does the work, and gives what the agent came to.
+    pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
+        let scope = work.scope;
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
+        let mut part = Part::Text(work.description.to_owned());
+        for asked in &pauses {
+            part = self.answered(work, asked).await?;
+        }
+        let mut view = View::default();
+        loop {
+            let round = pauses.len();
+            self.deliver(work, round, &part, &mut view).await?;
+            self.follow(work, &mut view).await?;
+            self.settle(work, &view).await?;
+            match view.state {
+                State::Completed => return Ok(view.result()),
+                State::Asks => {
+                    pauses.push(view.pauses());
+                    scope.record(PAUSES, json!(pauses)).await?;
+                    part = self.answered(work, pauses.last().map(Vec::as_slice).unwrap_or_default()).await?;
+                }
+                _ => return Err(view.error(&self.http.host).into()),
+            }
+        }
+    }
+
+    async fn answered(&self, work: &Work<'_>, asked: &[RemoteInterrupt]) -> Result<Part, WorkError> {
+        let answers = questions::ask(work.scope, asked).await?;
+        if asked.iter().any(|pause| pause.decisions || pause.id.is_some()) {
+            return Ok(Part::Data(json!({"resume": questions::resume_value(asked, &answers)})));
+        }
+        let words: Vec<String> = answers.iter().flatten().map(questions::words).collect();
+        Ok(Part::Text(words.join("\n")))
+    }
+
+    /// Sends the message of a round, unless it was received, and reads what comes back at once.
+    async fn deliver(&self, work: &Work<'_>, round: usize, part: &Part, view: &mut View) -> Result<(), WorkError> {
+        let scope = work.scope;
+        let known: Option<KnownTask> = read(scope.recorded(TASK));
+        if known.as_ref().is_some_and(|known| known.received > round) {
+            return Ok(());
+        }
+        let card = self.card().await?;
+        let mut in_doubt = scope.recorded(SENDING).is_some_and(|sending| sending == json!(round));
+        if !in_doubt {
+            if work.goes_on && round == 0 {
+                self.cancel_earlier(work).await;
+            }
+            scope.record(SENDING, round).await?;
+        }
+        scope.begin_model_call().map_err(ToolError::from)?;
+        let message = task::message(work, round, part, known.as_ref().map(|known| known.id.as_str()));
+        let mut tries = self.http.tries();
+        loop {
+            if in_doubt && !card.takes_once {
+                match &known {
+                    // It asks no more, or something else: then it has the answer.
+                    Some(known) if self.has_moved(work, known, view).await? => {
+                        return self.note(work, view, round).await;
+                    }
+                    Some(_) => {}
+                    None => return Err(RemoteError::InDoubt { host: self.http.host.clone() }.into()),
+                }
+            }
+            view.begin_round();
+            match self.send(card, &message, work, view).await {
+                Ok(()) => return self.note(work, view, round).await,
+                Err(WorkError::Here(error)) => return Err(error.into()),
+                // Something was received, so it has begun.
+                Err(_) if view.id.is_some() => return self.note(work, view, round).await,
+                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
+                    in_doubt = true;
+                    tries.again(Failure::Away { reason, after: None }).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), WorkError> {
+        if let (Some(id), Some(context)) = (&view.id, &view.context) {
+            let known = KnownTask { id: id.clone(), context: context.clone(), received: round + 1 };
+            work.scope.record(TASK, json!(known)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a task is past the question that it was last seen with.
+    async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, WorkError> {
+        let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(PAUSES)).unwrap_or_default();
+        self.refresh(work, known, view).await?;
+        Ok(!matches!(view.state, State::Asks) || asked.last() != Some(&view.pauses()))
+    }
+
+    /// One try to send: as a stream where the agent has those.
+    async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
+        let method = if card.streaming { "message/stream" } else { "message/send" };
+        let params = json!({"message": message, "configuration": {
+            "acceptedOutputModes": ["text/plain", "application/json"], "blocking": false,
+        }});
+        if !card.streaming {
+            let result = rpc::call(&self.http, card, method, params).await.map_err(once)?;
+            view.take(&result, work.scope);
+            return Ok(());
+        }
+        self.read_stream(card, method, &params, work, view).await
+    }
+
+    /// Reads a stream to its end, or to where the task needs something else.
+    async fn read_stream(
+        &self,
+        card: &Card,
+        method: &'static str,
+        params: &Value,
+        work: &Work<'_>,
+        view: &mut View,
+    ) -> Result<(), WorkError> {
+        let mut body = rpc::stream(&self.http, card, method, params).await.map_err(once)?;
+        let mut reader = SseReader::default();
+        if let Some(text) = body.whole.take() {
+            let result = rpc::read(&self.http, method, &text).map_err(once)?;
+            view.take(&result, work.scope);
+            return Ok(());
+        }
+        while let Some(bytes) = body.next().await {
+            let events = reader.push(&bytes).map_err(|error| self.http.unreadable(method, &error))?;
+            for event in events {
+                view.take(&rpc::read(&self.http, method, &event.data).map_err(once)?, work.scope);
+                if view.id.is_some() && read::<KnownTask>(work.scope.recorded(TASK)).is_none() {
+                    // From here on the task can be found again.
+                    self.note(work, view, 0).await?;
+                }
+            }
+            if !view.state.is_open() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the task has ended or asks, over as many connections as it takes.
+    async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
+        let card = self.card().await?;
+        let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLLS.0, card.streaming);
+        loop {
+            let Some(known) = read::<KnownTask>(work.scope.recorded(TASK)) else {
+                // It answered with words instead of a task.
+                return Ok(());
+            };
+            if view.state.is_open() || !view.is_whole {
+                self.refresh(work, &known, view).await?;
+            }
+            if !view.state.is_open() {
+                return Ok(());
+            }
+            if !resubscribes {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(POLLS.1);
+                continue;
+            }
+            let params = json!({"id": known.id, "contextId": known.context});
+            match self.read_stream(card, "tasks/resubscribe", &params, work, view).await {
+                Ok(()) => {
+                    // The server is there, whatever its stream is good for.
+                    tries.progressed();
+                    if view.state.is_open() {
+                        tokio::time::sleep(wait).await;
+                        wait = (wait * 2).min(POLLS.1);
+                    }
+                }
+                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
+                    tries.again(Failure::Away { reason, after: None }).await?;
+                }
+                Err(WorkError::Remote(_)) => resubscribes = false,
+                Err(error) => return Err(error),
+            }
+            view.is_whole = false;
+        }
+    }
+
+    /// Asks how the task stands.
+    async fn refresh(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<(), WorkError> {
+        let card = self.card().await?;
+        let params = json!({"id": known.id, "contextId": known.context});
+        let mut tries = self.http.tries();
+        loop {
+            match rpc::call(&self.http, card, "tasks/get", params.clone()).await {
+                Ok(result) => {
+                    view.take(&result, work.scope);
+                    view.is_whole = true;
+                    return Ok(());
+                }
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+
+    /// Charges what the task says that it has spent.
+    async fn settle(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
+        let usage = view.metadata.as_ref().map(|metadata| usage_of(&json!({"usage_metadata": metadata.get("usage")})));
+        let total = usage.unwrap_or_default();
+        let charged: Usage = read(work.scope.recorded(CHARGED)).unwrap_or_default();
+        let charged = crate::progress::most(charged, work.scope.spent().usage);
+        let new = crate::progress::less(total, charged);
+        if new != Usage::default() {
+            work.scope.charge(new, 0.0).await?;
+            work.scope.record(CHARGED, json!(total)).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what an earlier call of the conversation has begun, as far as the agent can.
+    async fn cancel_earlier(&self, work: &Work<'_>) {
+        let Ok(card) = self.card().await else { return };
+        if !card.takes_once {
+            return;
+        }
+        // Where there is nothing to cancel, that is what it says.
+        let params = json!({"id": work.conversation, "contextId": work.conversation});
+        let _ = rpc::call(&self.http, card, "tasks/cancel", params).await;
+    }
+
+    /// Ends the task. What cannot be reached in time is left.
+    pub(crate) async fn cancel(&self, work: &Work<'_>) {
+        let ended = async {
+            let card = self.card().await.ok()?;
+            let known: Option<KnownTask> = read(work.scope.recorded(TASK));
+            let id = match known {
+                Some(known) => known.id,
+                // Where the answer to the message has not come, it is sent once more to learn which task it began.
+                None if card.takes_once && work.scope.recorded(SENDING).is_some() => {
+                    let part = Part::Text(work.description.to_owned());
+                    let message = task::message(work, 0, &part, None);
+                    let params = json!({"message": message, "configuration": {"blocking": false}});
+                    let result = rpc::call(&self.http, card, "message/send", params).await.ok()?;
+                    result.get("id")?.as_str()?.to_owned()
+                }
+                None => return None,
+            };
+            rpc::call(&self.http, card, "tasks/cancel", json!({"id": id, "contextId": work.conversation})).await.ok()
+        };
+        // It is ended or cannot be: there is nobody left to be told.
+        let _ = tokio::time::timeout(CANCEL, ended).await;
+    }
+}
+
+/// The id of a message: the same whenever the same is sent.
+fn message_id(work: &Work<'_>, round: usize) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}#{round}", work.key).as_bytes()).to_string()
+}
+
+/// A failure of one try, which others decide about.
+fn once(failure: Failure) -> WorkError {
+    WorkError::Remote(match failure {
+        Failure::Final(error) => error,
+        Failure::Away { reason, .. } => {
+            RemoteError::Unreachable { host: String::new(), reason, waited: Duration::ZERO }
+        }
+    })
+}
+
+fn read<T: for<'de> Deserialize<'de>>(value: Option<Value>) -> Option<T> {
+    value.and_then(|value| serde_json::from_value(value).ok())
+}

@@ -1,0 +1,211 @@
+//! A task as we have seen it so far.
+
+use std::collections::BTreeMap;
+
+use deepagents_core::agent::{ChildEvent, ChildScope};
+use serde_json::{Value, json};
+
+use super::message_id;
+use crate::agent::Work;
+use crate::error::RemoteError;
+use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
+
+/// Artifacts of a task whose texts are kept.
+const MAX_ARTIFACTS: usize = 1_000;
+
+/// What we say.
+pub(super) enum Part {
+    Text(String),
+    Data(Value),
+}
+
+/// A message of ours.
+pub(super) fn message(work: &Work<'_>, round: usize, part: &Part, task: Option<&str>) -> Value {
+    let part = match part {
+        Part::Text(text) => json!({"kind": "text", "text": text}),
+        Part::Data(data) => json!({"kind": "data", "data": data}),
+    };
+    let mut message = json!({
+        "kind": "message", "role": "user", "parts": [part], "messageId": message_id(work, round),
+        "contextId": work.conversation,
+    });
+    if let (Some(task), Some(message)) = (task, message.as_object_mut()) {
+        message.insert("taskId".to_owned(), task.into());
+    }
+    message
+}
+
+/// How a task stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Open,
+    Asks,
+    WantsLogin,
+    Completed,
+    Failed,
+    Cancelled,
+    Rejected,
+}
+
+impl State {
+    fn read(word: &str) -> Self {
+        match word {
+            "input-required" => Self::Asks,
+            "auth-required" => Self::WantsLogin,
+            "completed" => Self::Completed,
+            "failed" => Self::Failed,
+            "canceled" | "cancelled" => Self::Cancelled,
+            "rejected" => Self::Rejected,
+            _ => Self::Open,
+        }
+    }
+
+    pub(super) fn is_open(self) -> bool {
+        self == Self::Open
+    }
+}
+
+/// A task as we have seen it so far.
+#[derive(Default)]
+pub(super) struct View {
+    pub(super) id: Option<String>,
+    pub(super) context: Option<String>,
+    pub(super) state: State,
+    /// The message that came with the state.
+    said: Value,
+    /// The texts of its artifacts, in order of their ids' first appearance.
+    artifacts: BTreeMap<usize, (String, String)>,
+    /// The last words of the agent in the history.
+    spoken: Option<String>,
+    pub(super) metadata: Option<Value>,
+    /// Whether it was read as a whole since it was last changed.
+    pub(super) is_whole: bool,
+}
+
+impl View {
+    /// Something is said to the task: what it asked is past.
+    pub(super) fn begin_round(&mut self) {
+        (self.state, self.said, self.is_whole) = (State::Open, Value::Null, false);
+    }
+
+    /// Takes in a result: a task, a message, or an event of a stream.
+    pub(super) fn take(&mut self, result: &Value, scope: &ChildScope) {
+        let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
+        match word("kind").as_deref() {
+            Some("message") => {
+                let text = text_of(result);
+                scope.emit(ChildEvent::Text(text.clone()));
+                (self.spoken, self.state, self.is_whole) = (Some(text), State::Completed, true);
+            }
+            Some("artifact-update") => {
+                self.identify(word("taskId"), word("contextId"));
+                let append = result.get("append").and_then(Value::as_bool).unwrap_or(false);
+                if let Some(artifact) = result.get("artifact") {
+                    self.artifact(artifact, append, scope);
+                }
+            }
+            Some("status-update") => {
+                self.identify(word("taskId"), word("contextId"));
+                self.status(result.get("status"), scope);
+                self.metadata = result.get("metadata").cloned().or(self.metadata.take());
+            }
+            // A task; older agents leave the kind out.
+            _ => {
+                self.identify(word("id"), word("contextId"));
+                for artifact in result.get("artifacts").and_then(Value::as_array).into_iter().flatten() {
+                    self.artifact(artifact, false, scope);
+                }
+                let history = result.get("history").and_then(Value::as_array).into_iter().flatten();
+                let mut spoken = history.filter(|one| one.get("role").is_some_and(|role| role == "agent")).map(text_of);
+                self.spoken = spoken.rfind(|text| !text.is_empty()).or(self.spoken.take());
+                self.metadata = result.get("metadata").cloned().or(self.metadata.take());
+                self.status(result.get("status"), scope);
+                self.is_whole = true;
+            }
+        }
+    }
+
+    fn identify(&mut self, id: Option<String>, context: Option<String>) {
+        self.id = id.or(self.id.take());
+        self.context = context.or(self.context.take());
+    }
+
+    fn status(&mut self, status: Option<&Value>, scope: &ChildScope) {
+        let Some(word) = status.and_then(|status| status.get("state")?.as_str()) else { return };
+        self.state = State::read(word);
+        self.said = status.and_then(|status| status.get("message")).cloned().unwrap_or_default();
+        let text = text_of(&self.said);
+        if self.state.is_open() && !text.is_empty() {
+            scope.emit(ChildEvent::Custom { name: "status".to_owned(), data: json!({"text": text}) });
+        }
+    }
+
+    /// More of an artifact, or all of it: what is new of it is passed on.
+    fn artifact(&mut self, artifact: &Value, append: bool, scope: &ChildScope) {
+        let id = artifact.get("artifactId").and_then(Value::as_str).unwrap_or_default();
+        let text = text_of(artifact);
+        let known = self.artifacts.iter().find(|(_, (known, _))| known == id).map(|(at, _)| *at);
+        let at = known.unwrap_or(self.artifacts.len());
+        if at >= MAX_ARTIFACTS {
+            return;
+        }
+        let (_, whole) = self.artifacts.entry(at).or_insert_with(|| (id.to_owned(), String::new()));
+        let new = if append {
+            whole.push_str(&text);
+            text
+        } else {
+            let new = text.strip_prefix(whole.as_str()).unwrap_or(&text).to_owned();
+            *whole = text;
+            new
+        };
+        if !new.is_empty() {
+            scope.emit(ChildEvent::Text(new));
+        }
+    }
+
+    /// What the task came to: its artifacts, or what was said last.
+    pub(super) fn result(&self) -> String {
+        let artifacts: Vec<&str> =
+            self.artifacts.values().map(|(_, text)| text.trim_end()).filter(|text| !text.is_empty()).collect();
+        if !artifacts.is_empty() {
+            return artifacts.join("\n\n");
+        }
+        let said = text_of(&self.said);
+        if said.is_empty() { self.spoken.clone().unwrap_or_default() } else { said }
+    }
+
+    /// What it asks.
+    pub(super) fn pauses(&self) -> Vec<RemoteInterrupt> {
+        let parts = self.said.get("parts").and_then(Value::as_array).into_iter().flatten();
+        let given = parts.filter_map(|part| part.get("data")?.get("interrupts")).map(read_pauses);
+        let pauses: Vec<RemoteInterrupt> = given.flatten().collect();
+        if !pauses.is_empty() {
+            return pauses;
+        }
+        let text = text_of(&self.said);
+        let text = if text.is_empty() { "The agent needs an answer.".to_owned() } else { text };
+        vec![RemoteInterrupt { id: None, asked: vec![RemoteAction::words(text)], decisions: false }]
+    }
+
+    /// Why there is no result.
+    pub(super) fn error(&self, host: &str) -> RemoteError {
+        let (host, said) = (host.to_owned(), text_of(&self.said));
+        let or = |text: &str| if said.is_empty() { text.to_owned() } else { crate::http::cut(&said) };
+        match self.state {
+            State::Cancelled => RemoteError::Ended { host, reason: "it was cancelled".to_owned() },
+            State::Rejected => RemoteError::Failed { host, reason: or("the agent does not take the task") },
+            State::WantsLogin => {
+                RemoteError::Failed { host, reason: "the agent wants a login that it was not given".to_owned() }
+            }
+            _ => RemoteError::Failed { host, reason: or("the agent does not say why") },
+        }
+    }
+}
+
+/// The text of a message's or an artifact's parts.
+fn text_of(holder: &Value) -> String {
+    let parts = holder.get("parts").and_then(Value::as_array).into_iter().flatten();
+    let texts: Vec<&str> = parts.filter_map(|part| part.get("text")?.as_str()).collect();
+    texts.join("\n")
+}

@@ -1,0 +1,141 @@
+//! Where a remote agent is, and how it is called.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+
+use crate::error::RemoteError;
+
+/// How long a server that does not answer is tried.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Protocol {
+    /// The API of LangGraph's server, which `deepagents serve` has too; the Agent Protocol is a part of it.
+    #[default]
+    LangGraph,
+    /// Agent2Agent, version 0.3, JSON-RPC over HTTP.
+    A2a,
+}
+
+/// Where a remote agent is, and how it is called.
+///
+/// ```
+/// use std::time::Duration;
+/// use deepagents_remote::RemoteConfig;
+/// let config = RemoteConfig::langgraph("https://agents.example.com", "researcher")?
+///     .header("x-api-key", "secret")?
+///     .deadline(Duration::from_secs(900));
+/// assert!(!format!("{config:?}").contains("secret"));
+/// # Ok::<(), deepagents_remote::RemoteError>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct RemoteConfig {
+    pub(crate) url: Url,
+    pub(crate) assistant: Option<String>,
+    pub(crate) protocol: Protocol,
+    pub(crate) headers: HeaderMap,
+    pub(crate) patience: Duration,
+    pub(crate) deadline: Option<Duration>,
+}
+
+fn refused(why: impl Into<String>) -> RemoteError {
+    RemoteError::Config(why.into())
+}
+
+impl RemoteConfig {
+    /// An agent of a server: its address, what it speaks, and which of its agents. An A2A server whose address is that of
+    /// one agent needs no name.
+    ///
+    /// # Errors
+    /// [`RemoteError::Config`] when the address is none of HTTP, holds a name and password, or the agent's name is missing.
+    pub fn new(url: &str, protocol: Protocol, assistant: Option<&str>) -> Result<Self, RemoteError> {
+        let mut parsed = Url::parse(url.trim()).map_err(|error| refused(format!("`url` is no address: {error}")))?;
+        if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
+            return Err(refused("`url` begins with http:// or https:// and names a host"));
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(refused("`url` holds a name or a password; give them as a header"));
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(refused("`url` holds a query or a fragment; leave them out"));
+        }
+        if !parsed.path().ends_with('/') {
+            let path = format!("{}/", parsed.path());
+            parsed.set_path(&path);
+        }
+        let assistant = assistant.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+        if assistant.is_none() && protocol == Protocol::LangGraph {
+            return Err(refused("`graph_id` is missing: say which agent of the server is meant"));
+        }
+        let headers = HeaderMap::new();
+        Ok(Self { url: parsed, assistant, protocol, headers, patience: PATIENCE, deadline: None })
+    }
+
+    /// An agent of a LangGraph server, of `deepagents serve`, or of an Agent Protocol server: the address of the server,
+    /// and the graph or the id of the assistant.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn langgraph(url: &str, assistant: &str) -> Result<Self, RemoteError> {
+        Self::new(url, Protocol::LangGraph, Some(assistant))
+    }
+
+    /// An A2A agent: the address where its card is, below `.well-known/agent-card.json`, or that of its JSON-RPC endpoint.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn a2a(url: &str) -> Result<Self, RemoteError> {
+        Self::new(url, Protocol::A2a, None)
+    }
+
+    /// Sends a header with every request, to this server alone.
+    ///
+    /// # Errors
+    /// [`RemoteError::Config`] when it cannot be sent; the value is not part of the text.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, RemoteError> {
+        let header: HeaderName = name.parse().map_err(|_| refused(format!("`{name}` is no name of a header")))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| refused(format!("the value of the header `{name}` cannot be sent")))?;
+        value.set_sensitive(true);
+        self.headers.insert(header, value);
+        Ok(self)
+    }
+
+    /// How long a server is tried that cannot be reached or says that it cannot work now; 60 seconds unless said.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long a piece of work may take, in this process; not limited unless said. The run over there is cancelled then.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The server's scheme, host and port.
+    pub fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+}
+
+impl fmt::Debug for RemoteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.keys().map(HeaderName::as_str).collect();
+        f.debug_struct("RemoteConfig")
+            .field("url", &self.url.as_str())
+            .field("assistant", &self.assistant)
+            .field("protocol", &self.protocol)
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,312 @@
+//! Requests to one server: its headers, bounds on what it answers, and patience with it.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Method, Response, Url};
+use rustls_platform_verifier::BuilderVerifierExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::config::RemoteConfig;
+use crate::error::RemoteError;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an answer that is no stream may take.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long a stream may be silent before it is opened anew; servers send something every 15 seconds or so.
+const SILENCE: Duration = Duration::from_secs(90);
+/// Bytes that an answer may have.
+const MAX_ANSWER: usize = 64 << 20;
+/// Characters of what a server says of an error.
+const MAX_DETAIL: usize = 300;
+/// Redirects that are followed for one request.
+const REDIRECTS: usize = 5;
+/// The first wait between two tries, and the longest.
+const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(crate) struct Http {
+    client: reqwest::Client,
+    base: Url,
+    headers: HeaderMap,
+    pub(crate) host: String,
+    pub(crate) patience: Duration,
+}
+
+/// Why one try came to nothing.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nobody there, or not now: the request can be made again. Whether it was carried out is not known.
+    Away { reason: String, after: Option<Duration> },
+    /// An answer that will not change.
+    Final(RemoteError),
+}
+
+impl Failure {
+    /// The status with which a request was refused.
+    pub(crate) fn status(&self) -> Option<u16> {
+        match self {
+            Self::Final(RemoteError::Refused { status, .. }) => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+impl Http {
+    pub(crate) fn new(config: &RemoteConfig) -> Result<Self, RemoteError> {
+        let client = client().map_err(RemoteError::Config)?;
+        Ok(Self {
+            client,
+            base: config.url.clone(),
+            headers: config.headers.clone(),
+            host: config.origin(),
+            patience: config.patience,
+        })
+    }
+
+    /// An address below that of the server.
+    pub(crate) fn url(&self, path: &str) -> Result<Url, RemoteError> {
+        self.base.join(path).map_err(|error| RemoteError::Config(error.to_string()))
+    }
+
+    /// The server's own address, without a slash at its end.
+    pub(crate) fn base(&self) -> Url {
+        let mut base = self.base.clone();
+        let path = base.path().trim_end_matches('/').to_owned();
+        base.set_path(&path);
+        base
+    }
+
+    /// That something was answered which the protocol does not have.
+    pub(crate) fn unreadable(&self, what: &'static str, reason: &dyn Display) -> RemoteError {
+        RemoteError::Answer { host: self.host.clone(), what, reason: reason.to_string() }
+    }
+
+    /// One request; its answer's head has come.
+    async fn send(
+        &self,
+        what: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        more: &[(&'static str, &str)],
+    ) -> Result<Response, Failure> {
+        let mut request = self.client.request(method, url).headers(self.headers.clone());
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        for (name, value) in more {
+            request = request.header(*name, *value);
+        }
+        let sent = tokio::time::timeout(ANSWER, request.send()).await;
+        let response = match sent {
+            Err(_) => return Err(Failure::Away { reason: "no answer".to_owned(), after: None }),
+            Ok(Err(error)) => return Err(Failure::Away { reason: reason(error), after: None }),
+            Ok(Ok(response)) => response,
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        let detail = self.text(what, response).await.map(|text| detail(&text)).unwrap_or_default();
+        if status.is_server_error() && status.as_u16() != 501 || matches!(status.as_u16(), 408 | 425 | 429) {
+            let reason = format!("{} {detail}", status.as_u16());
+            return Err(Failure::Away { reason: reason.trim().to_owned(), after: after.map(Duration::from_secs) });
+        }
+        let host = self.host.clone();
+        Err(Failure::Final(RemoteError::Refused { host, what, status: status.as_u16(), detail }))
+    }
+
+    /// The whole text of an answer.
+    async fn text(&self, what: &'static str, mut response: Response) -> Result<String, Failure> {
+        let mut bytes = Vec::new();
+        loop {
+            let next = tokio::time::timeout(ANSWER, response.chunk()).await;
+            match next {
+                Ok(Ok(Some(more))) => bytes.extend_from_slice(&more),
+                Ok(Ok(None)) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                Ok(Err(error)) => return Err(Failure::Away { reason: reason(error), after: None }),
+                Err(_) => return Err(Failure::Away { reason: "the answer does not end".to_owned(), after: None }),
+            }
+            if bytes.len() > MAX_ANSWER {
+                return Err(Failure::Final(self.unreadable(what, &format!("more than {MAX_ANSWER} bytes"))));
+            }
+        }
+    }
+
+    /// One request that is answered with JSON; an empty answer is null.
+    pub(crate) async fn json(
+        &self,
+        what: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let response = self.send(what, method, url, body, &[]).await?;
+        let text = self.text(what, response).await?;
+        if text.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| Failure::Final(self.unreadable(what, &error)))
+    }
+
+    /// A request that may be made again, until it is answered or patience ends.
+    pub(crate) async fn steady(
+        &self,
+        what: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Value, RemoteError> {
+        let mut tries = self.tries();
+        loop {
+            match self.json(what, method.clone(), url.clone(), body).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => tries.again(failure).await?,
+            }
+        }
+    }
+
+    /// Opens a stream of events.
+    pub(crate) async fn stream(
+        &self,
+        what: &'static str,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        last: Option<&str>,
+    ) -> Result<EventBody, Failure> {
+        let accept = ("accept", "text/event-stream");
+        let more = last.map_or_else(|| vec![accept], |last| vec![accept, ("last-event-id", last)]);
+        let response = self.send(what, method, url, body, &more).await?;
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            let text = self.text(what, response).await?;
+            return Ok(EventBody { response: None, whole: Some(text) });
+        }
+        Ok(EventBody { response: Some(response), whole: None })
+    }
+
+    /// Counts how often something was tried, and waits in between.
+    pub(crate) fn tries(&self) -> Tries<'_> {
+        Tries { http: self, since: Instant::now(), wait: WAITS.0 }
+    }
+}
+
+/// A body that comes piece by piece.
+#[derive(Debug)]
+pub(crate) struct EventBody {
+    response: Option<Response>,
+    /// The whole text of an answer that is no stream.
+    pub(crate) whole: Option<String>,
+}
+
+impl EventBody {
+    /// The next bytes; none at the end, be it one that was meant or not.
+    pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
+        let response = self.response.as_mut()?;
+        match tokio::time::timeout(SILENCE, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => Some(bytes.to_vec()),
+            _ => None,
+        }
+    }
+}
+
+/// Tries of one thing.
+#[derive(Debug)]
+pub(crate) struct Tries<'a> {
+    http: &'a Http,
+    since: Instant,
+    wait: Duration,
+}
+
+impl Tries<'_> {
+    /// Waits for the next try, unless that would be of no use.
+    pub(crate) async fn again(&mut self, failure: Failure) -> Result<(), RemoteError> {
+        let (reason, after) = match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Away { reason, after } => (reason, after),
+        };
+        let waited = self.since.elapsed();
+        let jitter = Duration::from_millis(u64::from(waited.subsec_millis() % 50));
+        let wait = after.unwrap_or(self.wait).max(self.wait) + jitter;
+        if waited + wait > self.http.patience {
+            return Err(RemoteError::Unreachable { host: self.http.host.clone(), reason, waited });
+        }
+        tokio::time::sleep(wait).await;
+        self.wait = (self.wait * 2).min(WAITS.1);
+        Ok(())
+    }
+
+    /// Something went well: patience begins anew.
+    pub(crate) fn progressed(&mut self) {
+        (self.since, self.wait) = (Instant::now(), WAITS.0);
+    }
+}
+
+/// What is wrong with a request, without its address, which may hold what is nobody's business.
+fn reason(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = vec![error.to_string()];
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if words.last().is_none_or(|last| !last.contains(&text)) {
+            words.push(text);
+        }
+        cause = inner.source();
+    }
+    cut(&words.join(": "))
+}
+
+/// What a server says of an error, in one line.
+fn detail(text: &str) -> String {
+    let read: Option<Value> = serde_json::from_str(text).ok();
+    let said = read.as_ref().and_then(|value| {
+        let keys = ["detail", "message", "error"];
+        keys.iter().find_map(|key| value.get(key)).or(Some(value))
+    });
+    match said {
+        Some(Value::String(text)) => cut(text),
+        Some(other) => cut(&other.to_string()),
+        None => cut(text),
+    }
+}
+
+/// The beginning of a text, in one line.
+pub(crate) fn cut(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_DETAIL) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// An HTTP client with the certificates that the system trusts. A redirect is followed on the same origin alone, and where
+/// it keeps the request as it is: another host must not get the headers.
+fn client() -> Result<reqwest::Client, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| error.to_string())?;
+    let follow = |attempt: Attempt<'_>| {
+        let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+        if same && keeps && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+    };
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.with_no_client_auth())
+        .connect_timeout(CONNECT)
+        .redirect(Policy::custom(follow))
+        .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,150 @@
+//! The requests.
+
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+
+use crate::error::RemoteError;
+use crate::http::{EventBody, Failure, Http};
+
+/// Runs of a thread that are looked through for one of ours.
+const LISTED: usize = 100;
+/// Where a run carries the key of the call that began it.
+const KEY: &str = "deepagents_call";
+
+/// How a run stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunStatus(pub(super) String);
+
+impl RunStatus {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.0.as_str(), "pending" | "running")
+    }
+
+    pub(super) fn is_error(&self) -> bool {
+        self.0 == "error"
+    }
+}
+
+/// The requests to one agent of one server.
+pub(super) struct Api {
+    pub(super) http: Http,
+    assistant: String,
+}
+
+impl Api {
+    pub(super) fn new(http: Http, assistant: String) -> Self {
+        Self { http, assistant }
+    }
+
+    fn at(&self, path: &str) -> Result<Url, RemoteError> {
+        self.http.url(path)
+    }
+
+    /// Makes a thread, unless there is one.
+    pub(super) async fn make_thread(&self, thread: &str, key: &str) -> Result<(), RemoteError> {
+        let body = json!({"thread_id": thread, "if_exists": "do_nothing", "metadata": {KEY: key}});
+        let made = self.http.steady("a thread", Method::POST, self.at("threads")?, Some(&body)).await;
+        match made {
+            // Servers that do not know `if_exists` say so when it is there.
+            Ok(_) | Err(RemoteError::Refused { status: 409, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a run. The thread has one at a time, so that the same run cannot be begun twice.
+    pub(super) async fn create_run(&self, thread: &str, key: &str, input: &Value) -> Result<String, Failure> {
+        let mut body = json!({
+            "assistant_id": self.assistant, "metadata": {KEY: key}, "multitask_strategy": "reject",
+            "stream_mode": ["messages-tuple", "updates", "custom"], "stream_subgraphs": true, "stream_resumable": true,
+            "on_disconnect": "continue",
+        });
+        if let (Some(body), Some(input)) = (body.as_object_mut(), input.as_object()) {
+            body.extend(input.clone());
+        }
+        let url = self.at(&format!("threads/{thread}/runs")).map_err(Failure::Final)?;
+        let made = self.http.json("a run", Method::POST, url, Some(&body)).await?;
+        match id_of(&made) {
+            Some(id) => Ok(id),
+            None => Err(Failure::Final(self.http.unreadable("a run", &"it has no `run_id`"))),
+        }
+    }
+
+    async fn runs(&self, thread: &str) -> Result<Vec<Value>, RemoteError> {
+        let url = self.at(&format!("threads/{thread}/runs?limit={LISTED}"))?;
+        let runs = self.http.steady("its runs", Method::GET, url, None).await?;
+        match runs {
+            Value::Array(runs) => Ok(runs),
+            _ => Err(self.http.unreadable("its runs", &"it is no list")),
+        }
+    }
+
+    /// The run that carries a key, if it was begun.
+    pub(super) async fn find_run(&self, thread: &str, key: &str) -> Result<Option<String>, RemoteError> {
+        let runs = match self.runs(thread).await {
+            // A server that has no such list cannot say whether it was begun.
+            Err(RemoteError::Refused { status: 404 | 405 | 501, .. }) => {
+                return Err(RemoteError::InDoubt { host: self.http.host.clone() });
+            }
+            other => other?,
+        };
+        let carries = |run: &&Value| run.get("metadata").and_then(|metadata| metadata.get(KEY)?.as_str()) == Some(key);
+        Ok(runs.iter().find(carries).and_then(id_of))
+    }
+
+    /// Ends what runs on a thread, and waits until it has.
+    pub(super) async fn end_open_runs(&self, thread: &str) -> Result<(), RemoteError> {
+        let runs = match self.runs(thread).await {
+            Err(RemoteError::Refused { status: 404 | 405 | 501, .. }) => return Ok(()),
+            other => other?,
+        };
+        for run in runs.iter().filter(|run| status_of(run).is_open()).filter_map(id_of) {
+            let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=1&action=interrupt"))?;
+            match self.http.steady("to cancel a run", Method::POST, url, Some(&json!({}))).await {
+                // It has ended meanwhile.
+                Ok(_) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn cancel_run(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
+        let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=0&action=interrupt"))?;
+        self.http.steady("to cancel a run", Method::POST, url, Some(&json!({}))).await.map(drop)
+    }
+
+    pub(super) async fn run_status(&self, thread: &str, run: &str) -> Result<RunStatus, RemoteError> {
+        let url = self.at(&format!("threads/{thread}/runs/{run}"))?;
+        Ok(status_of(&self.http.steady("its run", Method::GET, url, None).await?))
+    }
+
+    /// The thread with its values and what waits.
+    pub(super) async fn thread(&self, thread: &str) -> Result<Value, RemoteError> {
+        self.http.steady("its thread", Method::GET, self.at(&format!("threads/{thread}"))?, None).await
+    }
+
+    /// Why a run failed, if the server says so.
+    pub(super) async fn run_error(&self, thread: &str, run: &str) -> Option<String> {
+        let url = self.at(&format!("threads/{thread}/runs/{run}/join")).ok()?;
+        let values = self.http.steady("its run", Method::GET, url, None).await.ok()?;
+        super::events::error_text(values.get("__error__")?)
+    }
+
+    /// Opens the stream of a run behind an event.
+    pub(super) async fn open_stream(&self, thread: &str, run: &str, last: &str) -> Result<EventBody, Failure> {
+        let url = self.at(&format!("threads/{thread}/runs/{run}/stream")).map_err(Failure::Final)?;
+        self.http.stream("the stream", Method::GET, url, None, Some(last)).await
+    }
+}
+
+/// The id of a run, where it can be part of an address.
+fn id_of(run: &Value) -> Option<String> {
+    let id = run.get("run_id").and_then(Value::as_str)?;
+    let is_plain =
+        !id.is_empty() && id.len() <= 128 && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    is_plain.then(|| id.to_owned())
+}
+
+fn status_of(run: &Value) -> RunStatus {
+    RunStatus(run.get("status").and_then(Value::as_str).unwrap_or("unknown").to_owned())
+}

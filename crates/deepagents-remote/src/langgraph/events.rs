@@ -1,0 +1,98 @@
+//! The events of a run as its stream has them.
+
+use deepagents_core::agent::ChildEvent;
+use serde_json::Value;
+
+use crate::agent::WorkError;
+use crate::http::cut;
+use crate::progress::{Place, Progress, reasoning_of, text_of};
+
+/// How deep below the remote agent events are passed on; deeper ones are shown at this depth.
+const DEEPEST: usize = 16;
+
+/// Passes on what a stream says.
+pub(super) struct Events<'p, 'a> {
+    progress: &'p mut Progress<'a>,
+    /// The error that the run ended with, if it told one.
+    pub(super) error: Option<String>,
+}
+
+impl<'p, 'a> Events<'p, 'a> {
+    pub(super) fn new(progress: &'p mut Progress<'a>) -> Self {
+        Self { progress, error: None }
+    }
+
+    /// One event: its name, with the namespace of a sub-agent behind bars, and its data. What cannot be read is passed over,
+    /// as events of kinds that are not known are.
+    pub(super) async fn take(&mut self, name: &str, data: &str) -> Result<(), WorkError> {
+        let Ok(data) = serde_json::from_str::<Value>(data) else { return Ok(()) };
+        let mut parts = name.split('|');
+        let kind = parts.next().unwrap_or_default();
+        let path: Vec<String> = parts.take(DEEPEST).map(str::to_owned).collect();
+        match kind {
+            "messages" => self.piece(&path, &data)?,
+            "updates" => self.update(&path, &data).await?,
+            "custom" => self.progress.custom(place(&path, None), "custom", data),
+            "error" => self.error = error_text(&data).or_else(|| Some("no reason is given".to_owned())),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A piece of an answer with what is known of it.
+    fn piece(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
+        let Some(chunk) = data.get(0) else { return Ok(()) };
+        let field = |key: &str| chunk.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (id, kind) = (field("id"), field("type"));
+        if id.is_empty() || !matches!(kind, "AIMessageChunk" | "ai") {
+            return Ok(());
+        }
+        let place = place(path, data.get(1));
+        let (reasoning, text) = (reasoning_of(chunk), text_of(chunk));
+        if !reasoning.is_empty() {
+            self.progress.piece(place, id, ChildEvent::Reasoning(reasoning))?;
+        }
+        if !text.is_empty() {
+            self.progress.piece(place, id, ChildEvent::Text(text))?;
+        }
+        Ok(())
+    }
+
+    /// What a step has changed, by nodes: the messages in it are complete.
+    async fn update(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
+        let nodes = data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__"));
+        for (_, delta) in nodes {
+            let deltas = delta.as_array().map_or_else(|| vec![delta], |several| several.iter().collect());
+            for messages in deltas.into_iter().filter_map(|delta| delta.get("messages")) {
+                let messages = messages.as_array().map_or_else(|| vec![messages], |several| several.iter().collect());
+                for message in messages {
+                    let name = message
+                        .get("name")
+                        .and_then(Value::as_str)
+                        .filter(|_| message.get("type") != Some(&"tool".into()));
+                    self.progress.message(Place { path, name: named(path, name) }, message).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place<'a>(path: &'a [String], metadata: Option<&'a Value>) -> Place<'a> {
+    let name = metadata.and_then(|metadata| metadata.get("lc_agent_name")?.as_str());
+    Place { path, name: named(path, name) }
+}
+
+fn named<'a>(path: &'a [String], name: Option<&'a str>) -> &'a str {
+    name.or_else(|| path.last().map(String::as_str)).unwrap_or_default()
+}
+
+/// What an error says: `{"error", "message"}`, or a text.
+pub(super) fn error_text(error: &Value) -> Option<String> {
+    let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    match (text("error"), text("message")) {
+        (_, Some(message)) => Some(cut(message)),
+        (Some(kind), None) => Some(cut(kind)),
+        (None, None) => error.as_str().map(cut),
+    }
+}

@@ -1,0 +1,116 @@
+//! A2A, our server and our client against each other.
+
+use deepagents::remote::RemoteConfig;
+use deepagents::{Decision, FinishReason, MemoryJournal, RunInput};
+use serde_json::{Value, json};
+
+use crate::support::{Running, below, delegating, play, steps, text_below};
+
+fn there(server: &Running) -> RemoteConfig {
+    RemoteConfig::a2a(&format!("{}/a2a/worker", server.url)).unwrap()
+}
+
+async fn call(server: &Running, method: &str, params: Value) -> Value {
+    server.post("/a2a/worker", json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})).await
+}
+
+fn message(id: &str, text: &str) -> Value {
+    json!({"message": {"kind": "message", "role": "user", "messageId": id, "parts": [{"kind": "text", "text": text}]}})
+}
+
+#[tokio::test]
+async fn a_task_is_done_with_its_answer_as_it_is_given_and_its_tokens_charged() {
+    let server = Running::start().await;
+    let agent = delegating(there(&server)).build().unwrap();
+    let run = tokio::spawn(async move { play(&agent, steps(&[("gate", json!({}))])).await });
+    server.gate.entered().await;
+    server.gate.open();
+    let (outcome, events) = run.await.unwrap();
+    assert_eq!(outcome.text(), "Done: open", "the answer, and not what was said on the way");
+    assert_eq!(text_below(&events), "Calling gate. Done: open");
+    assert_eq!(outcome.usage_by_agent["worker"].input, 20, "{:?}", outcome.usage_by_agent);
+    assert_eq!(server.statuses().await, ["success"]);
+}
+
+#[tokio::test]
+async fn questions_become_tasks_that_need_input_and_the_answers_go_back() {
+    let server = Running::start().await;
+    let agent = delegating(there(&server)).journal(MemoryJournal::new()).build().unwrap();
+    let work = steps(&[("book", json!({"city": "Rome"})), ("book", json!({"city": "Oslo"}))]);
+    let (outcome, _) = play(&agent, RunInput::new(work).thread("t")).await;
+    let asked = outcome.action_requests();
+    assert_eq!((asked[0].tool.as_str(), &asked[0].args), ("book", &json!({"city": "Rome"})));
+    let (outcome, _) = play(&agent, RunInput::resume("t").decide(&asked[0].id, Decision::Approve)).await;
+    let asked = outcome.action_requests();
+    assert_eq!(asked[0].args, json!({"city": "Oslo"}));
+    let refused = Decision::Reject { message: Some("Too cold.".to_owned()) };
+    let (outcome, _) = play(&agent, RunInput::resume("t").decide(&asked[0].id, refused)).await;
+    assert_eq!(outcome.stop, FinishReason::Done);
+    assert!(outcome.text().contains("Too cold."), "{}", outcome.text());
+}
+
+#[tokio::test]
+async fn a_cancelled_call_cancels_the_task() {
+    let server = Running::start().await;
+    let agent = delegating(there(&server)).build().unwrap();
+    let run = agent.run(steps(&[("gate", json!({}))]));
+    server.gate.entered().await;
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    server.until_interrupted().await;
+}
+
+#[tokio::test]
+async fn the_card_of_a_server_leads_to_the_agent_that_is_named() {
+    let server = Running::start().await;
+    let config = RemoteConfig::new(&server.url, deepagents::remote::Protocol::A2a, Some("worker")).unwrap();
+    let (outcome, events) = play(&delegating(config).build().unwrap(), "Hi").await;
+    assert_eq!(outcome.text(), "Heard: Hi");
+    assert!(below(&events).last().unwrap().contains("ended"));
+}
+
+#[tokio::test]
+async fn a_message_that_comes_twice_is_taken_once() {
+    let server = Running::start().await;
+    let first = call(&server, "message/send", message("m1", "Hi")).await;
+    assert_eq!(first["result"]["status"]["state"], "completed", "{first}");
+    assert_eq!(first["result"]["artifacts"][0]["parts"][0]["text"], "Heard: Hi");
+    let again = call(&server, "message/send", message("m1", "Hi")).await;
+    assert_eq!(again["result"]["id"], first["result"]["id"]);
+    assert_eq!(server.statuses().await, ["success"]);
+    let known = call(&server, "tasks/get", json!({"id": first["result"]["id"], "historyLength": 1})).await;
+    assert_eq!(known["result"]["history"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn words_decide_where_a_task_asks_and_other_words_are_refused_with_what_is_wanted() {
+    let server = Running::start().await;
+    let work = steps(&[("book", json!({"city": "Rome"}))]);
+    let asks = call(&server, "message/send", message("m1", &work)).await["result"].clone();
+    assert_eq!(asks["status"]["state"], "input-required", "{asks}");
+    let mut answer = message("m2", "no: too far");
+    answer["message"]["taskId"] = asks["id"].clone();
+    let done = call(&server, "message/send", answer.clone()).await["result"].clone();
+    assert_eq!((&done["id"], &done["status"]["state"]), (&asks["id"], &json!("completed")), "{done}");
+    assert!(done["artifacts"][0]["parts"][0]["text"].as_str().unwrap().contains("too far"), "{done}");
+    answer["message"]["messageId"] = json!("m3");
+    let late = call(&server, "message/send", answer).await;
+    assert_eq!(late["error"]["code"], -32602, "{late}");
+    assert!(late["error"]["message"].as_str().unwrap().contains("asks nothing"));
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_told_in_the_words_of_json_rpc() {
+    let server = Running::start().await;
+    let code = async |method: &str, params: Value| call(&server, method, params).await["error"]["code"].clone();
+    assert_eq!(code("message/fly", json!({})).await, -32601);
+    assert_eq!(code("message/send", json!({})).await, -32602);
+    assert_eq!(code("message/send", json!({"message": {"messageId": "x", "parts": []}})).await, -32602);
+    assert_eq!(code("tasks/get", json!({"id": "nothing"})).await, -32001);
+    assert_eq!(code("tasks/cancel", json!({"id": "00000000-0000-4000-8000-000000000000"})).await, -32001);
+    let done = call(&server, "message/send", message("m1", "Hi")).await;
+    assert_eq!(code("tasks/cancel", json!({"id": done["result"]["id"]})).await, -32002);
+    let mut elsewhere = message("m2", "Hi");
+    elsewhere["message"]["contextId"] = json!("../../x");
+    assert_eq!(code("message/send", elsewhere).await, -32602);
+}

@@ -1,0 +1,135 @@
+//! Servers that answer what nobody asked for, and servers that have no more than the Agent Protocol needs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deepagents::remote::RemoteConfig;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{below, delegating, play};
+
+type Answer = dyn Fn(&str, &str) -> Option<String> + Send + Sync;
+
+/// Serves raw answers by the request line and body, and notes the requests' heads.
+async fn raw(
+    answer: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (answer, heads): (Arc<Answer>, Arc<Mutex<Vec<String>>>) = (Arc::new(answer), Arc::default());
+    let noted = heads.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(one(stream, answer.clone(), noted.clone()));
+        }
+    });
+    (url, heads)
+}
+
+async fn one(mut stream: TcpStream, answer: Arc<Answer>, heads: Arc<Mutex<Vec<String>>>) -> std::io::Result<()> {
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    let (head, length) = loop {
+        let read = stream.read(&mut bytes).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        if let Some((head, _)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+            break (head.to_owned(), length.unwrap_or(0));
+        }
+    };
+    while text.len() < head.len() + 4 + length {
+        let read = stream.read(&mut bytes).await?;
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    heads.lock().unwrap().push(head.clone());
+    if let Some(answer) =
+        answer(head.lines().next().unwrap_or_default(), text.split_once("\r\n\r\n").map_or("", |(_, body)| body))
+    {
+        stream.write_all(answer.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+fn ok(body: &serde_json::Value) -> String {
+    let body = body.to_string();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+async fn asked(url: &str) -> String {
+    let there = RemoteConfig::langgraph(url, "worker").unwrap().patience(Duration::from_millis(300));
+    play(&delegating(there).build().unwrap(), "Hi").await.0.text()
+}
+
+#[tokio::test]
+async fn a_server_with_no_more_than_the_agent_protocol_needs_is_asked_how_the_run_stands() {
+    let looks = Mutex::new(0);
+    let (url, _) = raw(move |line, _| {
+        let messages = json!([{"type": "human", "content": "Hi", "id": "1"},
+            {"type": "ai", "content": "Hello.", "id": "2", "usage_metadata": {"input_tokens": 7, "output_tokens": 3}}]);
+        Some(match line.split(' ').take(2).collect::<Vec<_>>()[..] {
+            ["POST", "/threads"] => ok(&json!({"thread_id": "t"})),
+            ["POST", path] if path.ends_with("/runs") => ok(&json!({"run_id": "r", "status": "pending"})),
+            ["GET", path] if path.ends_with("/runs/r") => {
+                let mut looks = looks.lock().unwrap();
+                *looks += 1;
+                ok(&json!({"run_id": "r", "status": if *looks < 3 { "running" } else { "success" }}))
+            }
+            ["GET", path] if path.starts_with("/threads/") && !path.contains("/runs") => {
+                ok(&json!({"thread_id": "t", "status": "idle", "values": {"messages": messages}}))
+            }
+            _ => NOT_FOUND.to_owned(),
+        })
+    })
+    .await;
+    let there = RemoteConfig::langgraph(&url, "worker").unwrap();
+    let (outcome, events) = play(&delegating(there).build().unwrap(), "Hi").await;
+    assert_eq!(outcome.text(), "Hello.");
+    assert!(below(&events).contains(&"task:0.0: answered 7+3".to_owned()), "{:#?}", below(&events));
+}
+
+#[tokio::test]
+async fn answers_that_are_none_are_errors_in_words() {
+    let (url, _) =
+        raw(|_, _| Some("HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\n<a>".into())).await;
+    assert!(asked(&url).await.contains("something else than the protocol says"));
+    let (url, _) = raw(|_, _| Some(ok(&json!({"run_id": "../../admin"})))).await;
+    assert!(asked(&url).await.contains("no `run_id`"));
+    let (url, _) = raw(|_, _| None).await;
+    assert!(asked(&url).await.contains("does not answer"));
+    let (url, _) = raw(|_, _| Some("not even HTTP\r\n\r\n".into())).await;
+    assert!(asked(&url).await.contains("does not answer"));
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_gets_neither_the_task_nor_the_headers() {
+    let (thief, heads) = raw(|_, _| Some(ok(&json!({})))).await;
+    let to = thief.clone();
+    let (url, _) = raw(move |_, _| {
+        Some(format!("HTTP/1.1 307 x\r\nlocation: {to}/threads\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"))
+    })
+    .await;
+    let there = RemoteConfig::langgraph(&url, "worker").unwrap().header("x-api-key", "very-secret").unwrap();
+    let (outcome, _) = play(&delegating(there).build().unwrap(), "Hi").await;
+    assert!(outcome.text().contains("307"), "{}", outcome.text());
+    assert!(heads.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_card_of_an_a2a_agent_cannot_send_requests_to_another_host() {
+    let (thief, heads) = raw(|_, _| Some(ok(&json!({})))).await;
+    let card = json!({"name": "x", "url": thief, "protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"});
+    let (url, _) = raw(move |_, _| Some(ok(&card))).await;
+    let there = RemoteConfig::a2a(&url).unwrap().header("x-api-key", "very-secret").unwrap();
+    let (outcome, _) = play(&delegating(there).build().unwrap(), "Hi").await;
+    assert!(outcome.text().contains("sends requests to"), "{}", outcome.text());
+    assert!(heads.lock().unwrap().is_empty());
+}

@@ -1,0 +1,65 @@
+//! What an agent says of itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::assistants;
+use crate::body::Params;
+use crate::error::{ApiError, Result};
+
+/// Says that a message of one id is taken once, however often it is sent.
+const ONCE: &str = "urn:deepagents:a2a:message-once";
+
+#[derive(Deserialize)]
+pub(super) struct Which {
+    assistant_id: Option<String>,
+}
+
+/// The card of the assistant that the query names; of the first agent where it names none.
+pub(super) async fn of_query(
+    State(app): State<Arc<App>>,
+    Params(which): Params<Which>,
+    headers: HeaderMap,
+) -> Result<Json<Value>> {
+    let first = || app.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
+    let name = which.assistant_id.unwrap_or_else(first);
+    card(&app, &name, &headers).await
+}
+
+pub(super) async fn of_path(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<Value>> {
+    card(&app, &name, &headers).await
+}
+
+async fn card(app: &App, name: &str, headers: &HeaderMap) -> Result<Json<Value>> {
+    let found = assistants::find(app, name).await?;
+    let assistant = found.ok_or_else(|| ApiError::not_found("Assistant", name))?;
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or("localhost");
+    // Where TLS ends before this server, whatever ends it says so.
+    let forwarded = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
+    let scheme = if app.tls.load(Ordering::Relaxed) || forwarded == Some("https") { "https" } else { "http" };
+    let description = assistant.description.unwrap_or_else(|| format!("The agent {}.", assistant.name));
+    let id = if assistant.name == assistant.graph_id { &assistant.name } else { &assistant.assistant_id };
+    let modes = json!(["text/plain", "application/json"]);
+    Ok(Json(json!({
+        "protocolVersion": "0.3.0", "name": assistant.name, "description": description,
+        "url": format!("{scheme}://{host}/a2a/{id}"), "preferredTransport": "JSONRPC", "version": env!("CARGO_PKG_VERSION"),
+        "capabilities": {
+            "streaming": true, "pushNotifications": false, "stateTransitionHistory": false,
+            "extensions": [{"uri": ONCE, "description": "A message of one id is taken once.", "required": false}],
+        },
+        "defaultInputModes": modes, "defaultOutputModes": modes,
+        "skills": [{"id": "chat", "name": "Chat", "description": description, "tags": ["chat"]}],
+    })))
+}

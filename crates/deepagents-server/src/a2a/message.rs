@@ -1,0 +1,176 @@
+//! A message of a client.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::record::TaskRecord;
+use super::view::pauses;
+use crate::app::App;
+use crate::rpc::RpcError;
+use crate::wire::OpenInterrupt;
+
+/// Bytes that the id of a message may have.
+const MAX_ID: usize = 256;
+
+#[derive(Deserialize)]
+struct Params {
+    message: Wire,
+    #[serde(default)]
+    configuration: Configuration,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Configuration {
+    blocking: Option<bool>,
+    history_length: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    message_id: String,
+    #[serde(default)]
+    parts: Vec<Part>,
+    context_id: Option<String>,
+    task_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Part {
+    Text { text: String },
+    Data { data: Value },
+    File { file: File },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    name: Option<String>,
+    mime_type: Option<String>,
+    bytes: Option<String>,
+    uri: Option<String>,
+}
+
+/// A message that can be worked on.
+pub(super) struct Message {
+    pub(super) id: String,
+    pub(super) context: Option<String>,
+    pub(super) task: Option<String>,
+    pub(super) blocking: bool,
+    pub(super) history: Option<usize>,
+    parts: Vec<Part>,
+}
+
+fn invalid(why: impl Into<String>) -> RpcError {
+    RpcError::new(-32602, why)
+}
+
+impl Message {
+    pub(super) fn read(params: &Value) -> Result<Self, RpcError> {
+        let Params { message, configuration } =
+            Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
+        if message.message_id.is_empty() || message.message_id.len() > MAX_ID {
+            return Err(invalid(format!("`messageId` has 1 to {MAX_ID} bytes")));
+        }
+        if message.parts.is_empty() {
+            return Err(invalid("a message needs `parts`"));
+        }
+        Ok(Self {
+            id: message.message_id,
+            context: message.context_id,
+            task: message.task_id,
+            blocking: configuration.blocking.unwrap_or(true),
+            history: configuration.history_length,
+            parts: message.parts,
+        })
+    }
+
+    /// The input of a run.
+    pub(super) fn input(&self) -> Value {
+        let blocks: Vec<Value> = self.parts.iter().map(block).collect();
+        let content = match self.parts.as_slice() {
+            [Part::Text { text }] => json!(text),
+            _ => json!(blocks),
+        };
+        json!({"messages": [{"role": "user", "content": content}]})
+    }
+
+    /// The command of a run that goes on with a task which asks: decisions as data, `{"resume": …}`, or words.
+    pub(super) async fn resume(&self, app: &App, task: &TaskRecord) -> Result<Value, RpcError> {
+        let open = pauses(app, task).await?;
+        if open.is_empty() {
+            return Err(invalid("the task asks nothing; leave `taskId` out, and go on in its context"));
+        }
+        let data = self.parts.iter().find_map(|part| match part {
+            Part::Data { data } => data.get("resume").cloned(),
+            _ => None,
+        });
+        if let Some(resume) = data {
+            return Ok(json!({"resume": resume}));
+        }
+        let words: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        let words = words.join("\n");
+        let decisions: Result<Vec<Value>, RpcError> =
+            open.iter().flat_map(requests).map(|allowed| decision(words.trim(), &allowed)).collect();
+        Ok(json!({"resume": {"decisions": decisions?}}))
+    }
+}
+
+/// What may be decided about each call of a pause.
+fn requests(open: &OpenInterrupt) -> Vec<Vec<String>> {
+    let configs = open.value.get("review_configs").and_then(Value::as_array).into_iter().flatten();
+    let allowed = |config: &Value| {
+        let kinds = config.get("allowed_decisions").and_then(Value::as_array).into_iter().flatten();
+        kinds.filter_map(|kind| kind.as_str().map(str::to_owned)).collect()
+    };
+    configs.map(allowed).collect()
+}
+
+/// A decision in words: `approve`, `reject` with a reason behind it, or else an answer in the place of the call.
+fn decision(words: &str, allowed: &[String]) -> Result<Value, RpcError> {
+    let (first, rest) = words.split_once([' ', ':', ',']).unwrap_or((words, ""));
+    let may = |kind: &str| allowed.iter().any(|one| one == kind);
+    match first.to_lowercase().as_str() {
+        "approve" | "approved" | "yes" | "ok" if may("approve") && rest.trim().is_empty() => {
+            Ok(json!({"type": "approve"}))
+        }
+        "reject" | "rejected" | "no" if may("reject") => {
+            let reason = rest.trim();
+            Ok(if reason.is_empty() { json!({"type": "reject"}) } else { json!({"type": "reject", "message": reason}) })
+        }
+        _ if may("respond") => Ok(json!({"type": "respond", "message": words})),
+        _ => Err(invalid(format!(
+            "the task waits for one of: {}; say one of these words, or send decisions as data, {{\"resume\": …}}",
+            allowed.join(", ")
+        ))),
+    }
+}
+
+fn block(part: &Part) -> Value {
+    match part {
+        Part::Text { text } => json!({"type": "text", "text": text}),
+        Part::Data { data } => json!({"type": "text", "text": data.to_string()}),
+        Part::File { file } => {
+            let mime = file.mime_type.as_deref().unwrap_or("application/octet-stream");
+            let kind =
+                mime.split('/').next().filter(|kind| ["image", "audio", "video"].contains(kind)).unwrap_or("file");
+            let mut block = json!({"type": kind, "mime_type": mime});
+            if let Some(block) = block.as_object_mut() {
+                let given = [("base64", &file.bytes), ("url", &file.uri), ("filename", &file.name)];
+                block.extend(
+                    given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value.as_ref()?)))),
+                );
+            }
+            block
+        }
+    }
+}

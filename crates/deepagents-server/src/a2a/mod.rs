@@ -1,0 +1,145 @@
+//! Agent2Agent, version 0.3, JSON-RPC over HTTP, as the LangGraph server maps it: each assistant is an agent, a context is a
+//! thread, and a task is a run with those that answer its questions.
+//!
+//! A message of one id is taken once: a client that does not know whether its message arrived sends it again.
+
+mod card;
+mod message;
+mod record;
+mod stream;
+mod view;
+
+use std::sync::Arc;
+
+use axum::body::Body as HttpBody;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::body::Raw;
+use crate::error::ApiError;
+use crate::ids;
+use crate::rpc::{self, RpcError};
+use crate::runs::{CancelAction, RunCreate, start_once};
+use message::Message;
+use record::{Taken, TaskRecord};
+use view::TaskView;
+
+/// Errors of the protocol beside those of JSON-RPC.
+const NO_TASK: i32 = -32001;
+const NOT_CANCELABLE: i32 = -32002;
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/.well-known/agent-card.json", get(card::of_query))
+        .route("/a2a/{assistant}/.well-known/agent-card.json", get(card::of_path))
+        .route("/a2a/{assistant}", post(request))
+}
+
+async fn request(State(app): State<Arc<App>>, Path(assistant): Path<String>, Raw(body): Raw) -> Response {
+    let request = match rpc::read(&body) {
+        Ok(request) => request,
+        Err(refused) => return *refused,
+    };
+    let id = request.id.unwrap_or(Value::Null);
+    match answer(&app, &assistant, &id, &request.method, &request.params).await {
+        Ok(Answer::One(result)) => Json(rpc::answer(&id, Ok(result))).into_response(),
+        Ok(Answer::Stream(body)) => {
+            let headers =
+                [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
+            (headers, body).into_response()
+        }
+        Err(error) => Json(rpc::answer(&id, Err(error))).into_response(),
+    }
+}
+
+enum Answer {
+    One(Value),
+    Stream(HttpBody),
+}
+
+/// Names a task.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskParams {
+    id: String,
+    #[serde(default)]
+    history_length: Option<usize>,
+}
+
+async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, params: &Value) -> Result<Answer, RpcError> {
+    let named = || TaskParams::deserialize(params).map_err(|error| RpcError::new(-32602, error.to_string()));
+    match method {
+        "message/send" => {
+            let (task, blocking, history) = send(app, assistant, params).await?;
+            if blocking {
+                task.ended(app).await;
+            }
+            Ok(Answer::One(TaskView::read(app, &task).await?.task(history)))
+        }
+        "message/stream" => {
+            let (task, ..) = send(app, assistant, params).await?;
+            Ok(Answer::Stream(stream::of(app, task, id.clone()).await?))
+        }
+        "tasks/resubscribe" => {
+            Ok(Answer::Stream(stream::of(app, record::find(app, &named()?.id).await?, id.clone()).await?))
+        }
+        "tasks/get" => {
+            let named = named()?;
+            let task = record::find(app, &named.id).await?;
+            Ok(Answer::One(TaskView::read(app, &task).await?.task(named.history_length)))
+        }
+        "tasks/cancel" => {
+            let task = record::find(app, &named()?.id).await?;
+            let Some(run) = task.live(app) else {
+                return Err(RpcError::new(NOT_CANCELABLE, "the task is not under way"));
+            };
+            run.end(CancelAction::Interrupt);
+            run.ended().await;
+            Ok(Answer::One(TaskView::read(app, &task).await?.task(None)))
+        }
+        other => Err(RpcError::no_method(other)),
+    }
+}
+
+/// Takes a message: a new task, or an answer to one that asks. Gives the task, whether its end is waited for, and how much of
+/// the conversation is wanted.
+async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRecord, bool, Option<usize>), RpcError> {
+    let message = Message::read(params)?;
+    let (blocking, history) = (message.blocking, message.history);
+    if let Some(taken) = Taken::find(app, &message.id).await? {
+        let task = taken.task.clone();
+        begin(app, &task, &taken.run, taken.body).await?;
+        return Ok((task, blocking, history));
+    }
+    let (task, body) = match &message.task {
+        Some(known) => {
+            let mut task = record::find(app, known).await?;
+            let resume = message.resume(app, &task).await?;
+            task.runs.push(ids::fresh());
+            let body = record::body(&task.assistant, &[("command", resume)])?;
+            (task, body)
+        }
+        None => {
+            let thread = message.context.clone().unwrap_or_else(ids::fresh);
+            ids::check("contextId", &thread)?;
+            let task = TaskRecord::new(assistant, thread);
+            let body = record::body(assistant, &[("input", message.input())])?;
+            (task, body)
+        }
+    };
+    let run = task.runs.last().cloned().unwrap_or_default();
+    // Kept before it is begun: a message that comes again finds its task, and the run is made if it was not.
+    Taken { task: task.clone(), run: run.clone(), body: body.clone() }.save(app, &message.id).await?;
+    begin(app, &task, &run, body).await?;
+    Ok((task, blocking, history))
+}
+
+async fn begin(app: &Arc<App>, task: &TaskRecord, run: &str, body: RunCreate) -> Result<(), RpcError> {
+    start_once(app, Some(&task.thread), body, run.to_owned()).await?;
+    task.save(app).await.map_err(ApiError::into)
+}

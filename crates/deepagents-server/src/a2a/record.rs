@@ -1,0 +1,118 @@
+//! What is kept of tasks and of the messages that were taken.
+
+use std::sync::Arc;
+
+use deepagents_core::store::StoreError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::NO_TASK;
+use crate::app::App;
+use crate::auth::{caller, owns};
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::rpc::RpcError;
+use crate::runs::{self, LiveRun, RunCreate};
+
+/// A task: the run that began it, and those that answered its questions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TaskRecord {
+    /// The id of its first run.
+    pub(super) id: String,
+    pub(super) thread: String,
+    pub(super) assistant: String,
+    /// In order.
+    pub(super) runs: Vec<String>,
+    owner: Option<String>,
+}
+
+fn tasks() -> [String; 2] {
+    ["deepagents-server".to_owned(), "a2a-tasks".to_owned()]
+}
+
+/// Messages are their senders' own: two may use one id.
+fn messages() -> [String; 3] {
+    let owner = caller().map_or_else(|| "-".to_owned(), |caller| ids::derived(&[caller.id()]).to_string());
+    ["deepagents-server".to_owned(), "a2a-messages".to_owned(), owner]
+}
+
+impl TaskRecord {
+    pub(super) fn new(assistant: &str, thread: String) -> Self {
+        let id = ids::fresh();
+        let owner = caller().map(|caller| caller.id().to_owned());
+        Self { runs: vec![id.clone()], id, thread, assistant: assistant.to_owned(), owner }
+    }
+
+    pub(super) async fn save(&self, app: &App) -> Result<()> {
+        app.store.put(&tasks(), &self.id, json!(self)).await?;
+        Ok(())
+    }
+
+    /// Its last run, while this process works on it.
+    pub(super) fn live(&self, app: &App) -> Option<Arc<LiveRun>> {
+        let run = app.runs.get(self.runs.last()?)?;
+        run.record().status.is_open().then_some(run)
+    }
+
+    /// Waits until its last run has ended.
+    pub(super) async fn ended(&self, app: &App) {
+        if let Some(run) = self.live(app) {
+            run.ended().await;
+        }
+    }
+
+    /// Its runs, as far as they are there.
+    pub(super) async fn records(&self, app: &App) -> Result<Vec<runs::RunRecord>> {
+        let mut out = Vec::new();
+        for run in &self.runs {
+            match app.runs.get(run) {
+                Some(live) => out.push(live.record()),
+                None => out.extend(runs::find(app, &self.thread, run).await.ok()),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A task that there is.
+pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
+    let missing = || RpcError::new(NO_TASK, format!("there is no task {id}"));
+    ids::check("task ID", id).map_err(|_| missing())?;
+    let item = app.store.get(&tasks(), id).await.map_err(ApiError::from)?;
+    let task = item.and_then(|item| serde_json::from_value::<TaskRecord>(item.value).ok());
+    task.filter(|task| owns(task.owner.as_deref())).ok_or_else(missing)
+}
+
+/// A message that was taken, with what it was to begin.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Taken {
+    pub(super) task: TaskRecord,
+    pub(super) run: String,
+    pub(super) body: RunCreate,
+}
+
+impl Taken {
+    pub(super) async fn find(app: &App, message: &str) -> Result<Option<Self>> {
+        let item = app.store.get(&messages(), message).await?;
+        Ok(item.and_then(|item| serde_json::from_value(item.value).ok()))
+    }
+
+    pub(super) async fn save(&self, app: &App, message: &str) -> Result<(), RpcError> {
+        let saved: Result<(), StoreError> = app.store.put(&messages(), message, json!(self)).await.map(drop);
+        Ok(saved.map_err(ApiError::from)?)
+    }
+}
+
+/// What a run is asked for.
+pub(super) fn body(assistant: &str, fields: &[(&str, Value)]) -> Result<RunCreate> {
+    let mut body = Map::from_iter([
+        ("assistant_id".to_owned(), json!(assistant)),
+        ("stream_mode".to_owned(), json!([])),
+        ("stream_subgraphs".to_owned(), json!(true)),
+        ("stream_resumable".to_owned(), json!(true)),
+        ("if_not_exists".to_owned(), json!("create")),
+        ("multitask_strategy".to_owned(), json!("enqueue")),
+    ]);
+    body.extend(fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+    serde_json::from_value(Value::Object(body)).map_err(|error| ApiError::invalid(error.to_string()))
+}

@@ -1,0 +1,226 @@
+//! A task as clients see it.
+
+use std::sync::Arc;
+
+use deepagents_core::message::{Message, Usage};
+use serde_json::{Map, Value, json};
+
+use super::record::TaskRecord;
+use crate::app::App;
+use crate::error::Result;
+use crate::runs::{LiveRun, RunRecord, Status};
+use crate::stream::{Delta, Kind, Next, StreamEvent, past};
+use crate::wire::{OpenInterrupt, open_interrupts, usage};
+
+/// The artifact that is the agent's answer.
+const ANSWER: &str = "answer";
+
+/// What the events of a task's runs come to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// The message that the text is of.
+    message: String,
+    pub(super) usage: Usage,
+    /// Whether the text was begun anew with the last piece.
+    pub(super) is_new: bool,
+}
+
+impl Answer {
+    /// Takes in an event; gives more of the answer where it is that.
+    pub(super) fn take(&mut self, event: &StreamEvent) -> Option<String> {
+        match &event.kind {
+            Kind::BlockDelta { message, delta: Delta::Text(text), .. } if event.agent.path.is_empty() => {
+                self.is_new = **message != *self.message;
+                if self.is_new {
+                    (self.message, self.text) = (message.to_string(), String::new());
+                }
+                self.text.push_str(text);
+                Some(text.clone())
+            }
+            Kind::MessageFinished { message } => {
+                if let Some(spent) = message.usage {
+                    self.usage += spent;
+                }
+                let whole = Message::Assistant((**message).clone()).text();
+                let is_answer = event.agent.path.is_empty() && !whole.is_empty() && whole != self.text;
+                // What was not streamed, as after a restart.
+                is_answer.then(|| {
+                    self.is_new = true;
+                    (self.message, self.text) = (message.id.clone(), whole.clone());
+                    whole
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The artifact of a whole answer.
+    pub(super) fn artifact(&self, text: &str) -> Value {
+        json!({"artifactId": ANSWER, "name": ANSWER, "parts": [{"kind": "text", "text": text}]})
+    }
+
+    /// Reads what a run has said so far, and gives how far that is.
+    pub(super) fn read(&mut self, run: &LiveRun) -> usize {
+        let mut at = 0;
+        loop {
+            match run.log.next(at) {
+                Next::Event(event) => {
+                    self.take(&event);
+                }
+                Next::Gone => {}
+                Next::Wait | Next::End => return at,
+            }
+            at += 1;
+        }
+    }
+}
+
+/// The pauses of a task's thread.
+pub(super) async fn pauses(app: &App, task: &TaskRecord) -> Result<Vec<OpenInterrupt>> {
+    let info = app.thread(&task.thread).await?;
+    let state = app.threads_of(&info)?.state(&task.thread).await?;
+    Ok(open_interrupts(&task.thread, &state))
+}
+
+/// A task as it stands.
+pub(super) struct TaskView {
+    task: TaskRecord,
+    state: &'static str,
+    at: String,
+    said: Option<Value>,
+    answer: Answer,
+    history: Vec<Value>,
+}
+
+impl TaskView {
+    /// Reads how a task stands.
+    pub(super) async fn read(app: &Arc<App>, task: &TaskRecord) -> Result<Self> {
+        let mut answer = Answer::default();
+        let records = task.records(app).await?;
+        for record in &records {
+            let run = match app.runs.get(&record.run_id) {
+                Some(live) => Some(live),
+                None => past(app, record).await?,
+            };
+            if let Some(run) = run {
+                answer.read(&run);
+            }
+        }
+        let last = records.last();
+        let asks = match last {
+            Some(last) if last.status == Status::Success => pauses(app, task).await?,
+            _ => Vec::new(),
+        };
+        let (state, said) = status(last, &asks, task);
+        let at = last.map_or_else(crate::ids::now, |last| last.updated_at.clone());
+        let history = history(app, task).await.unwrap_or_default();
+        Ok(Self { task: task.clone(), state, at, said, answer, history })
+    }
+
+    /// Shows no more of the answer than this.
+    pub(super) fn cut_to(&mut self, answer: &Answer) {
+        self.answer.text.clone_from(&answer.text);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        !matches!(self.state, "submitted" | "working")
+    }
+
+    fn status(&self) -> Value {
+        let mut status =
+            Map::from_iter([("state".to_owned(), json!(self.state)), ("timestamp".to_owned(), json!(self.at))]);
+        status.extend(self.said.iter().map(|said| ("message".to_owned(), said.clone())));
+        Value::Object(status)
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"assistant_id": self.task.assistant, "usage": usage(&self.answer.usage)})
+    }
+
+    /// The task, with so many of the messages of its conversation.
+    pub(super) fn task(&self, history: Option<usize>) -> Value {
+        let from = self.history.len().saturating_sub(history.unwrap_or(usize::MAX));
+        let artifacts = match self.answer.text.as_str() {
+            "" => Vec::new(),
+            text => vec![self.answer.artifact(text)],
+        };
+        json!({
+            "kind": "task", "id": self.task.id, "contextId": self.task.thread, "status": self.status(),
+            "artifacts": artifacts, "history": self.history.get(from..).unwrap_or_default(), "metadata": self.metadata(),
+        })
+    }
+
+    /// The event that says how the task stands.
+    pub(super) fn update(&self) -> Value {
+        json!({
+            "kind": "status-update", "taskId": self.task.id, "contextId": self.task.thread, "status": self.status(),
+            "final": self.is_over(), "metadata": self.metadata(),
+        })
+    }
+}
+
+/// The state of a task and what is said with it, from its last run and what waits.
+fn status(last: Option<&RunRecord>, asks: &[OpenInterrupt], task: &TaskRecord) -> (&'static str, Option<Value>) {
+    let Some(last) = last else { return ("submitted", None) };
+    match last.status {
+        Status::Pending => ("submitted", None),
+        Status::Running => ("working", None),
+        Status::Success if asks.is_empty() => ("completed", None),
+        Status::Success => {
+            let interrupts: Vec<Value> = asks.iter().map(OpenInterrupt::to_json).collect();
+            let parts = json!([
+                {"kind": "text", "text": question(asks)}, {"kind": "data", "data": {"interrupts": interrupts}},
+            ]);
+            ("input-required", Some(said(task, &last.run_id, &parts)))
+        }
+        Status::Interrupted => ("canceled", None),
+        Status::Error | Status::Timeout => {
+            let why = last.error.as_ref().and_then(|error| error.get("message")?.as_str()).unwrap_or("the run failed");
+            let parts = json!([{"kind": "text", "text": why}]);
+            ("failed", Some(said(task, &last.run_id, &parts)))
+        }
+    }
+}
+
+fn said(task: &TaskRecord, run: &str, parts: &Value) -> Value {
+    json!({
+        "kind": "message", "role": "agent", "messageId": format!("{run}-status"), "taskId": task.id,
+        "contextId": task.thread, "parts": parts,
+    })
+}
+
+/// What is asked, in words.
+fn question(asks: &[OpenInterrupt]) -> String {
+    let requests = asks.iter().filter_map(|open| open.value.get("action_requests")?.as_array()).flatten();
+    let line = |request: &Value| {
+        let word = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
+        let args = request.get("args").map(Value::to_string).unwrap_or_default();
+        match word("description") {
+            "" => format!("May `{}` be called with {args}?", word("name")),
+            text => text.to_owned(),
+        }
+    };
+    requests.map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The words of the conversation.
+async fn history(app: &App, task: &TaskRecord) -> Result<Vec<Value>> {
+    let info = app.thread(&task.thread).await?;
+    let state = app.threads_of(&info)?.state(&task.thread).await?;
+    let shown = |message: &Arc<Message>| {
+        let role = match **message {
+            Message::User(_) => "user",
+            Message::Assistant(_) => "agent",
+            _ => return None,
+        };
+        let text = message.text();
+        (!text.is_empty()).then(|| {
+            json!({
+                "kind": "message", "role": role, "messageId": message.id(), "contextId": task.thread,
+                "parts": [{"kind": "text", "text": text}],
+            })
+        })
+    };
+    Ok(state.messages().iter().filter_map(shown).collect())
+}

@@ -1,0 +1,59 @@
+//! JSON-RPC, as two protocols over HTTP have it.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+
+/// A request, or a notification where it has no id.
+#[derive(Deserialize)]
+pub(crate) struct Request {
+    pub(crate) id: Option<Value>,
+    pub(crate) method: String,
+    #[serde(default)]
+    pub(crate) params: Value,
+}
+
+/// What JSON-RPC calls an error.
+pub(crate) struct RpcError {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+}
+
+impl RpcError {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn no_method(name: &str) -> Self {
+        Self::new(-32601, format!("`{name}` is no method"))
+    }
+}
+
+impl From<ApiError> for RpcError {
+    fn from(error: ApiError) -> Self {
+        Self::new(if error.status().is_server_error() { -32603 } else { -32602 }, error.to_string())
+    }
+}
+
+/// Reads a request; what is none is answered as such.
+pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
+    serde_json::from_slice(body).map_err(|error| {
+        let error = json!({"code": -32700, "message": error.to_string()});
+        let answer = json!({"jsonrpc": "2.0", "id": null, "error": error});
+        Box::new((StatusCode::BAD_REQUEST, Json(answer)).into_response())
+    })
+}
+
+/// The answer to a request.
+pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(RpcError { code, message }) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/** A question of the agent as a form: an answer in words, one of several choices, or some of them. */
+
+import { createUniqueId, For, Show } from "solid-js";
+import { createStore } from "solid-js/store";
+import type { ActionRequest, DecisionKind } from "../api/types";
+
+export interface Question {
+  question: string;
+  choices: string[];
+  several: boolean;
+}
+
+/** The question that a call asks, if it is one of the tool for questions. */
+export function questionOf(action: ActionRequest, allowed: DecisionKind[]): Question | undefined {
+  const { question, choices, several } = action.args;
+  if (action.name !== "ask_user" || !allowed.includes("respond") || allowed.includes("approve")) return undefined;
+  if (typeof question !== "string") return undefined;
+  const words = Array.isArray(choices) ? choices.filter((choice) => typeof choice === "string") : [];
+  return { question, choices: words as string[], several: several === true };
+}
+
+/** What is answered. Choices with commas in them are named by their numbers, as commas stand between several. */
+function answer(question: Question, chosen: boolean[], words: string): string {
+  if (words.trim()) return words.trim();
+  const at = question.choices.flatMap((_, index) => (chosen[index] ? [index] : []));
+  const byNumber = question.several && question.choices.some((choice) => choice.includes(","));
+  return at.map((index) => (byNumber ? String(index + 1) : question.choices[index])).join(", ");
+}
+
+/** Tells what would be answered with each change; an empty text is no answer yet. */
+export function QuestionForm(props: { question: Question; onAnswer: (text: string) => void }) {
+  const group = createUniqueId();
+  const [given, setGiven] = createStore({ chosen: props.question.choices.map(() => false), words: "" });
+  const tell = () => props.onAnswer(answer(props.question, given.chosen, given.words));
+  function choose(index: number, on: boolean) {
+    if (props.question.several) setGiven("chosen", index, on);
+    else setGiven("chosen", (all) => all.map((_, at) => at === index));
+    setGiven("words", "");
+    tell();
+  }
+  function write(words: string) {
+    setGiven("words", words);
+    if (words.trim()) setGiven("chosen", (all) => all.map(() => false));
+    tell();
+  }
+  return (
+    <fieldset class="question">
+      <legend>{props.question.question}</legend>
+      <Show when={props.question.several}>
+        <p class="hint">Choose as many as you like.</p>
+      </Show>
+      <For each={props.question.choices}>
+        {(choice, index) => (
+          <label class="choice">
+            <input
+              type={props.question.several ? "checkbox" : "radio"}
+              name={group}
+              checked={given.chosen[index()]}
+              onChange={(event) => choose(index(), event.currentTarget.checked)}
+            />
+            <span>{choice}</span>
+          </label>
+        )}
+      </For>
+      <label class="field">
+        <span>{props.question.choices.length ? "Or in your own words" : "Your answer"}</span>
+        <textarea rows={props.question.choices.length ? 1 : 3} value={given.words} onInput={(event) => write(event.currentTarget.value)} />
+      </label>
+    </fieldset>
+  );
+}

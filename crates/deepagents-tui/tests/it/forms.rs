@@ -1,0 +1,161 @@
+//! Questions that are answered with words: forms of texts, choices and fields.
+
+use std::sync::Arc;
+
+use deepagents::core::tool::{DynTool, ToolContext, ToolError};
+use deepagents::models::scripted::Turn;
+use deepagents::{AnswerForm, Decision, FieldKind, FieldOption, FormField, json_tool};
+use deepagents_tui::Mode;
+use serde_json::{Value, json};
+
+use crate::world::{World, say};
+
+/// A tool that asks by itself.
+fn asking_tool(question: &'static str, form: Option<AnswerForm>) -> Arc<dyn DynTool> {
+    Arc::new(json_tool(
+        "survey",
+        "Asks the person.",
+        json!({"type": "object", "properties": {}}),
+        move |_args: Value, cx: ToolContext| {
+            let form = form.clone();
+            async move {
+                Ok::<_, ToolError>(match cx.interrupt_for_answer(question, form)? {
+                    Decision::Respond { message } => format!("the person said {message}"),
+                    _ => "the person said nothing".to_owned(),
+                })
+            }
+        },
+    ))
+}
+
+fn field(name: &str, required: bool, kind: FieldKind) -> FormField {
+    FormField { name: name.to_owned(), title: None, description: None, required, kind }
+}
+
+fn options(values: &[(&str, Option<&str>)]) -> Vec<FieldOption> {
+    let option = |(value, title): &(&str, Option<&str>)| FieldOption {
+        value: (*value).to_owned(),
+        title: title.map(str::to_owned),
+    };
+    values.iter().map(option).collect()
+}
+
+#[tokio::test]
+async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
+    let fields = vec![
+        FormField { title: Some("Your name".to_owned()), ..field("name", true, FieldKind::Text { default: None }) },
+        field(
+            "size",
+            true,
+            FieldKind::Choice { options: options(&[("s", Some("small")), ("l", Some("large"))]), default: None },
+        ),
+        field(
+            "extras",
+            true,
+            FieldKind::Several { options: options(&[("salt", None), ("oil", None), ("egg", None)]), default: vec![] },
+        ),
+        field("count", true, FieldKind::Number { integer: true, default: None }),
+        field("fast", true, FieldKind::Boolean { default: Some(true) }),
+        field("remark", false, FieldKind::Text { default: None }),
+    ];
+    let mut world = World::new([Turn::call("survey", json!({})), Turn::text("Noted.")]);
+    world.tool = Some(asking_tool("How shall it be?", Some(AnswerForm::Fields { fields })));
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "ask me").await;
+    assert!(screens.wait_for("How shall it be?").await, "{}", screens.text());
+    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("y yes"), "{:?}", screens.live());
+    screens.press("r").await;
+    assert!(screens.live().join("\n").contains("Your name (1 of 6)"), "{:?}", screens.live());
+    screens.press("enter").await;
+    assert!(screens.live().join("\n").contains("has to be filled in"), "{:?}", screens.live());
+    screens.type_text("Ada").await;
+    screens.press("enter").await;
+    assert!(screens.live().join("\n").contains("large"), "{:?}", screens.live());
+    screens.press("down enter space down down space enter").await;
+    screens.type_text("many").await;
+    screens.press("enter").await;
+    assert!(screens.live().join("\n").contains("`many` is no number"), "{:?}", screens.live());
+    screens.press("ctrl-u 3 enter down enter enter").await;
+    assert!(screens.wait_for("Noted.").await, "{}", screens.text());
+    let said = r#"{"name":"Ada","size":"l","extras":["salt","egg"],"count":3,"fast":false}"#;
+    assert!(world.told().contains(said), "{}", world.told());
+}
+
+#[tokio::test]
+async fn a_question_without_a_form_is_answered_with_a_text() {
+    let mut world = World::new([Turn::call("survey", json!({})), Turn::text("Noted.")]);
+    world.tool = Some(asking_tool("What is your name?", None));
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "ask me").await;
+    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    screens.press("enter").await;
+    screens.type_text("Ada Lovelace").await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("Noted.").await, "{}", screens.text());
+    assert!(world.told().contains("the person said Ada Lovelace"), "{}", world.told());
+}
+
+fn asks(choices: &[&str], several: bool) -> Turn {
+    Turn::call("ask_user", json!({"question": "Which colour?", "choices": choices, "several": several}))
+}
+
+#[tokio::test]
+async fn the_agent_is_answered_with_one_of_its_choices_by_its_number() {
+    let world = World::new([asks(&["red", "dark, blue"], false), Turn::text("Painted.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("2. dark, blue").await, "{:?}", screens.live());
+    let live = screens.live().join("\n");
+    assert!(live.contains("The agent asks you") && live.contains("Which colour?"), "{live}");
+    assert!(!live.contains("choices:"), "{live}");
+    screens.press("2").await;
+    assert!(screens.live().join("\n").contains("❯ dark, blue"), "{:?}", screens.live());
+    assert!(world.model.requests().len() == 1, "nothing is sent before Enter");
+    screens.press("enter").await;
+    assert!(screens.wait_for("Painted.").await, "{}", screens.text());
+    assert!(world.told().contains("The user chose: dark, blue"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn the_agent_is_answered_with_several_of_its_choices() {
+    let world = World::new([asks(&["red", "blue", "green"], true), Turn::text("Painted.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    screens.press("r enter").await;
+    assert!(screens.live().join("\n").contains("nothing is chosen"), "{:?}", screens.live());
+    screens.press("space down down space enter").await;
+    assert!(screens.wait_for("Painted.").await, "{}", screens.text());
+    assert!(world.told().contains("The user chose: red, green"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_at_all() {
+    let world = World::new([asks(&["red", "blue"], false), asks(&["red", "blue"], false), Turn::text("As you like.")]);
+    let mut screens = world.screens(Mode::Plan);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    screens.press("r down down enter").await;
+    screens.type_text("a warm grey").await;
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    assert!(world.told().contains("The user answered: a warm grey"), "{}", world.told());
+    screens.press("n").await;
+    assert!(screens.wait_for("As you like.").await, "{}", screens.text());
+    assert!(world.told().contains("The user declined to answer."), "{}", world.told());
+}
+
+#[tokio::test]
+async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_choices() {
+    let world = World::new([asks(&["red", "blue"], false), Turn::text("Painted.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("2. blue").await, "{:?}", screens.live());
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
+    assert!(screens.wait_until_live("2. blue").await, "{:?}", screens.live());
+    screens.press("1 enter").await;
+    assert!(screens.wait_for("Painted.").await, "{}", screens.text());
+    assert!(world.told().contains("The user chose: red"), "{}", world.told());
+}

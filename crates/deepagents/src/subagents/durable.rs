@@ -1,0 +1,93 @@
+//! Work in the background that outlives its process: an agent whose only step is to hand what it is told on.
+
+use std::sync::Arc;
+
+use deepagents_core::agent::{Agent, BuildError};
+use deepagents_core::error::{Error, Result};
+use deepagents_core::message::{AssistantMessage, Block, Message};
+use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+use deepagents_core::model::{ModelOutput, ModelRequest, NoModel};
+use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{AgentSubAgent, Depth, DynSubAgent, SubAgentTask};
+
+const HAND_ON: &str = "hand_on";
+
+/// An agent that hands what it is told to a sub-agent whose work may be begun again after a crash, and says what comes of
+/// it. It asks no model. Its thread is the conversation of that work, so what it is told later goes on with it.
+pub(crate) fn durable(work: Arc<dyn DynSubAgent>) -> Result<AgentSubAgent, BuildError> {
+    let (name, description) = (work.name().to_owned(), work.description().to_owned());
+    let agent = Agent::builder(NoModel).name(name.as_str()).middleware(Handing).tool(Arc::new(HandOn(work)));
+    Ok(AgentSubAgent::new(name, description, &agent.build()?))
+}
+
+/// Answers in the place of a model: with a call of the tool to what was said, and with its result.
+struct Handing;
+
+impl Middleware for Handing {
+    fn name(&self) -> &str {
+        "Handing"
+    }
+
+    async fn wrap_model_call(&self, request: ModelRequest, _next: ModelNext) -> Result<ModelResponse> {
+        let messages = &request.messages;
+        let block = match messages.iter().next_back().map(|last| &**last) {
+            Some(Message::Tool(result)) if result.is_error => {
+                let text = Message::Tool(result.clone()).text();
+                return Err(Error::other(text.strip_prefix("Error: ").map(str::to_owned).unwrap_or(text)));
+            }
+            Some(Message::Tool(result)) => Block::text(Message::Tool(result.clone()).text()),
+            _ => {
+                let said = messages.iter().rev().take_while(|message| matches!(***message, Message::User(_)));
+                let mut said: Vec<String> = said.map(|message| message.text()).collect();
+                said.reverse();
+                let id = format!("{HAND_ON}_{}", messages.len());
+                Block::call(id, HAND_ON, json!({"description": said.join("\n\n")}))
+            }
+        };
+        Ok(ModelOutput::new(AssistantMessage::new(vec![block])).into())
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct HandOnArgs {
+    /// What is to be done.
+    description: String,
+}
+
+struct HandOn(Arc<dyn DynSubAgent>);
+
+impl Tool for HandOn {
+    type Args = HandOnArgs;
+
+    fn name(&self) -> &str {
+        HAND_ON
+    }
+
+    fn description(&self) -> &str {
+        "Hands the task on."
+    }
+
+    fn effect(&self, _args: &HandOnArgs) -> Effect {
+        Effect::External
+    }
+
+    fn idempotent(&self, _args: &HandOnArgs) -> bool {
+        true
+    }
+
+    async fn call(&self, args: HandOnArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let depth = cx.extension::<Depth>().map_or(1, |depth| depth.0);
+        let conversation = cx.thread().unwrap_or_else(|| cx.run_id()).to_owned();
+        let task = SubAgentTask::new(args.description, depth).in_conversation(conversation);
+        tokio::select! {
+            biased;
+            result = self.0.run(task, cx.clone()) => Ok(result?.output),
+            // What was said is handed on next, and the work over there is told by it.
+            () = cx.steered() => Ok(ToolOutput::text("Something else was said meanwhile.")),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Agents of other servers as sub-agents.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deepagents_core::agent::BuildError;
+use deepagents_core::tool::{ToolContext, ToolError};
+use deepagents_remote::{Protocol, RemoteAgent, RemoteConfig, RemoteTask};
+
+use super::durable::durable;
+use super::server::variables;
+use super::{AgentSubAgent, Mode, ServerProtocol, SubAgent, SubAgentResult, SubAgentSpec, SubAgentTask};
+
+/// An agent of another server to delegate to, with `task` and in the background.
+///
+/// Its events are under the path of the call, what it spends is charged to the budgets above, its questions are asked of
+/// our person, and cancelling reaches it. Work that a crash interrupted is found again and gone on with, never begun a second
+/// time. In the background, what is said to it takes the place of what it is doing. It sees the task alone, and no files.
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+/// use deepagents::remote::RemoteConfig;
+/// use deepagents::subagents::RemoteSubAgent;
+///
+/// let there = RemoteConfig::langgraph("https://agents.example.com", "researcher")?.header("x-api-key", "secret")?;
+/// let researcher = RemoteSubAgent::new("researcher", "Finds things out.", there)?;
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hi.")])).sub_agent(researcher).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RemoteSubAgent {
+    work: RemoteWork,
+    background: AgentSubAgent,
+}
+
+impl RemoteSubAgent {
+    /// An agent under a name, with what it is for.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        config: RemoteConfig,
+    ) -> Result<Self, BuildError> {
+        let name = name.into();
+        let remote = RemoteAgent::new(name.as_str(), config).map_err(|error| BuildError::Option(error.to_string()))?;
+        let work = RemoteWork { name, description: description.into(), remote };
+        let background = durable(Arc::new(work.clone()))?;
+        Ok(Self { work, background })
+    }
+}
+
+impl fmt::Debug for RemoteSubAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteSubAgent").field("remote", &self.work.remote).finish_non_exhaustive()
+    }
+}
+
+impl SubAgent for RemoteSubAgent {
+    fn name(&self) -> &str {
+        &self.work.name
+    }
+
+    fn description(&self) -> &str {
+        &self.work.description
+    }
+
+    fn idempotent(&self) -> bool {
+        true
+    }
+
+    fn background_agent(&self) -> Option<&AgentSubAgent> {
+        Some(&self.background)
+    }
+
+    async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {
+        SubAgent::run(&self.work, work, cx).await
+    }
+}
+
+/// The work itself.
+#[derive(Clone)]
+struct RemoteWork {
+    name: String,
+    description: String,
+    remote: RemoteAgent,
+}
+
+impl SubAgent for RemoteWork {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn idempotent(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {
+        let task = RemoteTask::new(work.description.as_str());
+        let task = work.conversation().into_iter().fold(task, RemoteTask::conversation);
+        Ok(self.remote.run(task, &cx).await?.into())
+    }
+}
+
+/// Gives the value of a variable.
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// What descriptions of remote sub-agents may name, for [`DeepAgentBuilder::remote`](crate::DeepAgentBuilder::remote).
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::subagents::RemoteAccess;
+/// let access = RemoteAccess::new().variables(|name| (name == "RESEARCH_KEY").then(|| "secret".to_owned()));
+/// let builder = DeepAgent::builder().remote(access);
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct RemoteAccess {
+    of_files: bool,
+    lookup: Option<Arc<Lookup>>,
+}
+
+impl RemoteAccess {
+    /// Servers that code names, and no variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets files and skills name servers too. For files that a person has agreed to: whoever writes one says where the
+    /// work and the variables go.
+    pub fn from_files(mut self) -> Self {
+        self.of_files = true;
+        self
+    }
+
+    /// Where the values of variables come from, which headers hold as `${NAME}`.
+    pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.lookup = Some(Arc::new(lookup));
+        self
+    }
+
+    /// The sub-agent of a description that names a server.
+    pub(crate) fn make(&self, spec: &SubAgentSpec, url: &str, bound: bool) -> Result<RemoteSubAgent, String> {
+        if let Some(key) = spec.beside_server() {
+            return Err(format!("`{key}` cannot be given beside `url`: the agent there has its own"));
+        }
+        if spec.mode != Mode::Isolated {
+            return Err("an agent of another server does not see the conversation; leave `mode` out".to_owned());
+        }
+        if bound && !self.of_files {
+            return Err(format!(
+                "it is on the server {url}, and files may name servers only where that is allowed with `.remote(...)`"
+            ));
+        }
+        let protocol = match spec.protocol {
+            ServerProtocol::LangGraph => Protocol::LangGraph,
+            ServerProtocol::A2a => Protocol::A2a,
+        };
+        let config = RemoteConfig::new(url, protocol, spec.graph_id.as_deref()).map_err(|error| error.to_string())?;
+        let mut config = spec.headers.0.iter().try_fold(config, |config, (name, value)| {
+            if bound && is_secret(name) && variables(value).is_empty() {
+                return Err(format!(
+                    "the header `{name}` holds its value in the file, which logs of threads would hold too; write \
+                     `${{NAME}}` and set that variable"
+                ));
+            }
+            config.header(name, &self.expand(value)?).map_err(|error| error.to_string())
+        })?;
+        if let Some(seconds) = spec.budget.as_ref().and_then(|budget| budget.seconds) {
+            let limit = std::time::Duration::try_from_secs_f64(seconds);
+            config = config.deadline(limit.map_err(|_| format!("`seconds` of its budget is no time: {seconds}"))?);
+        }
+        RemoteSubAgent::new(&spec.name, &spec.description, config).map_err(|error| error.to_string())
+    }
+
+    /// A text with the values of its variables.
+    fn expand(&self, text: &str) -> Result<String, String> {
+        let mut out = text.to_owned();
+        for name in variables(text) {
+            let value = self.lookup.as_ref().and_then(|lookup| lookup(name));
+            let value = value.ok_or_else(|| format!("the variable `{name}` of its headers is not set"))?;
+            out = out.replacen(&format!("${{{name}}}"), &value, 1);
+        }
+        Ok(out)
+    }
+}
+
+/// Whether a header of this name holds what nobody else may know.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
+}
+
+impl fmt::Debug for RemoteAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteAccess").field("of_files", &self.of_files).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! How a description names an agent of another server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What the server of a remote sub-agent speaks.
+///
+/// ```
+/// use deepagents::subagents::{ServerProtocol, SubAgentSpec};
+/// let spec: SubAgentSpec = serde_json::from_value(serde_json::json!({
+///     "name": "booker", "description": "Books trips.", "url": "https://trips.example.com", "protocol": "a2a",
+/// }))?;
+/// assert_eq!(spec.protocol, ServerProtocol::A2a);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ServerProtocol {
+    /// The API of LangGraph's server, of `deepagents serve`, or the Agent Protocol.
+    #[default]
+    LangGraph,
+    /// Agent2Agent.
+    A2a,
+}
+
+impl ServerProtocol {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(super) fn is_standard(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Headers of requests, by name. Their values are not part of any `Debug` text.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl Headers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The names of the variables in a text, written `${NAME}`.
+pub(crate) fn variables(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("${") {
+        let Some((name, behind)) = after.split_once('}') else { break };
+        names.push(name);
+        rest = behind;
+    }
+    names
+}
