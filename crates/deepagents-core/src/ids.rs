@@ -21,11 +21,13 @@ struct RunIdInner {
     own: Arc<str>,
     /// Of the run that it goes on with, once the thread has been read, and how often a process has gone on with it.
     resumed: OnceLock<(Arc<str>, u32)>,
+    /// What keys of its calls begin with, if not with its id.
+    keys: OnceLock<Arc<str>>,
 }
 
 impl RunId {
     pub(crate) fn new(own: impl Into<Arc<str>>) -> Self {
-        Self(Arc::new(RunIdInner { own: own.into(), resumed: OnceLock::new() }))
+        Self(Arc::new(RunIdInner { own: own.into(), resumed: OnceLock::new(), keys: OnceLock::new() }))
     }
 
     pub(crate) fn get(&self) -> &Arc<str> {
@@ -45,6 +47,21 @@ impl RunId {
     pub(crate) fn resume(&self, id: &str, attempt: u32) {
         // Set once: a process reads the thread of a run once.
         let _ = self.0.resumed.set((id.into(), attempt));
+    }
+
+    /// What keys of calls begin with: the id, but where the run goes on in a copy of its thread.
+    pub(crate) fn keys(&self) -> &Arc<str> {
+        self.0.keys.get().unwrap_or_else(|| self.get())
+    }
+
+    /// What keys of calls begin with in a copy, if this is one.
+    pub(crate) fn keys_of_copy(&self) -> Option<&str> {
+        self.0.keys.get().map(|keys| &**keys)
+    }
+
+    pub(crate) fn set_keys_of_copy(&self, keys: &str) {
+        // Set once: a process reads the thread of a run once.
+        let _ = self.0.keys.set(keys.into());
     }
 }
 

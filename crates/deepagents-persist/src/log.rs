@@ -37,7 +37,7 @@ static DELETE_SNAPSHOTS: [Statement; 3] = [
 pub(crate) async fn load(db: &dyn Executor, thread: &str, at: Option<LogPosition>) -> Result<Loaded, JournalError> {
     let Some(row) = find(db, thread).await? else { return Ok(Loaded::default()) };
     let until = at.unwrap_or(row.info.end);
-    let mut loaded = Loaded { end: row.info.end, ..Loaded::default() };
+    let mut loaded = Loaded { end: row.info.end, created_at: Some(row.info.created_at), ..Loaded::default() };
     if let Some(found) = db.query(&LAST_SNAPSHOT, &[&row.key, &signed(until)]).await?.pop() {
         let text = StoredText::read(found)?;
         let at = signed(text.position);

@@ -141,7 +141,7 @@ impl ChildScope {
                 let (path, call) = (self.path.to_vec(), Some(self.cx.call_id().clone()));
                 let (label, agent, inheritance) = (self.label.clone(), self.agent.clone(), Inheritance::Nothing);
                 let begun = Record::AgentStarted { path, call, label, agent, inheritance, values: Vec::new() };
-                vec![begun, Record::RunStarted { run, at }]
+                vec![begun, Record::RunStarted { run, at, thread: None }]
             }
             Some(left) => {
                 let state =
@@ -149,7 +149,7 @@ impl ChildScope {
                 // The agents above have counted it for themselves.
                 self.budget.go_on(Some(&state), &BudgetUsage::default());
                 *lock(&self.recorded) = left.recorded();
-                vec![Record::RunResumed { run, at }]
+                vec![Record::RunResumed { run, at, thread: None, keys: None }]
             }
         };
         self.ended.store(false, Ordering::Relaxed);

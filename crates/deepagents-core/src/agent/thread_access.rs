@@ -167,7 +167,7 @@ impl ThreadAccess {
 
     async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
-        let journal::LoadedReplay { mut fold, head, .. } =
+        let journal::LoadedReplay { mut fold, head, thread: instance, .. } =
             journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         // What the calls of an open turn said beside their results comes after the results that this change may give.
         let late = fold.settle().map_err(Error::from)?;
@@ -189,7 +189,7 @@ impl ThreadAccess {
         let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
         let (run, at) = (self.ids.next("run"), self.clock.now().to_string());
         let mut records = vec![
-            Record::RunStarted { run: run.clone(), at },
+            Record::RunStarted { run: run.clone(), at, thread: Some(instance) },
             Record::StateUpdated { update: RecordUpdate::Live(update) },
             Record::Step { machine: Machine::after(node, turn, self.max_model_calls), run: Some(run.clone()) },
         ];

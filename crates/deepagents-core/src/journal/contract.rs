@@ -27,7 +27,7 @@ use crate::ids::LogPosition;
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let journal = MemoryJournal::new();
 /// let fence = journal.claim("t1", Claim::new("me", Duration::from_secs(60))).await?;
-/// let record = Record::RunStarted { run: "run_1".to_owned(), at: "2026-01-01T00:00:00Z".to_owned() };
+/// let record = Record::RunStarted { run: "run_1".to_owned(), at: "2026-01-01T00:00:00Z".to_owned(), thread: None };
 /// let appended = journal.append("t1", fence, 0, vec![record]).await?;
 /// assert_eq!(appended.end, 1);
 /// journal.release("t1", fence).await?;
@@ -236,4 +236,7 @@ pub struct Loaded {
     pub entry_bytes: u64,
     /// Where the whole log ends.
     pub end: LogPosition,
+    /// When the thread began, as [`ThreadInfo`](super::ThreadInfo) has it; nothing of an unknown thread. A run that goes on
+    /// in a copy of its thread knows it by this, also where the copy has the name of a thread that was deleted.
+    pub created_at: Option<Timestamp>,
 }

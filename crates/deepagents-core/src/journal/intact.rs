@@ -42,7 +42,8 @@ pub(crate) async fn load_intact(
         Err(JournalError::Damaged { position, .. }) => position,
         loaded => return loaded,
     };
-    let LoadedReplay { mut fold, head, .. } = load_replay(journal, thread, schema, Some(damaged)).await?;
+    let LoadedReplay { mut fold, head, thread: instance, .. } =
+        load_replay(journal, thread, schema, Some(damaged)).await?;
     for entry in read_intact(journal, thread, damaged..head).await? {
         let next = match entry.record {
             Record::ToolStarted { call, .. } => call.turn.saturating_add(1),
@@ -54,5 +55,5 @@ pub(crate) async fn load_intact(
     }
     // The record that cannot be read may have begun a turn.
     fold.turns = fold.turns.saturating_add(1);
-    Ok(LoadedReplay { fold, rule: SnapshotRule::due(), head })
+    Ok(LoadedReplay { fold, rule: SnapshotRule::due(), head, thread: instance })
 }

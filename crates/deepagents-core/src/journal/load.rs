@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule, read_intact};
+use super::{
+    Journal, JournalError, Loaded, LogEntry, Record, Replay, ReplayedState, SnapshotRule, ThreadInstance, read_intact,
+};
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
@@ -35,6 +37,8 @@ pub(crate) struct LoadedReplay {
     pub(crate) rule: SnapshotRule,
     /// Where the whole log ends.
     pub(crate) head: LogPosition,
+    /// The thread itself.
+    pub(crate) thread: ThreadInstance,
 }
 
 /// Folds what a thread amounts to at a position.
@@ -48,6 +52,7 @@ pub(crate) async fn load_replay(
     let mut pieces: Vec<Vec<LogEntry>> = Vec::new();
     let mut loaded = load_around(journal, thread, at, &mut pieces).await?;
     let head = loaded.end;
+    let instance = ThreadInstance { id: thread.to_owned(), created_at: loaded.created_at };
     let no_state = |position, reason| JournalError::NoState { thread: thread.to_owned(), position, reason };
     let asked = at.unwrap_or(head);
     if asked > head {
@@ -108,7 +113,7 @@ pub(crate) async fn load_replay(
         }
     }
     fold.adopt_paused();
-    Ok(LoadedReplay { fold, rule, head })
+    Ok(LoadedReplay { fold, rule, head, thread: instance })
 }
 
 /// Where the log goes back to with the first record of a piece.

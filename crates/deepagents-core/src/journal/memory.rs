@@ -139,6 +139,7 @@ impl Journal for MemoryJournal {
                 entry_bytes: 0,
                 snapshot,
                 end: found.end(),
+                created_at: Some(found.created_at()),
             })
         })
     }

@@ -38,7 +38,7 @@ pub use load::load;
 pub(crate) use load::{LoadedReplay, load_replay};
 pub use memory::MemoryJournal;
 pub use prune::{RetentionPolicy, prune};
-pub use record::{Record, RecordUpdate};
+pub use record::{Record, RecordUpdate, ThreadInstance};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;

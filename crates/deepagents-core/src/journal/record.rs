@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{CallId, LogPosition};
+use crate::env::Timestamp;
+use crate::ids::{CallId, LogPosition, ThreadId};
 use crate::machine::{BudgetUsage, Machine};
 use crate::message::ToolMessage;
 use crate::state::{ChannelError, Inheritance, Schema, Update};
@@ -22,6 +23,10 @@ pub enum Record {
         run: String,
         /// When, RFC 3339.
         at: String,
+        /// The thread that it began in, which the thread of a copy of this record is not; none below another agent, and
+        /// in records of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<ThreadInstance>,
     },
     /// A run goes on with what the last one left unfinished.
     RunResumed {
@@ -29,6 +34,13 @@ pub enum Record {
         run: String,
         /// When, RFC 3339.
         at: String,
+        /// The thread that it goes on in, as in [`RunStarted`](Self::RunStarted).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<ThreadInstance>,
+        /// What keys of its calls begin with from now on, in place of the id of the run, where the thread is a copy: the
+        /// run goes on in the thread that it began in too, under the same id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keys: Option<String>,
     },
     /// The state changed.
     Update {
@@ -137,6 +149,24 @@ pub enum Record {
     /// A record of a kind that this version does not know; it is passed over.
     #[serde(other)]
     Unknown,
+}
+
+/// Tells a thread from copies of it, and from one that is made anew under its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadInstance {
+    /// Its name.
+    pub id: ThreadId,
+    /// When it began, where its journal says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+}
+
+impl ThreadInstance {
+    /// Whether the other one may be the same thread: the names are equal, and so are the times where both are known.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let times = self.created_at.zip(other.created_at);
+        self.id == other.id && times.is_none_or(|(one, other)| one == other)
+    }
 }
 
 /// An update in a record: live in the process that made it, JSON when read back.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot};
+use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
 use crate::machine::Open;
@@ -94,6 +94,12 @@ pub(crate) struct LastRun {
     /// How often a process has gone on with it.
     #[serde(default)]
     pub(crate) attempt: u32,
+    /// The thread that it was last under way in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) thread: Option<ThreadInstance>,
+    /// What keys of its calls begin with, if not with its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<String>,
 }
 
 /// How many ids of earlier runs are remembered.
@@ -134,24 +140,26 @@ impl Replay {
 
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
         match record {
-            Record::RunStarted { run, .. } => {
+            Record::RunStarted { run, thread, .. } => {
                 // A new run begins: whatever an unfinished turn left behind belongs to the conversation before it.
                 // What is late follows in the updates of the new run.
                 self.settle()?;
                 self.close_turn();
                 self.machine = None;
-                let last = self.run.replace(LastRun { run, ended: None, attempt: 0 });
+                let last = self.run.replace(LastRun { run, ended: None, attempt: 0, thread, keys: None });
                 if let Some(last) = last {
                     self.earlier_runs.truncate(EARLIER_RUNS - 1);
                     self.earlier_runs.push_front(last.run);
                 }
             }
-            Record::RunResumed { run, .. } => {
+            Record::RunResumed { run, thread, keys, .. } => {
                 let attempt = self.attempt() + 1;
-                self.run = Some(LastRun { run, ended: None, attempt });
+                self.run = Some(LastRun { run, ended: None, attempt, thread, keys });
             }
             Record::RunFinished { run, stop } => {
-                self.run = Some(LastRun { run, ended: Some(stop), attempt: self.attempt() });
+                let (attempt, last) = (self.attempt(), self.run.take());
+                let (thread, keys) = last.map_or((None, None), |last| (last.thread, last.keys));
+                self.run = Some(LastRun { run, ended: Some(stop), attempt, thread, keys });
             }
             Record::Update { update } | Record::StateUpdated { update } => {
                 let update = self.known(update)?;

@@ -40,7 +40,6 @@ pub(crate) struct Driver {
     pub(super) is_below: bool,
     /// The step that the log was told of last.
     pub(super) logged_step: Option<Machine>,
-    /// Told once the log has what they tell of.
     /// What is to be told once its record is in the log, with how many records wait up to that one.
     queued_events: Vec<(usize, EventKind)>,
     /// What is in the log and is to be told, with the position behind its record.
@@ -220,7 +219,7 @@ impl Driver {
                     return Ok(FinishReason::Suspended);
                 }
                 Err(Break::Wait) => {
-                    self.wait()?;
+                    self.check_can_wait()?;
                     return Ok(FinishReason::Interrupted);
                 }
                 Err(Break::Halt(Halt(stop))) => {
@@ -267,6 +266,9 @@ impl Driver {
         match &result {
             Ok(stop) => {
                 let (model_calls, stop) = (self.machine.calls(), stop.clone());
+                if stop == FinishReason::Interrupted {
+                    self.queue_questions();
+                }
                 self.queue_event(|| EventKind::AgentFinished { stop: stop.clone(), usage });
                 if self.is_main() {
                     self.queue_event(|| EventKind::RunFinished { stop, usage, model_calls });

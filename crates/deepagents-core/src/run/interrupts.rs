@@ -74,23 +74,26 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells what is asked, and refuses to wait where nobody could ever answer.
-    pub(super) fn wait(&mut self) -> Result<()> {
-        // The run above tells the questions of all.
-        if self.is_below {
-            return Ok(());
-        }
-        if !self.log.is_kept() {
+    /// Refuses to wait where nobody could ever answer.
+    pub(super) fn check_can_wait(&self) -> Result<()> {
+        if !self.is_below && !self.log.is_kept() {
             return Err(Error::Input(
                 "a call waits for a decision, but the run has no thread to keep it in: give the agent a journal and the run a thread"
                     .to_owned(),
             ));
         }
+        Ok(())
+    }
+
+    /// Tells what is asked, once the log has that the run waits. The run above tells the questions of all.
+    pub(super) fn queue_questions(&mut self) {
+        if self.is_below {
+            return;
+        }
         let questions: Vec<ActionRequest> = open_questions(&self.state).cloned().collect();
         for question in questions {
             self.queue_event(|| EventKind::ActionRequested { question: Box::new(question) });
         }
-        Ok(())
     }
 
     /// Forgets what was asked, since the thread goes on without answers, and says whether anything was.

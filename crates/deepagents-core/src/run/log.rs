@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::{LogPosition, RunId};
-use crate::journal::{JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, UnknownChannels};
+use crate::journal::{
+    JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, ThreadInstance, UnknownChannels,
+};
 use crate::machine::Machine;
 use crate::state::State;
 
@@ -29,14 +31,22 @@ pub(crate) struct Log {
     counted: u64,
     /// What channels that the agent does not have hold.
     kept: UnknownChannels,
+    /// The thread, where it is owned.
+    thread: Option<ThreadInstance>,
 }
 
 impl Log {
     /// The log of a thread that is owned.
-    pub(crate) fn own(lease: Lease, end: LogPosition, rule: SnapshotRule, kept: UnknownChannels) -> Self {
+    pub(crate) fn own(
+        lease: Lease,
+        instance: ThreadInstance,
+        end: LogPosition,
+        rule: SnapshotRule,
+        kept: UnknownChannels,
+    ) -> Self {
         let (journal, thread) = (lease.journal().clone(), lease.thread().to_owned());
         let writer = LogWriter::new(journal, thread, lease.fence(), end, lease.duration());
-        Self { lease: Some(lease), to: Some(writer), end, rule, kept, ..Self::default() }
+        Self { lease: Some(lease), to: Some(writer), end, rule, kept, thread: Some(instance), ..Self::default() }
     }
 
     /// The part of a log that an agent below has.
@@ -52,6 +62,11 @@ impl Log {
     /// Whether the thread is that of an agent in the background.
     pub(crate) fn has_root(&self) -> bool {
         !self.root.is_empty()
+    }
+
+    /// The thread, where it is owned.
+    pub(crate) fn thread(&self) -> Option<&ThreadInstance> {
+        self.thread.as_ref()
     }
 
     /// What agents below write with.
@@ -126,12 +141,19 @@ impl Log {
         machine: &Machine,
     ) -> Result<(), JournalError> {
         let (Some(lease), true) = (&self.lease, self.is_snapshot_due()) else { return Ok(()) };
+        let last = LastRun {
+            run: run.get().to_string(),
+            ended: None,
+            attempt: run.attempt(),
+            thread: self.thread.clone(),
+            keys: run.keys_of_copy().map(str::to_owned),
+        };
         let replay = Replay {
             path: self.root.clone(),
             state: state.clone(),
             kept: self.kept.clone(),
             machine: Some(machine.clone()),
-            run: Some(LastRun { run: run.get().to_string(), ended: None, attempt: run.attempt() }),
+            run: Some(last),
             turns: machine.turn(),
             end: self.end,
             ..Replay::new(state.schema().clone())

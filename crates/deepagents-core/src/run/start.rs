@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::LogPosition;
 use crate::interrupt::{ActionRequests, DecisionError, answers_to};
-use crate::journal::{Claim, Journal, Lease, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, LastRun, Lease, Record, Replay, load_intact, load_replay};
 use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
@@ -243,7 +243,7 @@ impl Driver {
         if let Some(to) = back {
             fold = load_replay(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
         }
-        self.keep_log(Log::own(lease, head, loaded.rule, fold.kept.clone()));
+        self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, fold.kept.clone()));
         if let Some(to) = back {
             self.go_back(&mut fold, to, turns.saturating_add(1), head);
         }
@@ -263,7 +263,8 @@ impl Driver {
     /// Begins a run: answers what an earlier one left open, and takes the input in.
     async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
         let (run, at) = self.run_and_time();
-        self.log.push(|| Record::RunStarted { run, at });
+        let thread = self.log.thread().cloned();
+        self.log.push(|| Record::RunStarted { run, at, thread });
         self.queue_begun();
         if let Some(left) = left {
             self.machine = Machine::new(left.turns, limit);
@@ -347,8 +348,12 @@ impl Driver {
         if let Some(last) = &left.run {
             self.shared.run.resume(&last.run, last.attempt + 1);
         }
-        let (run, at) = self.run_and_time();
-        self.log.push(|| Record::RunResumed { run, at });
+        let keys = left.run.as_ref().and_then(|last| self.keys_of_copy(last));
+        if let Some(keys) = &keys {
+            self.shared.run.set_keys_of_copy(keys);
+        }
+        let ((run, at), thread) = (self.run_and_time(), self.log.thread().cloned());
+        self.log.push(|| Record::RunResumed { run, at, thread, keys });
         self.queue_begun();
         for kind in answered {
             self.queue_event(|| kind);
@@ -368,6 +373,16 @@ impl Driver {
         check_last_results(self.state.messages())?;
         self.flush().await?;
         Ok(None)
+    }
+
+    /// What keys of calls begin with, where the thread is a copy of one that the run was under way in: what an earlier
+    /// process of this thread has chosen, or an id of their own.
+    fn keys_of_copy(&self, last: &LastRun) -> Option<String> {
+        let (now, before) = (self.log.thread()?, last.thread.as_ref());
+        match before.is_none_or(|before| before.is_same(now)) {
+            true => last.keys.clone(),
+            false => Some(format!("{}/{}", last.run, self.shared.agent.ids.next("copy"))),
+        }
     }
 
     /// Goes on from where an earlier run left the thread: its open calls are answered, not made. Results among what this

@@ -106,9 +106,11 @@ impl ToolContext {
     }
 
     /// A key for services that accept one: the same if the call is made again, by this process or another one, different
-    /// for every other call.
+    /// for every other call. It is made of the run's id and the call's, so it is as unique as an id that is given with
+    /// [`RunInput::id`](crate::run::RunInput::id) is. A run that goes on in a [copy](crate::journal::Threads::copy) of its thread
+    /// makes calls of its own there, under keys of their own.
     pub fn key(&self) -> String {
-        format!("{}:{}", self.context.run_id(), self.call.id)
+        format!("{}:{}", self.context.shared.run.keys(), self.call.id)
     }
 
     /// Asks a person. The first time the call ends here, with an error to be handed on with `?`, and the run waits;

@@ -45,7 +45,7 @@ async fn left(records: impl IntoIterator<Item = Record>) -> (Agent, Notes) {
     let journal = MemoryJournal::new();
     let calls = (0..3).map(|n| Block::call(format!("c{n}"), "work", json!({"n": n}))).collect();
     let mut log = vec![
-        Record::RunStarted { run: "run_0".to_owned(), at: "1970-01-01T00:00:00Z".to_owned() },
+        Record::RunStarted { run: "run_0".to_owned(), at: "1970-01-01T00:00:00Z".to_owned(), thread: None },
         message(Message::user("go"), "m0"),
         message(Message::Assistant(AssistantMessage::new(calls)), "m1"),
     ];

@@ -159,7 +159,7 @@ async fn pages_read_backwards_are_what_the_whole_log_says() {
 async fn a_page_costs_what_it_holds_however_long_the_thread_is() {
     let journal = Arc::new(Counted::default());
     let step = |run: Option<&str>| Record::Step { machine: Machine::new(0, 1), run: run.map(str::to_owned) };
-    let started = Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned() };
+    let started = Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned(), thread: None };
     let long: Vec<Record> = std::iter::once(started).chain((0..20_000).map(|_| step(Some("r")))).collect();
     write(&*journal, "new", 0, long.clone()).await.unwrap();
     let found = checkpoints(&*journal, "new", None, 10).await.unwrap();

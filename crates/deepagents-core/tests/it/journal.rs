@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use deepagents_core::env::{FixedClock, Timestamp};
 use deepagents_core::journal::{Journal, JournalError, MemoryJournal, Record, RecordUpdate, fold};
 use deepagents_core::last_value;
 use deepagents_core::message::Message;
@@ -41,7 +42,7 @@ fn any_act() -> impl Strategy<Value = Act> {
 
 /// Runs these turns on a thread; gives its agent, its journal, and the state the run left.
 async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<MemoryJournal>, Value) {
-    let journal = Arc::new(MemoryJournal::new());
+    let journal = Arc::new(MemoryJournal::with_clock(Arc::new(FixedClock(Timestamp::UNIX_EPOCH))));
     let act = tool("act", |args: Value, cx| async move {
         if args["fails"] == true {
             Err(deepagents_core::tool::ToolError::model("no"))?;

@@ -40,7 +40,8 @@ async fn a_thread_has_one_owner_until_the_lease_is_released_or_dropped() {
 async fn a_lease_proves_the_ownership_that_appends_need() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let lease = claimed(&journal, "first").await.unwrap();
-    let record = || vec![Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned() }];
+    let record =
+        || vec![Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned(), thread: None }];
     journal.append("t", lease.fence(), 0, record()).await.unwrap();
     let taken = Lease::take_over(journal.clone(), "t", Claim::new("second", MINUTE)).await.unwrap();
     assert!(taken.fence() > lease.fence());

@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 
 use crate::support::{agent, echo, tool, watch};
 
-/// Durable events without what a log does not hold, and without their numbers.
+/// Durable events without what a log does not hold, and without their numbers; their positions are those of the log.
 fn told(events: &[Event]) -> Vec<Value> {
     let main_begins = |event: &&Event| event.path.is_empty() && matches!(event.kind, EventKind::AgentStarted { .. });
     let durable = events.iter().filter(|event| event.kind.is_durable() && !main_begins(event));
     let plain = durable.map(|event| {
         let mut json = serde_json::to_value(event).unwrap();
         let fields = json.as_object_mut().unwrap();
-        for field in ["seq", "time", "attempt", "position"] {
+        for field in ["seq", "time", "attempt"] {
             fields.remove(field);
         }
         json

@@ -28,6 +28,7 @@ mod history_pages;
 mod hooks;
 mod interrupted;
 mod journal;
+mod keys;
 mod leases;
 mod log_events;
 mod message_rules;

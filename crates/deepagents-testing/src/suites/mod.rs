@@ -110,6 +110,7 @@ macro_rules! journal_suite {
             copies {
                 a_copy_has_the_same_state_at_every_position
                 a_copy_has_the_open_turn_too
+                loading_tells_when_a_thread_began_and_a_copy_begins_anew
                 a_copy_up_to_a_position_ends_there
                 a_copy_and_its_source_go_on_apart
                 a_copy_has_metadata_but_no_owner

@@ -53,6 +53,10 @@ impl Thread {
         self.info.parent = parent;
     }
 
+    pub(super) fn created_at(&self) -> Timestamp {
+        self.info.created_at
+    }
+
     pub(super) fn end(&self) -> LogPosition {
         self.info.end
     }

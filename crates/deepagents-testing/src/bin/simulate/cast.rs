@@ -169,7 +169,7 @@ impl Tool for Outside {
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
-        world.effect(&tag, &cx.key(), repeatable);
+        world.effect(cx.thread().unwrap_or_default(), &tag, &cx.key(), repeatable);
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         Ok(format!("done {tag}").into())

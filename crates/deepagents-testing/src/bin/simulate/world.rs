@@ -52,8 +52,10 @@ pub(crate) struct Known {
     pub(crate) started: BTreeMap<String, usize>,
     /// The results of calls, as the logs have them.
     pub(crate) finished: BTreeMap<String, String>,
-    /// The keys under which each call took effect.
-    pub(crate) effects: BTreeMap<String, Vec<String>>,
+    /// The threads in which each call took effect, and the keys under which it did.
+    pub(crate) effects: BTreeMap<String, Vec<(String, String)>>,
+    /// Whose all keys are under which anything took effect: the thread's and the call's.
+    keys: BTreeMap<String, (String, String)>,
     /// The results that models were shown.
     pub(crate) shown: BTreeMap<String, String>,
     pub(crate) requests: u64,
@@ -85,6 +87,7 @@ impl World {
             started: BTreeMap::new(),
             finished: BTreeMap::new(),
             effects: BTreeMap::new(),
+            keys: BTreeMap::new(),
             shown: BTreeMap::new(),
             requests: 0,
             asking: BTreeMap::new(),
@@ -143,15 +146,18 @@ impl World {
     }
 
     /// A call takes effect. It may do so in a process that has lost its thread meanwhile: it began before.
-    pub(crate) fn effect(&self, tag: &str, key: &str, repeatable: bool) {
-        self.note(&format!("effect {tag} {key}"));
+    pub(crate) fn effect(&self, thread: &str, tag: &str, key: &str, repeatable: bool) {
+        self.note(&format!("effect {tag} {key} in {thread}"));
         let mut known = self.lock();
         let started = known.started.get(tag).copied().unwrap_or(0);
-        let elsewhere = known.effects.iter().any(|(other, keys)| other != tag && keys.iter().any(|known| known == key));
+        let own = (thread.to_owned(), tag.to_owned());
+        let elsewhere = *known.keys.entry(key.to_owned()).or_insert_with(|| own.clone()) != own;
         let undecided = self.gated(tag).into_iter().find(|gated| !known.decided.contains(gated));
         let keys = known.effects.entry(tag.to_owned()).or_default();
-        keys.push(key.to_owned());
-        let (times, same) = (keys.len(), keys.iter().all(|other| other == key));
+        keys.push((thread.to_owned(), key.to_owned()));
+        // A copy of a thread makes calls of its own.
+        let same = keys.iter().all(|(of, other)| (of == thread) == (other == key));
+        let times = keys.len();
         drop(known);
         self.check(undecided.is_none(), || format!("call {tag} is made, and nobody has decided about {undecided:?}"));
         self.check(times <= started, || format!("call {tag} takes effect {times} times and began {started} times"));

@@ -22,6 +22,22 @@ pub async fn a_copy_has_the_same_state_at_every_position(journal: Any, clock: Te
     assert_eq!(info("u").await.status, info("t").await.status);
 }
 
+/// By which a run that goes on in a copy knows that it does.
+pub async fn loading_tells_when_a_thread_began_and_a_copy_begins_anew(journal: Any, clock: TestClock) {
+    live(&journal, "t", 1).await;
+    clock.pass(minute());
+    journal.threads().copy("t", "u", None).await.unwrap();
+    for thread in ["t", "u"] {
+        let info = journal.threads().get(thread).await.unwrap().unwrap();
+        for at in [None, Some(1)] {
+            assert_eq!(journal.load(thread, at).await.unwrap().created_at, Some(info.created_at));
+        }
+    }
+    let began = async |thread| journal.load(thread, None).await.unwrap().created_at;
+    assert_ne!(began("t").await, began("u").await);
+    assert_eq!(began("nobody").await, None);
+}
+
 /// Results of an open turn, calls in doubt, and where the run was.
 pub async fn a_copy_has_the_open_turn_too(journal: Any, _: TestClock) {
     let open = [vec![super::started("r"), says("m", "x"), super::step(1)], super::calls(3), vec![super::result(2)]];

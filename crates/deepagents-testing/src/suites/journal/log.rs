@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use deepagents_core::journal::{JournalError, Record, encode};
+use deepagents_core::env::Timestamp;
+use deepagents_core::journal::{JournalError, Record, ThreadInstance, encode};
 use deepagents_core::message::ToolMessage;
 use deepagents_core::run::FinishReason;
 use deepagents_core::state::Inheritance;
@@ -194,7 +195,12 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
     let stopped = |stop| Record::RunFinished { run: "r".to_owned(), stop };
     let records = vec![
         started("r"),
-        Record::RunResumed { run: "s".to_owned(), at: "2027-01-01T00:00:00.123456789Z".to_owned() },
+        Record::RunResumed {
+            run: "s".to_owned(),
+            at: "2027-01-01T00:00:00.123456789Z".to_owned(),
+            thread: Some(ThreadInstance { id: "t".to_owned(), created_at: Some(Timestamp::UNIX_EPOCH) }),
+            keys: Some("s/copy_1".to_owned()),
+        },
         says("m", "x"),
         Record::StateUpdated { update },
         Record::ToolStarted {

@@ -63,7 +63,7 @@ pub(crate) async fn write(journal: &Any, thread: &str, records: Vec<Record>) -> 
 }
 
 pub(crate) fn started(run: &str) -> Record {
-    Record::RunStarted { run: run.to_owned(), at: "2027-01-01T00:00:00Z".to_owned() }
+    Record::RunStarted { run: run.to_owned(), at: "2027-01-01T00:00:00Z".to_owned(), thread: None }
 }
 
 pub(crate) fn ended(run: &str) -> Record {

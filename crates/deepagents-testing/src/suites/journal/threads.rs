@@ -138,7 +138,7 @@ pub async fn a_thread_may_begin_with_metadata(journal: Any, _: TestClock) {
 
 /// Begun, ended, failed, gone on with.
 pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
-    let resumed = Record::RunResumed { run: "s".to_owned(), at: String::new() };
+    let resumed = Record::RunResumed { run: "s".to_owned(), at: String::new(), thread: None, keys: None };
     for (records, status) in [
         (vec![says("m", "x")], RunStatus::Empty),
         (vec![started("r"), step(1)], RunStatus::Open),
