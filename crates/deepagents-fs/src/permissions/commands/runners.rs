@@ -157,6 +157,10 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
             };
             written(script, value.unwrap_or_default(), depth);
         }
+        // It may be the program, or a text of commands.
+        if matches!(word, Word::Computed(begins) if begins.as_deref().is_none_or(str::is_empty)) {
+            script.doubts.push(Doubt::Program);
+        }
         if starts(word) {
             beginnings += 1;
             let words = args.get(at..).unwrap_or_default().to_vec();
