@@ -31,7 +31,9 @@ impl Root {
     pub(super) fn check_place(&self, path: &VPath, place: &Place) -> Result<(), FsError> {
         let real = place.shown();
         let denied = self.options.protected.decide(&real).mode == AccessMode::Deny;
-        if denied || self.repositories().any(|repository| real.starts_with(&repository)) {
+        let is_there = |path: &str| statat(&self.fd, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let pointed = |real: &VPath| self.repositories().any(|repository| real.starts_with(&repository));
+        if denied || pointed(&real) || self.options.protected.in_repository(&real, is_there) {
             return Err(FsError::Protected(path.clone()));
         }
         Ok(())

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 pub use guarded::{OnAsk, PermissionedBackend};
+#[cfg(target_os = "linux")]
+pub(crate) use protected::REPOSITORY;
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
 use self::commands::CommandRules;

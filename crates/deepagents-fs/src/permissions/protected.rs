@@ -3,13 +3,17 @@
 use super::{AccessMode, Decision};
 use crate::VPath;
 
+/// What git takes a directory for a repository by.
+pub(crate) const REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
+
 /// Files and directories that decide what programs do outside of the workspace later: repositories, whose hooks and
 /// configuration name programs that the next `git status` runs, and what steers the agent itself. They can be read.
 ///
 /// One list binds file tools and commands: [`LocalOptions::protected`](crate::LocalOptions::protected) and
 /// [`SandboxPolicy::protected_places`](crate::sandbox::SandboxPolicy::protected_places), both with this default:
 ///
-/// * `.git`, `.hg` and `.jj`, at any depth, as directories or files: denied;
+/// * `.git`, `.hg` and `.jj`, at any depth, as directories or files, and below the root what git takes for a repository
+///   whatever its name, such as a bare one: denied;
 /// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them.
 ///
 /// A path is judged as it is written and where it leads. Case does not count, as some disks do not keep it apart. All
@@ -89,14 +93,25 @@ impl ProtectedPlaces {
         found.map_or(Decision::FREE, |found| Decision { mode: found.mode, pattern: Some(found.place.as_str()) })
     }
 
+    /// Whether a directory above a path is a repository to git, whatever its name, or would be one with what is made there:
+    /// what a `.git` that is a file names, or a bare one. `is_there` is asked about paths below the root.
+    pub(crate) fn in_repository(&self, real: &VPath, is_there: impl Fn(&str) -> bool) -> bool {
+        let mut names = real.components();
+        let Some(first) = names.next().filter(|_| self.denied_name(".git").is_some()) else { return false };
+        let mut above = first.to_owned();
+        names.any(|next| {
+            let found = REPOSITORY.iter().all(|name| next == *name || is_there(&format!("{above}/{name}")));
+            above = format!("{above}/{next}");
+            found
+        })
+    }
+
     /// The name that is denied at any depth, if this is one.
-    #[cfg(unix)]
     pub(crate) fn denied_name(&self, name: &str) -> Option<&str> {
         self.denied_names().find(|denied| denied.eq_ignore_ascii_case(name))
     }
 
     /// The names that are denied at any depth.
-    #[cfg(unix)]
     pub(crate) fn denied_names(&self) -> impl Iterator<Item = &str> {
         self.places.iter().filter(|place| place.mode == AccessMode::Deny).filter_map(|place| match &place.place {
             Place::Named(name) => Some(name.as_str()),

@@ -109,7 +109,9 @@ impl Root {
     /// Refuses a path that names or leads to a protected place.
     pub(super) fn check_protected(&self, path: &VPath, real: &VPath) -> Result<(), FsError> {
         let denied = |path: &VPath| self.options.protected.decide(path).mode == AccessMode::Deny;
-        if denied(path) || denied(real) || self.repositories().any(|repository| real.starts_with(&repository)) {
+        let is_there = |path: &str| self.directory.symlink_metadata(path).is_ok();
+        let pointed = || self.repositories().any(|repository| real.starts_with(&repository));
+        if denied(path) || denied(real) || pointed() || self.options.protected.in_repository(real, is_there) {
             return Err(FsError::Protected(path.clone()));
         }
         Ok(())

@@ -131,6 +131,30 @@ fn a_denied_command_is_found_however_it_is_written() {
         "watch 'git push'",
         "echo $(echo $(echo `git push`))",
         "ls # \\\ngit push",
+        "flock . git push",
+        "flock -n lock -c 'git push'",
+        "flock lock -nc'git push'",
+        "chrt -o 0 git push",
+        "prlimit --nofile=100 git push",
+        "setarch -R env nice git push",
+        "linux64 git push",
+        "unshare -r -- git push",
+        "setpriv --no-new-privs git push",
+        "chroot / git push",
+        "nsenter -t 1 -m git push",
+        "runuser root -c 'git push'",
+        "script --command='git push' -q /dev/null",
+        "ssh-agent git push",
+        "strace -f sh -c 'git push'",
+        "/lib64/ld-linux-x86-64.so.2 /bin/sh -c 'git push'",
+        "uv run git push",
+        "npm exec -- git push",
+        "git submodule foreach 'git push'",
+        "git rebase --exec='git push' x",
+        "GIT_SSH_COMMAND='git push' ls",
+        "env 'BASH_FUNC_ls%%=() { git push; }' bash -c ls",
+        "PS4='$(git push)' bash -xc ls",
+        ". /dev/stdin <<'EOF'\ngit push\nEOF",
         "rm -rf x",
         "rm -fr x",
         "rm -r -f x",
@@ -190,6 +214,24 @@ fn what_may_be_a_denied_command_asks() {
         "cat <<EOF\n$(git push)\nEOF",
         "echo ${x@P}",
         "git push 'unclosed",
+        "echo {a,$(git push)}",
+        "echo x{a,{b,`git push`}}",
+        "echo $\"$(git push)\"",
+        "echo \"`echo \\`git push\\``\"",
+        "echo `echo \\`git push\\``",
+        "x=`echo \\$(git push)`",
+        "cat <<'A\nB'\nA\nB\ngit push",
+        "cat <<$'EOF'\nEOF\ngit push",
+        "cat <<EOF\nEOF \ncat <<'X'\nEOF\ngit push\nX",
+        "echo $(cat <<EOF\nEOF)\ngit push\nEOF\n)",
+        "echo $'\\c'';git push;''",
+        "bash /dev/fd/0 <<< 'git push'",
+        "bash /proc/self/fd/0 < x",
+        ". /dev/stdin < x",
+        &format!("{}git push", "PS4='x' flock . ".repeat(100)),
+        "flock . $x",
+        "flock . -c \"$x\"",
+        "at now <<EOF\ngit push\nEOF",
         "coproc git push",
         "time -f x git push",
     ] {
@@ -197,6 +239,20 @@ fn what_may_be_a_denied_command_asks() {
         assert_ne!(mode, Allow, "{command:?}");
     }
     check(&rules, &[("rm x", Allow), ("rm -v x", Allow), ("git status", Allow), ("rm -- -rf", Allow)]);
+    // What only looks like it stays what it is.
+    for command in [
+        "flock . git status",
+        "uv add git push",
+        "echo {a,b}",
+        "git commit -m \"`date` x\"",
+        "git commit -m 'say \\`git push\\`'",
+        "cat <<'EOF'\ntext \n  EOF x\nEOF",
+        "perf stat -e cycles make",
+        "MESSAGE='git push' ls",
+    ] {
+        let decision = rules.decide_command(command);
+        assert_eq!(decision.mode, Allow, "{command:?}: {}", decision.reason);
+    }
 }
 
 #[test]
@@ -277,6 +333,7 @@ fn the_narrow_rule_of_a_command_is_for_that_command() {
         ("ls '*'", "ls '*'"),
         ("./run.sh 2>&1", "./run.sh"),
         ("echo '' a\\ b", "echo '' 'a b'"),
+        ("npx jest --ci", "npx jest --ci"),
     ] {
         let rule = CommandRule::narrow_for(command).unwrap();
         assert_eq!(rule.commands, [pattern]);

@@ -36,6 +36,22 @@ async fn a_repository_can_be_read_but_not_changed_by_default() {
 }
 
 #[tokio::test]
+async fn what_git_takes_for_a_repository_is_guarded_whatever_its_name() {
+    let jail = jail!();
+    assert!(
+        jail.run("mkdir -p a/bare.git/objects a/bare.git/refs && cd a/bare.git && touch HEAD config")
+            .await
+            .exit
+            .success()
+    );
+    for text in ["echo evil > a/bare.git/config", "mkdir a/bare.git/hooks", "mv a b", "mv a/bare.git a/x"] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert!(jail.run("touch a/fine").await.exit.success());
+    assert_eq!(fs::read_to_string(jail.path("a/bare.git/config")).unwrap(), "");
+}
+
+#[tokio::test]
 async fn commits_leave_hooks_and_configuration_alone() {
     let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
     fs::create_dir_all(jail.path(".git/objects")).unwrap();

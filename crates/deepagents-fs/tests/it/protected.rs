@@ -137,6 +137,29 @@ async fn where_the_repository_at_the_root_is_kept_elsewhere_that_place_is_protec
 }
 
 #[tokio::test]
+async fn a_directory_that_git_takes_for_a_repository_is_protected_whatever_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path();
+    for name in ["objects", "refs"] {
+        std::fs::create_dir_all(work.join("sub/store").join(name)).unwrap();
+    }
+    std::fs::write(work.join("sub/store/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(work.join("sub/.git"), "gitdir: store\n").unwrap();
+    symlink("sub/store", work.join("link")).unwrap();
+    let mut files = Files::new(Arc::new(LocalBackend::open(work).unwrap()));
+    for path in ["/sub/store/config", "/sub/store/hooks/pre-commit", "/link/config", "/sub/store/HEAD"] {
+        assert_eq!(files.write(path, "evil").await.unwrap_err(), FsError::Protected(p(path)));
+    }
+    // Nor is one made, piece by piece.
+    for path in ["/new/config", "/new/refs/x", "/new/HEAD"] {
+        files.write(path, "fine").await.unwrap();
+    }
+    assert_eq!(files.write("/new/objects/x", "x").await.unwrap_err(), FsError::Protected(p("/new/objects/x")));
+    files.write("/sub/objects/HEAD", "fine").await.unwrap();
+    assert!(!work.join("sub/store/config").exists() && !work.join("new/objects").exists());
+}
+
+#[tokio::test]
 async fn the_list_is_a_value_that_can_be_replaced() {
     let (dir, _) = workspace();
     let open = |protected| {

@@ -10,6 +10,7 @@
 
 mod options;
 mod pattern;
+mod runners;
 mod script;
 mod word;
 mod wrappers;
@@ -78,7 +79,8 @@ impl CommandRule {
     /// ```
     pub fn narrow_for(command: &str) -> Option<Self> {
         let script = Script::read(command);
-        let [simple] = script.commands.as_slice() else { return None };
+        let mut commands = script.commands.iter().filter(|simple| !simple.guessed);
+        let (Some(simple), None) = (commands.next(), commands.next()) else { return None };
         let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty() && !simple.reads_text;
         let opens = simple.redirections.iter().any(|redirection| !is_stream(&redirection.to));
         let words = simple.words.iter().map(|word| word.known().map(quoted)).collect::<Option<Vec<_>>>()?;
@@ -256,7 +258,7 @@ impl CommandRules {
             for pattern in &rule.patterns {
                 let about = || (pattern.as_str().to_owned(), simple.shown());
                 if rule.mode == AccessMode::Allow {
-                    if !simple.transparent && pattern.allows(simple) {
+                    if !simple.transparent && !simple.guessed && pattern.allows(simple) {
                         return CommandDecision::allowed(Some(pattern.as_str()));
                     }
                     continue;
@@ -274,7 +276,7 @@ impl CommandRules {
         }
         // Variables of the text itself, and files that are opened alone, which are judged as such.
         let idle = simple.words.is_empty() && simple.assignments.iter().all(|(name, _)| is_private(name));
-        if idle || simple.transparent {
+        if idle || simple.transparent || simple.guessed {
             return CommandDecision::allowed(None);
         }
         decision(self.otherwise, CommandReason::NoRule { command: simple.shown() })

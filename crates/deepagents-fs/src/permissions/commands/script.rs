@@ -50,6 +50,8 @@ pub(super) struct Script {
     pub(super) compound: bool,
     /// Whether it changes its directory, so that relative paths lead elsewhere.
     pub(super) moves: bool,
+    /// What ends the texts that are given to commands to read.
+    ends: Vec<String>,
 }
 
 /// One program with its arguments.
@@ -61,6 +63,8 @@ pub(super) struct Simple {
     pub(super) redirections: Vec<Redirection>,
     /// Whether it only runs another command, which is listed as well.
     pub(super) transparent: bool,
+    /// Whether it is a part of another command, which may run it.
+    pub(super) guessed: bool,
     /// Whether it is given a text to read, such as a script.
     pub(super) reads_text: bool,
 }
@@ -110,6 +114,9 @@ impl Script {
                     if let Err(doubt) = self.node(node, depth) {
                         self.doubts.push(doubt);
                     }
+                }
+                if self.ends.iter().any(|end| text.lines().any(|line| almost_ends(line, end))) {
+                    self.doubts.push(Doubt::NotRead);
                 }
             }
             Err(_) => self.doubts.push(Doubt::NotRead),
@@ -235,7 +242,12 @@ impl Script {
                 NodeKind::Redirect { op, .. } => op == "<<<",
                 _ => false,
             };
-            if let NodeKind::HereDoc { content, quoted, complete, .. } = &node.kind {
+            if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
+                self.ends.push(delimiter.clone());
+                // Of what ends it, shells know quotes alone and read them within a line.
+                if delimiter.contains(['\n', '$', '`']) {
+                    doubt = Some(Doubt::NotRead);
+                }
                 // Elsewhere it is like text in double quotes.
                 if !complete || (!quoted && may_run(content)) {
                     doubt = Some(Doubt::Expansion);
@@ -288,6 +300,13 @@ fn after_equals(name: &str, word: Word) -> Word {
         Word::Known(text) => value(text).map_or(Word::Computed(None), Word::Known),
         Word::Computed(begins) => Word::Computed(begins.and_then(value)),
     }
+}
+
+/// Whether some shells take a line for the end of a text, and others do not.
+fn almost_ends(line: &str, end: &str) -> bool {
+    let line = line.trim_start_matches('\t');
+    let behind = line.strip_prefix(end).map(str::trim_start);
+    line != end && behind.is_some_and(|behind| behind.is_empty() || behind.starts_with([')', '`']))
 }
 
 /// Whether text in which variables are put in may run something.

@@ -52,7 +52,9 @@ pub(super) enum Inner<'a> {
 /// What shells read differently (`$'…'`, `{a,b}`) is computed, and so is what depends on files, variables or the home
 /// directory. What might run something in a way that cannot be seen is a doubt.
 pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), Doubt>) -> Result<Word, Doubt> {
-    let NodeKind::Word { parts, .. } = &word.kind else { return Err(Doubt::NotRead) };
+    let NodeKind::Word { parts, value, .. } = &word.kind else { return Err(Doubt::NotRead) };
+    // Behind a backquote a backslash says something else, and the grammar leaves it where it is.
+    let escapes = value.contains('`') && value.contains('\\');
     let mut reader = Reader::default();
     for part in parts {
         match &part.kind {
@@ -63,6 +65,7 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
                 }
                 _ => reader.literal(value)?,
             },
+            NodeKind::CommandSubstitution { brace: false, .. } if escapes => return Err(Doubt::Expansion),
             NodeKind::CommandSubstitution { command, brace: false } => {
                 inner(Inner::Node(command))?;
                 reader.expand();
@@ -77,6 +80,13 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
                 if matches!(param.as_str(), "?" | "#" | "$" | "!") { reader.compute(true) } else { reader.expand() }
             }
             NodeKind::ParamLength { param } if is_name(param) => reader.compute(true),
+            // Where one with a backslash ends, shells do not agree.
+            NodeKind::AnsiCQuote { content, .. } if content.contains('\\') => return Err(Doubt::NotRead),
+            NodeKind::LocaleString { content, .. } | NodeKind::BraceExpansion { content }
+                if content.contains(['$', '`', '\\', '<', '>']) =>
+            {
+                return Err(Doubt::Expansion);
+            }
             NodeKind::AnsiCQuote { .. } | NodeKind::LocaleString { .. } | NodeKind::BraceExpansion { .. } => {
                 reader.compute(false);
             }

@@ -1,5 +1,6 @@
 //! Programs that run other programs, and what they run.
 
+use super::runners;
 use super::script::{Doubt, MOST_WRAPPERS, Script, Simple};
 use super::word::{Word, is_name};
 
@@ -124,7 +125,7 @@ const WRAPPERS: [Wrapper; 17] = [
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "su"];
 
 /// What changes how the rest is read, or keeps text to run it later.
-const UNREADABLE: [&str; 12] = [
+const UNREADABLE: [&str; 14] = [
     "alias",
     "unalias",
     "shopt",
@@ -137,6 +138,8 @@ const UNREADABLE: [&str; 12] = [
     "mapfile",
     "readarray",
     "coproc",
+    "at",
+    "batch",
 ];
 
 /// What evaluates its arguments, so that a subscript among them may run something.
@@ -163,6 +166,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Option<Opt
     if EVALUATING.contains(&name) && evaluates(name, &args) {
         script.doubts.push(Doubt::Evaluation);
     }
+    runners::look(script, &simple, name, &args, depth);
     match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
         Some(wrapper) => {
             if name == "eval" {
@@ -172,6 +176,10 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Option<Opt
             inside(script, wrapper, name, &simple, &args, document, depth);
         }
         None if SHELLS.contains(&name) => shell(script, &mut simple, name, &args, document, depth),
+        None if matches!(name, "." | "source") && args.first().is_some_and(is_stream) => match document {
+            Some(Some(text)) => script.text(&text, depth + 1),
+            _ => script.doubts.push(Doubt::Input),
+        },
         None if name == "find" => found(script, &args, depth),
         None if name == "trap" => {
             script.compound = true;
@@ -269,6 +277,9 @@ fn shell(
                     script.compound = true;
                     return script.text(operand, depth + 1);
                 }
+                if is_stream(arg) {
+                    return script.doubts.push(Doubt::Input);
+                }
                 // A file, which is a program like others.
                 return;
             }
@@ -282,6 +293,11 @@ fn shell(
         }
         _ => script.doubts.push(Doubt::Input),
     }
+}
+
+/// Whether a file is what is given to a command to read, or one that is made while it runs.
+fn is_stream(file: &Word) -> bool {
+    file.known().is_none_or(|file| file.starts_with("/dev/") || file.starts_with("/proc/"))
 }
 
 /// What `find` runs.

@@ -15,6 +15,7 @@ use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
 use super::rules::Rules;
+use crate::permissions::REPOSITORY;
 use crate::sandbox::Part;
 use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
@@ -148,15 +149,18 @@ impl Guards {
     }
 }
 
-/// All that has one of the names, by its path below a root, and where it leads if it is a file that names a directory.
+/// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
+/// that names a directory.
 /// What cannot be looked into is the business of somebody else, whose files commands cannot change either.
 fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedName)> {
     let mut found = Vec::new();
     let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
     while let Some(directory) = todo.pop() {
+        let (before, mut marks) = (todo.len(), 0);
         for entry in fs::read_dir(root.join(&directory)).into_iter().flatten().flatten() {
             let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
             let kind = entry.file_type().ok();
+            marks += usize::from(REPOSITORY.iter().any(|mark| name.as_os_str() == *mark));
             match named.iter().find(|named| name.eq_ignore_ascii_case(&named.name)) {
                 Some(named) => {
                     let pointed = kind.filter(|kind| kind.is_file()).and_then(|_| pointed_to(&root.join(&path)));
@@ -167,6 +171,11 @@ fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedN
                 None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
                 None => {}
             }
+        }
+        let git = named.iter().find(|named| named.name == ".git");
+        if let Some(named) = git.filter(|_| marks == REPOSITORY.len() && !directory.as_os_str().is_empty()) {
+            todo.truncate(before);
+            found.push((directory, named));
         }
     }
     found
