@@ -33,6 +33,8 @@ pub(crate) struct Log {
     kept: UnknownChannels,
     /// The thread, where it is owned.
     thread: Option<ThreadInstance>,
+    /// The runs that the thread had when it was read, the last one first.
+    runs: Vec<String>,
 }
 
 impl Log {
@@ -42,11 +44,13 @@ impl Log {
         instance: ThreadInstance,
         end: LogPosition,
         rule: SnapshotRule,
-        kept: UnknownChannels,
+        left: &Replay,
     ) -> Self {
         let (journal, thread) = (lease.journal().clone(), lease.thread().to_owned());
         let writer = LogWriter::new(journal, thread, lease.fence(), end, lease.duration());
-        Self { lease: Some(lease), to: Some(writer), end, rule, kept, thread: Some(instance), ..Self::default() }
+        let runs = left.run.iter().map(|last| &last.run).chain(&left.earlier_runs).cloned().collect();
+        let kept = left.kept.clone();
+        Self { lease: Some(lease), to: Some(writer), end, rule, kept, thread: Some(instance), runs, ..Self::default() }
     }
 
     /// The part of a log that an agent below has.
@@ -155,6 +159,7 @@ impl Log {
             machine: Some(machine.clone()),
             run: Some(last),
             turns: machine.turn(),
+            earlier_runs: self.runs.iter().filter(|earlier| ***earlier != **run.get()).cloned().collect(),
             end: self.end,
             ..Replay::new(state.schema().clone())
         };

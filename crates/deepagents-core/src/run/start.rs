@@ -243,7 +243,7 @@ impl Driver {
         if let Some(to) = back {
             fold = load_replay(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
         }
-        self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, fold.kept.clone()));
+        self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
         if let Some(to) = back {
             self.go_back(&mut fold, to, turns.saturating_add(1), head);
         }
