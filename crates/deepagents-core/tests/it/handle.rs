@@ -328,23 +328,6 @@ async fn a_run_keeps_its_id_over_the_processes_that_go_on_with_it_and_calls_keep
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_known_by_its_id_behind_a_snapshot_that_a_later_run_made() {
-    let journal = Arc::new(MemoryJournal::new());
-    let long = "x".repeat(600_000);
-    let turns = [Turn::text("one"), Turn::call("echo", json!({"long": long})), Turn::text("two"), Turn::text("again")];
-    let agent = agent(ScriptedModel::new(turns)).ids(RandomIds).tool(echo()).journal(journal.clone()).build().unwrap();
-    let mut ends = Vec::new();
-    for id in ["first", "second"] {
-        agent.invoke(RunInput::new("go").thread("t").id(id)).await.unwrap();
-        ends.push(journal.threads().get("t").await.unwrap().unwrap().end);
-    }
-    let snapshot = journal.load("t", None).await.unwrap().snapshot;
-    assert!(snapshot.is_some_and(|snapshot| snapshot.position > ends[0]), "the second run has made one");
-    let late = agent.invoke(RunInput::new("go").thread("t").id("first")).await.unwrap_err();
-    assert!(late.to_string().contains("run `first` of thread `t` is over"), "{late}");
-}
-
-#[tokio::test]
 async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
     let journal = Arc::new(MemoryJournal::new());
     let build = |turns: Vec<Turn>| {

@@ -207,6 +207,24 @@ async fn an_application_changes_the_state_and_the_next_run_sees_it() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_over_is_known_by_its_id_behind_a_snapshot_that_a_later_run_made() {
+    let journal = Arc::new(Sqlite::open(place()).await.unwrap());
+    let echo = json_tool("echo", "Answers.", json!({"type": "object"}), async |_: Value, _| Ok("done"));
+    let long = json!({"long": "x".repeat(600_000)});
+    let turns = [Turn::text("one"), Turn::call("echo", long), Turn::text("two"), Turn::text("again")];
+    let agent = Agent::builder(ScriptedModel::new(turns)).tool(echo).journal(journal.clone()).build().unwrap();
+    let mut ends = Vec::new();
+    for id in ["first", "second"] {
+        agent.invoke(RunInput::new("go").thread("t").id(id)).await.unwrap();
+        ends.push(journal.threads().get("t").await.unwrap().unwrap().end);
+    }
+    let snapshot = journal.load("t", None).await.unwrap().snapshot;
+    assert!(snapshot.is_some_and(|snapshot| snapshot.position > ends[0]), "the second run has made one");
+    let late = agent.invoke(RunInput::new("go").thread("t").id("first")).await.unwrap_err();
+    assert!(late.to_string().contains("run `first` of thread `t` is over"), "{late}");
+}
+
+#[tokio::test]
 async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_on() {
     let journal: Arc<dyn Journal> = Arc::new(Sqlite::open(place()).await.unwrap());
     let text = "x".repeat(20_000);
