@@ -49,6 +49,14 @@ impl AnswerForm {
 }
 
 /// A field of a form.
+///
+/// ```
+/// use deepagents_core::interrupt::FormField;
+/// let json = serde_json::json!({"name": "day", "description": "of the week", "required": true, "type": "text"});
+/// let field: FormField = serde_json::from_value(json)?;
+/// assert_eq!((field.label().as_str(), field.required), ("day (of the week)", true));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FormField {
     /// Its name in the answer.
@@ -79,6 +87,13 @@ impl FormField {
 }
 
 /// What a field of a form takes.
+///
+/// ```
+/// use deepagents_core::interrupt::FieldKind;
+/// let kind = FieldKind::Number { integer: true, default: Some(3.into()) };
+/// assert_eq!(serde_json::to_value(&kind)?, serde_json::json!({"type": "number", "integer": true, "default": 3}));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -123,6 +138,12 @@ pub enum FieldKind {
 }
 
 /// An option of a field.
+///
+/// ```
+/// use deepagents_core::interrupt::FieldOption;
+/// let option = FieldOption { value: "eu-1".to_owned(), title: Some("Europe".to_owned()) };
+/// assert_eq!(option.label(), "Europe");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldOption {
     /// Its value in the answer.

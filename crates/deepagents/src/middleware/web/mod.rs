@@ -3,17 +3,6 @@
 //! [`Web`] brings the tool `fetch_url`, and `web_search` where it is given a [`SearchProvider`]. What comes from the web
 //! is marked as such: data to judge, not instructions. Only public addresses are reached: a name is resolved once, and
 //! connections are made to the addresses that were looked at, also after a redirect. Requests carry no credentials.
-//!
-//! ```
-//! use deepagents::DeepAgent;
-//! use deepagents::middleware::web::{FetchOptions, Tavily, Web};
-//! use deepagents::models::scripted::{ScriptedModel, Turn};
-//!
-//! let web = Web::new(FetchOptions::default())?.search(Tavily::new("a key"));
-//! let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello.")])).middleware(web).build()?;
-//! assert!(agent.tools().iter().any(|tool| tool.name == "web_search"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 mod cost;
 mod error;
@@ -35,6 +24,17 @@ pub use search::{SearchProvider, SearchQuery, SearchResult, WebSearch};
 pub use tavily::Tavily;
 
 /// Brings the tools of the web; see the [module](self).
+///
+/// ```
+/// use deepagents::DeepAgent;
+/// use deepagents::middleware::web::{FetchOptions, Tavily, Web};
+/// use deepagents::models::scripted::{ScriptedModel, Turn};
+///
+/// let web = Web::new(FetchOptions::default())?.search(Tavily::new("a key"));
+/// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello.")])).middleware(web).build()?;
+/// assert!(agent.tools().iter().any(|tool| tool.name == "web_search"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Web {
     fetch: Arc<FetchUrl>,
     search: Option<Arc<WebSearch>>,
