@@ -30,6 +30,8 @@ pub(crate) const USAGE: Usage = Usage { input: 100, output: 10, cache_read: 0, c
 pub(crate) struct Cast {
     pub(crate) world: Arc<World>,
     pub(crate) process: Arc<Process>,
+    /// The thread that the process works on.
+    pub(crate) thread: String,
 }
 
 impl Cast {
@@ -169,7 +171,7 @@ impl Tool for Outside {
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
-        world.effect(cx.thread().unwrap_or_default(), &tag, &cx.key(), repeatable);
+        world.effect(self.thread(&tag, &cx), &tag, &cx.key(), repeatable);
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         Ok(format!("done {tag}").into())
@@ -177,6 +179,16 @@ impl Tool for Outside {
 }
 
 impl Outside {
+    /// The thread in whose log a call is: that of the agent above, where a sub-agent makes it.
+    fn thread<'a>(&'a self, tag: &str, cx: &'a ToolContext) -> &'a str {
+        let of_main = || {
+            let agent = Tag::parse(tag).map(|tag| tag.agent).unwrap_or_default();
+            // Threads of agents in the background are not copied, so that one name does for all of them.
+            if self.cast.world.scenario.is_in_background(&agent) { "" } else { self.cast.thread.as_str() }
+        };
+        cx.thread().unwrap_or_else(of_main)
+    }
+
     /// Asks two things, and each time that the call is made in another order: an answer goes with its question.
     fn may(&self, tag: &str, cx: &ToolContext) -> Result<bool, ToolError> {
         let world = &self.cast.world;

@@ -123,6 +123,14 @@ impl Scenario {
         self.agents.iter().filter(move |agent| agent.above.as_deref() == Some(name))
     }
 
+    /// Whether an agent has a thread of its own, or works below one that has.
+    pub(crate) fn is_in_background(&self, name: &str) -> bool {
+        let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
+        let starts = operations.any(|operation| matches!(operation, Operation::Start(started) if started == name));
+        let above = self.find(name).and_then(|agent| agent.above.as_deref());
+        starts || above.is_some_and(|above| self.is_in_background(above))
+    }
+
     /// Whether an agent works in the background.
     pub(crate) fn has_background(&self) -> bool {
         let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());

@@ -45,7 +45,7 @@ impl Trial {
 
     pub(crate) fn begin_process(&self, faults: u64) -> Result<Works> {
         let process = Process::new(self.world.below(1_000_000), faults);
-        let cast = Cast { world: self.world.clone(), process: process.clone() };
+        let cast = Cast { world: self.world.clone(), process: process.clone(), thread: self.world.thread() };
         Ok(Works { agent: cast.main()?, process })
     }
 
