@@ -188,6 +188,7 @@ impl Server {
         runs::recover(&app).await.map_err(ServerError::Store)?;
         webhooks::recover(&app).await.map_err(ServerError::Store)?;
         tokio::spawn(crons::run(Arc::downgrade(&app)));
+        tokio::spawn(runs::watch(Arc::downgrade(&app)));
         let routes = assistants::routes()
             .merge(threads::routes())
             .merge(runs::routes())

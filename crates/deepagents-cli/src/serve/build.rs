@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use deepagents::core::journal::Journal;
 use deepagents::fs::{Backend, CompositeBackend, LocalBackend, ReadOnly, StateBackend, VPath};
+use deepagents::middleware::AskUser;
 use deepagents::{DeepAgent, DeepAgentBuilder};
 use tokio::runtime::Handle;
 
@@ -80,6 +81,9 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     };
     if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
+    }
+    if plan.questions {
+        builder = builder.middleware(AskUser);
     }
     let builder = shared.tracing.watch_runs(agent::with_agents(builder.journal(shared.journal.clone()), options)?);
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;

@@ -275,3 +275,38 @@ fn the_published_schema_of_the_file_is_that_of_the_program() {
     let published: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(schema, published, "write it anew: deepagents serve --schema > docs/deepagents.schema.json");
 }
+
+#[test]
+fn an_agent_whose_client_is_asked_may_ask_its_user_and_one_that_does_all_by_itself_may_not() {
+    let ship = json!({"question": "Which ship?", "choices": ["Fram", "Gjøa"]});
+    let model = Server::by_rule(move |request| {
+        let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
+        let offered = request.body["tools"].to_string().contains("ask_user");
+        match messages.last().map(|last| last["role"].clone()) {
+            Some(role) if role == "tool" => Reply::Text(vec!["Thank you."]),
+            _ if offered => Reply::Call("ask_user", ship.clone()),
+            _ => Reply::Text(vec!["Hello."]),
+        }
+    });
+    let place = Place { dir: tempfile::tempdir().unwrap(), model };
+    let model = format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address);
+    let auto = format!("[agents.auto]\napprove = \"auto\"\n{model}");
+    place.describe(&format!("{auto}[agents.both]\napprove = \"auto\"\nquestions = true\n{model}"));
+    let serving = place.serve_project();
+    assert_eq!(serving.say("auto")["messages"][1]["content"], "Hello.");
+    assert!(serving.say("both")["__interrupt__"].is_array());
+    let (_, thread) = serving.ask("POST", "/threads", "", &json!({}));
+    let runs = format!("/threads/{}/runs/wait", thread["thread_id"].as_str().unwrap());
+    let input = json!({"messages": [{"role": "user", "content": "Name it."}]});
+    let (_, waits) = serving.ask("POST", &runs, "", &json!({"assistant_id": "one", "input": input}));
+    let asked = &waits["__interrupt__"][0]["value"];
+    assert_eq!(asked["action_requests"][0]["name"], "ask_user");
+    assert_eq!(asked["action_requests"][0]["args"], json!({"question": "Which ship?", "choices": ["Fram", "Gjøa"]}));
+    assert_eq!(asked["review_configs"][0]["allowed_decisions"], json!(["respond", "reject"]));
+    let resume = json!({"resume": {"decisions": [{"type": "respond", "message": "2"}]}});
+    let (status, values) = serving.ask("POST", &runs, "", &json!({"assistant_id": "one", "command": resume}));
+    assert_eq!(status, 200, "{values}");
+    let messages = values["messages"].as_array().unwrap();
+    assert_eq!(messages[2]["content"], "The user chose: Gjøa");
+    assert_eq!(messages[3]["content"], "Thank you.");
+}

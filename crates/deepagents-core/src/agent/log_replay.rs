@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::ThreadAccess;
 use crate::error::Result;
-use crate::ids::{LogPosition, ThreadId};
+use crate::ids::{CallId, LogPosition, ThreadId};
 use crate::journal::{ChildLog, LogEntry, Record, Replay, load_replay};
 use crate::machine::Machine;
 use crate::state::State;
@@ -28,6 +28,8 @@ pub struct LogReplay {
     main: Replay,
     /// The sub-agents whose calls have not ended, by path.
     children: BTreeMap<Vec<String>, Replay>,
+    /// Their names, and the calls that run them.
+    names: BTreeMap<Vec<String>, (String, Option<CallId>)>,
     /// Entries that have been read and not been given.
     ready: VecDeque<LogEntry>,
 }
@@ -47,7 +49,14 @@ impl ThreadAccess {
             load_replay(&*self.journal, thread, self.schema.clone(), Some(from)).await?.fold
         };
         let (threads, thread) = (self.clone(), thread.to_owned());
-        let mut replay = LogReplay { threads, thread, main, children: BTreeMap::new(), ready: VecDeque::new() };
+        let mut replay = LogReplay {
+            threads,
+            thread,
+            main,
+            children: BTreeMap::new(),
+            names: BTreeMap::new(),
+            ready: VecDeque::new(),
+        };
         replay.adopt()?;
         Ok(replay)
     }
@@ -72,6 +81,11 @@ impl LogReplay {
     /// The state of an agent; none where it is not at work.
     pub fn agent_state(&self, path: &[String]) -> Option<&State> {
         if path.is_empty() { Some(self.state()) } else { self.children.get(path).map(|child| &child.state) }
+    }
+
+    /// The name of a sub-agent and the call that runs it; none where it is not at work.
+    pub fn sub_agent(&self, path: &[String]) -> Option<(&str, Option<&CallId>)> {
+        self.names.get(path).map(|(name, call)| (name.as_str(), call.as_ref()))
     }
 
     /// Reads the next record of the log and takes it in; none at its end.
@@ -106,7 +120,9 @@ impl LogReplay {
                 }
                 self.main.take(&self.thread, record)?;
                 let open = &self.main.children;
-                self.children.retain(|path, _| path.get(..1).is_some_and(|first| open.contains_key(first)));
+                let is_open = |path: &Vec<String>| path.get(..1).is_some_and(|first| open.contains_key(first));
+                self.children.retain(|path, _| is_open(path));
+                self.names.retain(|path, _| is_open(path));
                 Ok(())
             }
         }
@@ -114,7 +130,8 @@ impl LogReplay {
 
     fn take_child(&mut self, path: &[String], record: &Record) -> Result<()> {
         // The state that its call began with is known to the agent above.
-        if let Record::AgentStarted { call, .. } = record {
+        if let Record::AgentStarted { agent, call, .. } = record {
+            self.names.insert(path.to_vec(), (agent.clone(), call.clone()));
             let above = match path.split_last() {
                 Some((_, above)) if !above.is_empty() => self.children.get(above),
                 _ => Some(&self.main),
@@ -131,6 +148,7 @@ impl LogReplay {
     /// Takes in the sub-agents that are at work where reading begins.
     fn adopt(&mut self) -> Result<()> {
         self.children.clear();
+        self.names.clear();
         let open: Vec<_> = self.main.children.values().cloned().collect();
         for record in open.into_iter().flat_map(ChildLog::into_records) {
             if let Record::Child { path, entry } = record {

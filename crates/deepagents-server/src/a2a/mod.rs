@@ -24,7 +24,7 @@ use crate::body::Raw;
 use crate::error::ApiError;
 use crate::ids;
 use crate::rpc::{self, RpcError};
-use crate::runs::{CancelAction, RunCreate, start_once};
+use crate::runs::{self, CancelAction, RunCreate, start_once};
 use message::Message;
 use record::{Taken, TaskRecord};
 use view::TaskView;
@@ -77,7 +77,7 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
         "message/send" => {
             let (task, blocking, history) = send(app, assistant, params).await?;
             if blocking {
-                task.ended(app).await;
+                task.ended(app).await?;
             }
             Ok(Answer::One(TaskView::read(app, &task).await?.task(history)))
         }
@@ -95,10 +95,10 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
         }
         "tasks/cancel" => {
             let task = record::find(app, &named()?.id).await?;
-            let Some(run) = task.live(app) else {
+            let Some(run) = task.live(app).await? else {
                 return Err(RpcError::new(NOT_CANCELABLE, "the task is not under way"));
             };
-            run.end(CancelAction::Interrupt);
+            runs::end(app, &run, CancelAction::Interrupt).await?;
             run.ended().await;
             Ok(Answer::One(TaskView::read(app, &task).await?.task(None)))
         }

@@ -48,17 +48,26 @@ impl TaskRecord {
         Ok(())
     }
 
-    /// Its last run, while this process works on it.
-    pub(super) fn live(&self, app: &App) -> Option<Arc<LiveRun>> {
-        let run = app.runs.get(self.runs.last()?)?;
-        run.record().status.is_open().then_some(run)
+    /// Its last run, while it waits or is under way.
+    pub(super) async fn live(&self, app: &Arc<App>) -> Result<Option<Arc<LiveRun>>> {
+        let Some(run) = self.runs.last() else { return Ok(None) };
+        let live = match app.runs.get(run) {
+            Some(live) => Some(live),
+            None => match runs::find(app, &self.thread, run).await {
+                Ok(record) => runs::live(app, &record).await?,
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(live.filter(|run| run.record().status.is_open()))
     }
 
     /// Waits until its last run has ended.
-    pub(super) async fn ended(&self, app: &App) {
-        if let Some(run) = self.live(app) {
+    pub(super) async fn ended(&self, app: &Arc<App>) -> Result<()> {
+        if let Some(run) = self.live(app).await? {
             run.ended().await;
         }
+        Ok(())
     }
 
     /// Its runs, as far as they are there.

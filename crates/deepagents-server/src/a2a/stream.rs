@@ -31,7 +31,7 @@ struct Reader {
 
 /// The task as it stands, then what happens to it, and how it stands at the end.
 pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value) -> Result<Body> {
-    let live = task.live(app);
+    let live = task.live(app).await?;
     let mut answer = Answer::default();
     let at = live.as_ref().map_or(0, |run| answer.read(run));
     let mut first = TaskView::read(app, &task).await?;

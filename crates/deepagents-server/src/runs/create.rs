@@ -4,6 +4,7 @@ use deepagents_core::interrupt::Decision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::live::CancelAction;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::threads::CheckpointRef;
@@ -112,6 +113,17 @@ pub(crate) enum Strategy {
     Enqueue,
     Interrupt,
     Rollback,
+}
+
+impl Strategy {
+    /// How the runs before it are ended, where they are.
+    pub(super) fn ends_earlier(self) -> Option<CancelAction> {
+        match self {
+            Self::Interrupt => Some(CancelAction::Interrupt),
+            Self::Rollback => Some(CancelAction::Rollback),
+            Self::Reject | Self::Enqueue => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

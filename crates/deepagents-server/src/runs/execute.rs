@@ -14,6 +14,7 @@ use super::breakpoints::Breakpoints;
 use super::finish::keep_at_last;
 use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
+use super::open;
 use super::record::{RunRecord, Status, find_version};
 use super::spending::SpendingTracker;
 use crate::app::App;
@@ -35,8 +36,10 @@ pub(super) enum Ending {
     Suspended,
     /// Its thread was ended where it stood.
     Resolved(State),
-    /// Somebody else works on the thread, or did until a moment ago, or the storage is away.
+    /// The storage is away.
     Busy,
+    /// Another process works on the thread, or did until a moment ago.
+    Owned,
     /// Another process has ended it, and kept how.
     Elsewhere,
 }
@@ -57,8 +60,9 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     }
     let stop = *run.stop.borrow();
     let ending = match stop {
-        Some(_) => Ending::Cancelled,
-        None => run_to_end(app, run).await,
+        // One that another process may work on is ended there.
+        Some(_) if !run.recovered => Ending::Cancelled,
+        _ => run_to_end(app, run).await,
     };
     if !matches!(ending, Ending::Suspended | Ending::Elsewhere) {
         keep_at_last(app, run, &ending).await;
@@ -75,19 +79,27 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
             Err(error) if error.is_temporary() => Ending::Busy,
             Err(error) => Ending::Failed { kind: "not_begun".to_owned(), message: error.to_string() },
         };
-        let Ending::Busy = ending else {
+        let is_owned = matches!(ending, Ending::Owned);
+        if !is_owned && !matches!(ending, Ending::Busy) {
             if let Some(projector) = followed {
                 say(projector, &ending);
             }
             return ending;
-        };
+        }
         again = true;
+        let asked = *stop.borrow_and_update();
+        if let Some(how) = asked.filter(|_| is_owned) {
+            // Where it cannot be noted it is tried again.
+            let _ = open::request_cancel(app, &run.thread, &run.id, how).await;
+        }
         tokio::select! {
             () = tokio::time::sleep(BUSY) => {}
             () = app.closed() => return Ending::Suspended,
-            () = stopped(&mut stop) => {
-                followed.into_iter().for_each(Projector::cancelled);
-                return Ending::Cancelled;
+            () = stopped(&mut stop), if asked.is_none() || !is_owned => {
+                if !is_owned {
+                    followed.into_iter().for_each(Projector::cancelled);
+                    return Ending::Cancelled;
+                }
             }
         }
     }
@@ -101,7 +113,7 @@ fn say(projector: Projector, ending: &Ending) {
         Ending::Resolved(state) => projector.ended(state, None),
         Ending::Cancelled => projector.cancelled(),
         // Its streams end, and go on where the next process takes it up. What ended elsewhere has been said.
-        Ending::Suspended | Ending::Busy | Ending::Elsewhere => {}
+        Ending::Suspended | Ending::Busy | Ending::Owned | Ending::Elsewhere => {}
     }
 }
 
@@ -112,44 +124,45 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         Err(error) if again && error.is_not_found() => return Ok(Ending::Elsewhere),
         info => info?,
     };
-    let mut version = None;
+    let (stored, version) = match find_version(app, &run.thread, &run.id).await {
+        Err(error) if error.is_not_found() => return Ok(Ending::Elsewhere),
+        stored => stored?,
+    };
+    let is_open = stored.status.is_open();
     if again {
-        let (stored, at) = match find_version(app, &run.thread, &run.id).await {
-            Err(error) if error.is_not_found() => return Ok(Ending::Elsewhere),
-            stored => stored?,
-        };
-        if !stored.status.is_open() {
-            if let Some(mut projector) = followed.take() {
-                projector.read_to(stored.until.unwrap_or(LogPosition::MAX)).await?;
-                end(app, projector, &stored).await?;
-            }
-            run.change(|record| *record = stored);
-            return Ok(Ending::Elsewhere);
-        }
-        run.change(|record| {
-            record.from = stored.from.or(record.from);
-            record.started_at = stored.started_at.or(record.started_at.take());
-        });
-        version = Some(at);
+        follow(app, run, followed, &stored).await?;
     }
+    if !is_open {
+        if let Some(projector) = followed.take() {
+            end(app, projector, &stored).await?;
+        }
+        run.change(|record| *record = stored);
+        return Ok(Ending::Elsewhere);
+    }
+    if again && info.owner.is_some() {
+        run.change(|record| *record = stored);
+        return Ok(Ending::Owned);
+    }
+    if run.stop.borrow().is_some() {
+        return Ok(Ending::Cancelled);
+    }
+    let begun = stored.status == Status::Running;
     let record = run.change(|record| {
         record.status = Status::Running;
         // What an earlier process did of it belongs to it too.
-        record.from.get_or_insert(info.end);
-        record.started_at.get_or_insert_with(crate::ids::now);
+        record.from = stored.from.or(record.from).or(Some(info.end));
+        record.started_at = stored.started_at.or(record.started_at.take()).or_else(|| Some(crate::ids::now()));
     });
-    match version {
-        None => record.save(app).await?,
-        Some(version) if record.save_over(app, version).await? => {}
-        // Another process has ended it at this moment.
-        Some(_) => return Ok(Ending::Busy),
+    if !record.save_over(app, version).await? {
+        // Another process has begun or ended it at this moment.
+        return Ok(Ending::Owned);
     }
     let from = record.from.unwrap_or(info.end);
     let projector = match followed.take() {
         Some(projector) => projector,
         None => Projector::new(app, run, from, record.kwargs.shows_state()).await?,
     };
-    match prepare(app, run, &record, &info, again).await {
+    match prepare(app, run, &record, &info, begun).await {
         Ok(Prepared::Run(input)) => {
             let (ending, projector) = work(app, run, &record, *input, projector).await?;
             *followed = Some(projector);
@@ -163,6 +176,18 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
             *followed = Some(projector);
             Err(error)
         }
+    }
+}
+
+/// Shows what the log has of a run that another process has begun with, to those who read it here.
+async fn follow(app: &App, run: &Arc<LiveRun>, followed: &mut Option<Projector>, stored: &RunRecord) -> Result<()> {
+    let Some(from) = stored.from else { return Ok(()) };
+    if followed.is_none() {
+        *followed = Some(Projector::new(app, run, from, stored.kwargs.shows_state()).await?);
+    }
+    match followed {
+        Some(projector) => projector.read_to(stored.until.unwrap_or(LogPosition::MAX)).await,
+        None => Ok(()),
     }
 }
 
@@ -201,7 +226,7 @@ async fn work(
 }
 
 /// How long a run has still to wait, counted from when it was accepted, in whatever process.
-fn until_due(record: &RunRecord) -> Duration {
+pub(super) fn until_due(record: &RunRecord) -> Duration {
     let after = Duration::from_secs(record.kwargs.after_seconds.unwrap_or(0));
     let since = record.created_at.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
     let since = since.ok().and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
@@ -240,23 +265,14 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
         Err(error) => {
             let RunError { error, .. } = &*error;
             // What the log has of it is gone on with.
-            if is_storage(error) {
-                return Ending::Busy;
+            match &**error {
+                Error::Journal(JournalError::Unavailable { .. } | JournalError::Storage(_)) => return Ending::Busy,
+                Error::Journal(
+                    JournalError::Busy { .. } | JournalError::Conflict { .. } | JournalError::Fenced { .. },
+                ) => return Ending::Owned,
+                _ => {}
             }
             Ending::Failed { kind: error.kind().to_owned(), message: error.to_string() }
         }
     }
-}
-
-/// Whether a run ended for the storage alone, or for somebody else who works on the thread.
-fn is_storage(error: &Error) -> bool {
-    let Error::Journal(error) = error else { return false };
-    matches!(
-        error,
-        JournalError::Busy { .. }
-            | JournalError::Conflict { .. }
-            | JournalError::Fenced { .. }
-            | JournalError::Unavailable { .. }
-            | JournalError::Storage(_)
-    )
 }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::create::OnCompletion;
 use super::execute::Ending;
 use super::live::{CancelAction, LiveRun};
-use super::record::Status;
+use super::open;
+use super::record::{Status, find};
 use crate::app::App;
 use crate::error::Result;
 use crate::threads::{Held, set_own, touch};
@@ -46,6 +47,18 @@ pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &En
 
 /// Keeps how a run ended.
 async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
+    if matches!(ending, Ending::Cancelled) {
+        // It may have been ended by the process that has it, too.
+        match find(app, &run.thread, &run.id).await {
+            Ok(record) if record.status.is_open() => {}
+            Ok(record) => {
+                run.change(|known| *known = record);
+                return Ok(());
+            }
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let info = app.thread(&run.thread).await?;
@@ -75,9 +88,12 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
             held.error = Some(json!({"error": kind, "message": message}));
             Status::Error
         }
-        Ending::Cancelled | Ending::Resolved(_) | Ending::Suspended | Ending::Busy | Ending::Elsewhere => {
-            Status::Success
-        }
+        Ending::Cancelled
+        | Ending::Resolved(_)
+        | Ending::Suspended
+        | Ending::Busy
+        | Ending::Owned
+        | Ending::Elsewhere => Status::Success,
     };
     if stop == Some(CancelAction::Rollback) {
         if info.end > before {
@@ -104,6 +120,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     });
     webhooks::remember(app, &record).await?;
     record.save(app).await?;
+    open::remove(app, &run.thread, &run.id).await;
     app.metrics.run_ended(record.status);
     webhooks::send(app, &record);
     if record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete {

@@ -5,14 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
-use deepagents_core::store::{NamespaceQuery, StoreError};
-
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::create::Strategy;
 use super::execute::execute;
 use super::live::{CancelAction, LiveRun};
-use super::record::{RunRecord, Status, of_thread};
+use super::record::{RunRecord, of_thread};
+use super::{open, others};
 use crate::app::App;
 use crate::auth::caller;
 use crate::error::{ApiError, Result};
@@ -108,6 +107,17 @@ impl Runs {
         Some(next)
     }
 
+    /// Whether somebody reads the runs of a thread as they begin.
+    pub(super) fn is_followed(&self, thread: &str) -> bool {
+        self.lock().followers.contains_key(thread)
+    }
+
+    /// Whether there is a run here, or somebody who waits for one.
+    pub(super) fn concerns_somebody(&self) -> bool {
+        let inner = self.lock();
+        !inner.threads.is_empty() || !inner.followers.is_empty()
+    }
+
     /// How many runs wait or are under way.
     pub(crate) fn count_open(&self) -> usize {
         self.lock().threads.values().map(|queue| queue.pending.len() + usize::from(queue.current.is_some())).sum()
@@ -134,22 +144,25 @@ impl Runs {
     }
 }
 
-/// Refuses a run that cannot be accepted now, before anything of it is stored.
-pub(super) async fn admit(app: &App, thread: &str, strategy: Strategy) -> Result<()> {
+/// Refuses a run that cannot be accepted now, before anything of it is stored. Where its thread is there already, what other
+/// processes have accepted for it comes first.
+pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: Strategy) -> Result<()> {
     if *app.closing.borrow() {
         return Err(ApiError::unavailable("the server is about to end; ask the next one"));
+    }
+    if exists {
+        others::take_up(app, thread).await?;
     }
     if strategy == Strategy::Reject && app.runs.is_busy(thread) {
         return Err(busy());
     }
     let Some(caller) = caller() else { return Ok(()) };
     let limits = caller.own_limits();
-    if let Some(most) = limits.runs_at_once {
-        let own = app.runs.all_open().iter().filter(|run| run.owner.as_deref() == Some(caller.id())).count();
-        if own >= most {
-            let detail = format!("{most} runs are under way, which is as many as you may have; wait for one to end");
-            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail));
-        }
+    if let Some(most) = limits.runs_at_once
+        && open::count_of(app, caller.id()).await? >= most
+    {
+        let detail = format!("{most} runs are under way, which is as many as you may have; wait for one to end");
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail));
     }
     app.spending.admit(app, caller.id(), limits).await
 }
@@ -163,10 +176,27 @@ fn busy() -> ApiError {
 /// Accepts a run: it is kept, and its turn comes when those before it have ended. Those are ended, where it is to take their
 /// place, once it is kept.
 pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
-    record.save(app).await?;
+    open::add(app, &record).await?;
+    if let Err(error) = record.save(app).await {
+        open::remove(app, &record.thread_id, &record.run_id).await;
+        return Err(error);
+    }
     let (stored, strategy) = (record.clone(), record.multitask_strategy);
+    if strategy == Strategy::Reject && is_taken(app, &stored).await? {
+        stored.delete(app).await?;
+        return Err(busy());
+    }
+    let before = app.runs.open(&stored.thread_id);
     match enqueue(app, record, false, strategy) {
-        Some(run) => Ok(run),
+        Some(run) => {
+            if let Some(how) = strategy.ends_earlier() {
+                for earlier in before {
+                    // Where that cannot be noted now, it is once its turn has come.
+                    let _ = others::end(app, &earlier, how).await;
+                }
+            }
+            Ok(run)
+        }
         None => {
             // Another one was accepted meanwhile.
             stored.delete(app).await?;
@@ -175,24 +205,28 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     }
 }
 
+/// Whether another process has accepted a run for the thread of one at the same moment. Both are refused then.
+async fn is_taken(app: &App, record: &RunRecord) -> Result<bool> {
+    let open = open::of_thread(app, &record.thread_id).await?;
+    Ok(open.iter().any(|open| open.run != record.run_id && app.runs.get(&open.run).is_none()))
+}
+
 /// Puts a run behind those of its thread, or in their place; none where there may be none.
-fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
+pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
     let thread = record.thread_id.clone();
     let run = Arc::new(LiveRun::new(record, recovered));
     let is_new = {
         let mut inner = app.runs.lock();
+        if let Some(known) = inner.live.get(&run.id) {
+            return Some(known.clone());
+        }
         let queue = inner.threads.entry(thread.clone());
         let is_new = matches!(queue, Entry::Vacant(_));
         if !is_new && strategy == Strategy::Reject {
             return None;
         }
         let queue = queue.or_default();
-        let how = match strategy {
-            Strategy::Interrupt => Some(CancelAction::Interrupt),
-            Strategy::Rollback => Some(CancelAction::Rollback),
-            Strategy::Reject | Strategy::Enqueue => None,
-        };
-        if let Some(how) = how {
+        if let Some(how) = strategy.ends_earlier() {
             queue.current.iter().chain(&queue.pending).for_each(|earlier| earlier.end(how));
         }
         queue.pending.push_back(run.clone());
@@ -228,31 +262,11 @@ async fn work(app: Arc<App>, thread: String) {
     }
 }
 
-/// Takes up what an earlier process had accepted and not finished.
-pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
-    let below = ["deepagents-server".to_owned(), "runs".to_owned()];
-    let mut query = NamespaceQuery::default();
-    query.prefix = below.to_vec();
-    for namespace in app.store.list_namespaces(&query).await? {
-        let found = app.store.search(&namespace, &Default::default()).await?;
-        let mut open: Vec<RunRecord> = found
-            .into_iter()
-            .filter_map(|item| serde_json::from_value::<RunRecord>(item.value).ok())
-            .filter(|record| record.status.is_open())
-            .collect();
-        open.sort_by(|a, b| a.run_id.cmp(&b.run_id));
-        for record in open {
-            let begun = record.status == Status::Running;
-            enqueue(app, record, begun, Strategy::Enqueue);
-        }
-    }
-    Ok(())
-}
-
 /// Ends and forgets the runs of a thread that is about to go.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
+    others::take_up(app, thread).await?;
     for run in app.runs.open(thread) {
-        run.end(CancelAction::Interrupt);
+        others::end(app, &run, CancelAction::Interrupt).await?;
         run.ended().await;
     }
     app.checkpoints.forget(thread);

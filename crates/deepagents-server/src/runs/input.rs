@@ -30,18 +30,18 @@ pub(super) async fn prepare(
     run: &LiveRun,
     record: &RunRecord,
     info: &ThreadInfo,
-    again: bool,
+    begun: bool,
 ) -> Result<Prepared> {
     let create = &record.kwargs;
     if create.command.as_ref().is_some_and(Command::ends) {
         resolve(app, info).await?;
         return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
     }
-    Ok(Prepared::Run(Box::new(input(app, run, info, create, again).await?)))
+    Ok(Prepared::Run(Box::new(input(app, run, info, create, begun).await?)))
 }
 
 /// What the run is given.
-async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, again: bool) -> Result<RunInput> {
+async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, begun: bool) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
     for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
@@ -64,7 +64,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
             Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
             Err(error) if error.is_temporary() => return Err(error),
             // They are in the log where it was begun with them before.
-            Err(_) if again => {}
+            Err(_) if begun => {}
             Err(error) => return Err(error),
         }
         return Ok(limited(input.update(update)));

@@ -4,13 +4,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use deepagents::RunHandle;
 use deepagents_core::journal::LogPosition;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::record::RunRecord;
 use crate::stream::{EventLog, RunIdentity};
 
 /// How a run is ended from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum CancelAction {
     /// What it has done stays.
     Interrupt,
@@ -23,9 +25,7 @@ pub(crate) enum CancelAction {
 pub(crate) struct LiveRun {
     pub(crate) id: String,
     pub(crate) thread: String,
-    /// Whose it is, where that is asked.
-    pub(super) owner: Option<String>,
-    /// Whether an earlier process may have begun it.
+    /// Whether another process accepted it, and may have begun it or work on it.
     pub(super) recovered: bool,
     record: Mutex<RunRecord>,
     /// What is streamed of it.
@@ -46,7 +46,6 @@ impl LiveRun {
         Self {
             id: record.run_id.clone(),
             thread: record.thread_id.clone(),
-            owner: record.owner.clone(),
             recovered,
             identity: RunIdentity {
                 thread: record.thread_id.clone(),

@@ -7,14 +7,17 @@ mod finish;
 mod host;
 mod input;
 mod live;
+mod open;
+mod others;
 mod record;
 mod routes;
 mod spending;
 
 pub(crate) use create::{RunCreate, StreamMode};
 pub(crate) use finish::final_values;
-pub(crate) use host::{Runs, forget_thread, recover, settled};
+pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
+pub(crate) use others::{end, live, recover, take_up, watch};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
 pub(crate) use routes::{joined, routes, start, start_once};
 pub(crate) use spending::Spending;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::create::{RunCreate, Strategy};
+use super::open;
 use crate::app::App;
 use crate::auth::Limits;
 use crate::error::{ApiError, Result};
@@ -96,6 +97,7 @@ impl RunRecord {
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
         app.store.delete(&namespace(&self.thread_id), &self.run_id).await?;
+        open::remove(app, &self.thread_id, &self.run_id).await;
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
 use super::finish::final_values;
 use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
+use super::others;
 use super::record::{RunRecord, Status, find, namespace, of_thread};
 use crate::app::App;
 use crate::assistants;
@@ -88,7 +89,7 @@ async fn accept_on(
         return Err(ApiError::not_found("Thread", &id));
     }
     body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
-    admit(app, &id, body.multitask_strategy.unwrap_or_default()).await?;
+    admit(app, &id, existing.is_some(), body.multitask_strategy.unwrap_or_default()).await?;
     let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
     let known = known.as_object().cloned().unwrap_or_default();
     let is_new = existing.is_none();
@@ -283,9 +284,10 @@ async fn known(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
 }
 
 async fn one(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
-    // What this process knows may not have been kept yet.
     let kept = known(&app, &thread, &run).await?;
-    Ok(Json(app.runs.get(&run).map_or(kept, |live| live.record()).shown()))
+    // What this process knows of its own may not have been kept yet.
+    let own = app.runs.get(&run).filter(|live| !live.recovered).map(|live| live.record());
+    Ok(Json(own.unwrap_or(kept).shown()))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<StatusCode> {
@@ -299,7 +301,7 @@ async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, 
 
 async fn join(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
     let record = known(&app, &thread, &run).await?;
-    Ok(Json(match app.runs.get(&run) {
+    Ok(Json(match others::live(&app, &record).await? {
         Some(live) => joined(&app, &live).await?,
         None => values_of(&app, &record).await?,
     }))
@@ -328,7 +330,7 @@ async fn join_stream(
     };
     let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
     let record = known(&app, &thread, &run).await?;
-    let live = match app.runs.get(&run) {
+    let live = match others::live(&app, &record).await? {
         Some(live) => Some(live),
         None if record.kwargs.stream_resumable && last.is_some() => past(&app, &record).await?,
         None => None,
@@ -370,9 +372,9 @@ async fn cancel(
     Params(query): Params<Cancel>,
 ) -> Result<Response> {
     let record = known(&app, &thread, &run).await?;
-    let live = app.runs.get(&run).filter(|_| record.status.is_open());
+    let live = others::live(&app, &record).await?.filter(|_| record.status.is_open());
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
-    live.end(query.action.unwrap_or_default().into());
+    others::end(&app, &live, query.action.unwrap_or_default().into()).await?;
     if is_true(query.wait.as_deref()) {
         live.ended().await;
         return Ok(Json(Value::Object(Map::new())).into_response());
@@ -403,9 +405,13 @@ async fn cancel_several(
 ) -> Result<StatusCode> {
     let how = query.action.unwrap_or_default().into();
     let mut found = match (body.status, &body.thread_id, &body.run_ids) {
-        (Some(_), None, None) => app.runs.all_open(),
+        (Some(_), None, None) => {
+            others::take_up_all(&app).await?;
+            app.runs.all_open()
+        }
         (None, Some(thread), Some(_)) => {
             app.thread(thread).await?;
+            others::take_up(&app, thread).await?;
             app.runs.open(thread)
         }
         _ => return Err(ApiError::invalid("either `status`, or `thread_id` and `run_ids`")),
@@ -422,7 +428,9 @@ async fn cancel_several(
     if found.is_empty() {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run is meant"));
     }
-    found.iter().for_each(|run| run.end(how));
+    for run in found {
+        others::end(&app, &run, how).await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -10,6 +10,7 @@ use deepagents::{Event, EventKind, EventStream, FinishReason};
 use deepagents_core::agent::LogReplay;
 use deepagents_core::journal::{LogPosition, Record, RecordUpdate};
 use deepagents_core::message::{AssistantMessage, Message, MessageOp, ToolMessage};
+use deepagents_core::run::{Machine, NextStep};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use deepagents_core::tool::CallId;
 use futures_util::StreamExt;
@@ -52,8 +53,8 @@ struct AgentView {
     answer: OpenAnswer,
     /// The id of the last answer that is complete.
     answered: String,
-    /// Whether the model was asked for the next one.
-    asked: bool,
+    /// The turn for which the model is to be asked, once the log says that it is.
+    asked: Option<u32>,
     tools_begun: bool,
 }
 
@@ -148,6 +149,7 @@ impl Projector {
     fn record(&mut self, path: &[String], record: Record) -> Result<()> {
         match record {
             Record::AgentStarted { agent, call, .. } => self.agent_started(path, &agent, call),
+            Record::RunResumed { .. } => self.resumed(path),
             Record::Update { update } | Record::StateUpdated { update } => {
                 let update = self.resolve(update)?;
                 self.view(path).changed = true;
@@ -173,12 +175,15 @@ impl Projector {
                 (view.tools_begun, view.changed) = (false, true);
             }
             Record::Rewind { .. } => self.view(path).changed = true,
-            Record::Step { .. } => {
+            Record::Step { machine, .. } => {
                 self.view(path).step += 1;
                 if self.view(path).changed {
                     self.show_values(path, Vec::new());
                 }
                 self.checkpoint(path);
+                if goes_to_model(&machine) {
+                    self.model_begins(path);
+                }
             }
             _ => {}
         }
@@ -198,6 +203,23 @@ impl Projector {
         self.push(path, Kind::AgentStarted { call: id });
     }
 
+    /// An agent goes on. A sub-agent that does began in another run, so its beginning is not among the records of this one.
+    fn resumed(&mut self, path: &[String]) {
+        if path.is_empty() {
+            if self.replay.machine().is_some_and(goes_to_model) {
+                self.model_begins(path);
+            }
+        } else if self.view(path).info.name.is_none()
+            && let Some((name, call)) = self.replay.sub_agent(path)
+        {
+            let (name, call) = (name.to_owned(), call.cloned());
+            self.name(path, &name);
+            self.view(path).call = call;
+            let id = path.last().and_then(|last| last.strip_prefix("task:")).map(str::to_owned);
+            self.push(path, Kind::AgentStarted { call: id });
+        }
+    }
+
     /// Shows the state of an agent as it is now.
     fn show_values(&mut self, path: &[String], interrupts: Vec<Value>) {
         let Some(state) = self.replay.agent_state(path).cloned() else { return };
@@ -213,12 +235,8 @@ impl Projector {
         if let Some(origin) = answer.origin.as_ref().filter(|_| view.info.model.is_empty()) {
             Arc::make_mut(&mut view.info).model = format!("{}:{}", origin.provider, origin.model);
         }
-        let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
-        if std::mem::take(&mut view.asked) {
-            self.numbers.record += 1;
-        } else {
-            self.push(path, Kind::TaskStarted { node: "model", turn });
-        }
+        let turn = self.model_begins(path);
+        self.view(path).asked = None;
         for kind in open.finish(answer) {
             match kind {
                 Some(kind) => self.push(path, kind),
@@ -257,6 +275,18 @@ impl Projector {
         self.push(path, Kind::Updated { node: "tools", message, channels });
     }
 
+    /// The model is asked for an answer; once for each.
+    fn model_begins(&mut self, path: &[String]) -> u32 {
+        let view = self.view(path);
+        if let Some(turn) = view.asked {
+            return turn;
+        }
+        let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
+        view.asked = Some(turn);
+        self.push(path, Kind::TaskStarted { node: "model", turn });
+        turn
+    }
+
     fn tools_begin(&mut self, path: &[String], turn: u32) {
         if !std::mem::replace(&mut self.view(path).tools_begun, true) {
             self.push(path, Kind::TaskStarted { node: "tools", turn });
@@ -276,14 +306,8 @@ impl Projector {
     fn live(&mut self, event: &Event) {
         let (path, at) = (&event.path, event.at);
         match &event.kind {
-            // One that is resumed began in another run, so its record is not among those of this one.
-            EventKind::AgentStarted { name } if !path.is_empty() && self.view(path).info.name.is_none() => {
-                self.name(path, name);
-                let call = path.last().and_then(|last| last.strip_prefix("task:")).map(str::to_owned);
-                self.push_live(path, at, Kind::AgentStarted { call });
-            }
             EventKind::AgentStarted { name } => self.name(path, name),
-            EventKind::ModelStarted { model, message, attempt, .. } => {
+            EventKind::ModelStarted { model, message, .. } => {
                 let view = self.view(path);
                 if view.info.model != *model {
                     Arc::make_mut(&mut view.info).model.clone_from(model);
@@ -294,10 +318,6 @@ impl Projector {
                     return;
                 }
                 view.answer = OpenAnswer::new(message);
-                let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
-                if !std::mem::replace(&mut view.asked, true) && *attempt == 0 {
-                    self.push_live(path, at, Kind::TaskStarted { node: "model", turn });
-                }
             }
             EventKind::AttemptDiscarded { reason, .. } => {
                 let voided = self.view(path).answer.void(reason);
@@ -366,6 +386,11 @@ impl Projector {
         self.push(&[], Kind::Failed { kind: kind.to_owned(), message: text.to_owned() });
         self.push(&[], Kind::RunEnded(RunEnd::Failed(text.to_owned())));
     }
+}
+
+/// Whether the model is asked next.
+fn goes_to_model(machine: &Machine) -> bool {
+    matches!(machine.next(), NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. })
 }
 
 fn text_of(result: &ToolMessage) -> String {

@@ -39,7 +39,8 @@ pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> 
 
 /// How a thread stands, in the words of the wire.
 pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str {
-    if app.runs.is_busy(&info.id) {
+    // Another process may work on it.
+    if app.runs.is_busy(&info.id) || (info.status == RunStatus::Open && info.owner.is_some()) {
         return "busy";
     }
     match info.status {

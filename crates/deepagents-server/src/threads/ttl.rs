@@ -50,6 +50,10 @@ pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
         if until.is_some_and(|until| until > now) || app.runs.is_busy(&item.key) {
             continue;
         }
+        // Another process may work on it.
+        if app.journal.threads().get(&item.key).await?.is_some_and(|info| info.owner.is_some()) {
+            continue;
+        }
         crate::runs::forget_thread(app, &item.key).await?;
         app.journal.threads().delete(&item.key).await?;
         app.store.delete(&namespace(), &item.key).await?;

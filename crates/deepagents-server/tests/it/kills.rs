@@ -50,7 +50,7 @@ pub(crate) fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAge
     DeepAgent::builder().model(model.build()).journal(journal).tool(note).build().unwrap()
 }
 
-async fn noting_server(folder: &Path) -> Server {
+pub(crate) async fn noting_server(folder: &Path) -> Server {
     let database = Arc::new(Sqlite::open(folder.join("server.db")).await.unwrap());
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
     let agent = noting_agent(journal.clone(), folder.join("notes"));
@@ -69,7 +69,7 @@ async fn a_server_for_the_tests_that_kill_it() {
 }
 
 /// The process, and a client of it.
-fn start(folder: &Path) -> (Child, Client) {
+pub(crate) fn start(folder: &Path) -> (Child, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_for_the_tests_that_kill_it", "--ignored", "--nocapture"])
         .env(FOLDER, folder)

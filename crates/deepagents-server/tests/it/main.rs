@@ -9,6 +9,8 @@ mod crons;
 mod issuer;
 mod jwt;
 mod kills;
+mod others;
+mod outages;
 mod page;
 mod protocol;
 mod restart;

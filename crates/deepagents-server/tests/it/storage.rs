@@ -32,7 +32,7 @@ fn lock(folder: &Path) -> Connection {
 }
 
 /// All that a client can see, times of looking aside.
-async fn everything(client: &Client, thread: &str) -> Value {
+pub(crate) async fn everything(client: &Client, thread: &str) -> Value {
     let mut out = json!({});
     for (name, path) in [
         ("threads", "/threads/search"),
@@ -48,13 +48,11 @@ async fn everything(client: &Client, thread: &str) -> Value {
     out
 }
 
-#[tokio::test]
-async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothing_is_half_done() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = open(folder.path()).await;
-    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
-    let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], journal.clone());
-    let client = run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0;
+type Request = (Method, String, Value);
+
+/// Has a thread with a run, an assistant, a cron and an item made. Gives the thread, and a request of each kind that would
+/// change something.
+pub(crate) async fn filled(client: &Client) -> (String, Vec<Request>) {
     let thread = client.thread().await;
     let place = format!("/threads/{thread}");
     client.post(&format!("{place}/runs/wait"), say("hi")).await;
@@ -67,12 +65,7 @@ async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothin
     let made = format!("/runs/crons/{}", made.as_str().unwrap());
     let item = json!({"namespace": ["notes"], "key": "k", "value": {"x": 1}});
     client.send(Method::PUT, "/store/items", &item).await;
-    let before = everything(&client, &thread).await;
-
-    let locked = lock(folder.path());
-    let stream =
-        json!({"id": 1, "method": "run.start", "params": {"assistant_id": "agent", "input": say("x")["input"]}});
-    let writes = [
+    let writes = vec![
         (Method::POST, "/threads".to_owned(), json!({"metadata": {"a": 1}, "ttl": 5})),
         (Method::PATCH, place.clone(), json!({"metadata": {"a": 1}, "ttl": 5})),
         (Method::DELETE, place.clone(), json!({})),
@@ -98,13 +91,34 @@ async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothin
         (Method::PUT, "/store/items".to_owned(), json!({"namespace": ["notes"], "key": "k", "value": {"x": 2}})),
         (Method::DELETE, "/store/items".to_owned(), json!({"namespace": ["notes"], "key": "k"})),
     ];
-    for (method, path, body) in &writes {
+    (thread, writes)
+}
+
+/// Each of these is told to come again later.
+pub(crate) async fn are_unavailable(client: &Client, requests: &[Request]) {
+    for (method, path, body) in requests {
         let request = client.http.request(method.clone(), format!("{}{path}", client.url)).json(body);
         let answer = request.send().await.unwrap();
         let (status, retry) = (answer.status(), answer.headers().contains_key("retry-after"));
         let text = answer.text().await.unwrap();
         assert_eq!((status, retry), (StatusCode::SERVICE_UNAVAILABLE, true), "{method} {path}: {text}");
     }
+}
+
+#[tokio::test]
+async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothing_is_half_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path()).await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], journal.clone());
+    let client = run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0;
+    let (thread, writes) = filled(&client).await;
+    let place = format!("/threads/{thread}");
+    let before = everything(&client, &thread).await;
+    let locked = lock(folder.path());
+    are_unavailable(&client, &writes).await;
+    let stream =
+        json!({"id": 1, "method": "run.start", "params": {"assistant_id": "agent", "input": say("x")["input"]}});
     let command = client.send(Method::POST, &format!("{place}/commands"), &stream).await;
     assert!(command.0 == StatusCode::SERVICE_UNAVAILABLE || command.1["type"] == "error", "{command:?}");
     drop(locked);

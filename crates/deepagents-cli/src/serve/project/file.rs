@@ -127,8 +127,8 @@ pub(crate) struct UserLimits {
 pub(crate) struct AgentSection {
     /// What it is for, for those who choose among agents.
     pub(crate) description: Option<String>,
-    /// A directory with an `agent.json` that describes it; then nothing else but `description`, `model`, `root`, `approve` and
-    /// `commands` is said here.
+    /// A directory with an `agent.json` that describes it; then nothing else but `description`, `model`, `root`, `approve`,
+    /// `questions` and `commands` is said here.
     pub(crate) layout: Option<PathBuf>,
     /// Its model, as PROVIDER:MODEL.
     pub(crate) model: Option<String>,
@@ -150,6 +150,8 @@ pub(crate) struct AgentSection {
     pub(crate) root: Option<PathBuf>,
     /// What is done before files are changed and commands are run: `ask`, `auto` or `deny`.
     pub(crate) approve: Option<Approve>,
+    /// Whether it may ask its user with `ask_user`, which the client answers; true where `approve` is `ask`.
+    pub(crate) questions: Option<bool>,
     /// Rules about files and commands; the first one about a path or a command decides.
     pub(crate) permissions: Vec<Value>,
     /// That it runs commands, and how.

@@ -29,6 +29,8 @@ pub(super) struct AgentPlan {
     pub(super) description: Option<String>,
     pub(super) options: AgentArgs,
     pub(super) approve: Approve,
+    /// Whether it may ask its user.
+    pub(super) questions: bool,
     /// Rules in the place of those of a file.
     pub(super) rules: Option<Rules>,
     /// MCP servers beside those of files.
@@ -72,6 +74,7 @@ impl Project {
             description: None,
             options: args.agent.clone(),
             approve: args.approve.unwrap_or(Approve::Ask),
+            questions: asks(args.approve.unwrap_or(Approve::Ask)),
             rules: None,
             servers: Vec::new(),
             layout: None,
@@ -122,6 +125,11 @@ impl Project {
     }
 }
 
+/// Whether somebody at a client answers the questions of an agent with this mode.
+fn asks(approve: Approve) -> bool {
+    approve == Approve::Ask
+}
+
 /// An agent of a directory with an `agent.json`.
 fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Result<AgentPlan> {
     let layout = Layout::read(directory)?;
@@ -154,6 +162,7 @@ fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Resu
         options,
         // What it asks about is in its tools.json.
         approve: approve.unwrap_or(Approve::Auto),
+        questions: asks(approve.unwrap_or(Approve::Auto)),
         rules: None,
         servers: layout.servers.clone(),
         layout: Some(layout),
@@ -177,11 +186,12 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
             model: None,
             root: None,
             approve: None,
+            questions: None,
             commands: None,
             ..section.clone()
         };
         if format!("{own:?}") != format!("{:?}", AgentSection::default()) {
-            let why = "its agent.json describes it; only description, model, root, approve and commands are said here";
+            let why = "its agent.json describes it; only description, model, root, approve, questions and commands are said here";
             return Err(source.wrong(&keys("layout"), why).into());
         }
         let mut options = args.agent.clone();
@@ -193,6 +203,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
         let mut plan = laid_out(&options, approve, &source.place(directory))?;
         name.clone_into(&mut plan.name);
         plan.description = section.description.clone().or(plan.description);
+        plan.questions = section.questions.unwrap_or(plan.questions);
         return Ok(plan);
     }
     let system = match (&section.system_prompt, &section.system_prompt_file) {
@@ -242,6 +253,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
         description: section.description.clone(),
         options,
         approve: approve.unwrap_or(Approve::Ask),
+        questions: section.questions.unwrap_or_else(|| asks(approve.unwrap_or(Approve::Ask))),
         rules,
         servers: servers(source, name, &section.mcp_servers)?,
         layout: None,

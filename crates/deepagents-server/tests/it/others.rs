@@ -1,0 +1,395 @@
+//! Two servers on one storage: what one of them works on can be read, ended and gone on with by the other.
+#![allow(clippy::disallowed_methods, reason = "files that tools leave, and the server that the environment names")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, InterruptPolicy, Journal, tool_fn};
+use deepagents_core::store::Store;
+use deepagents_persist::{Postgres, Sqlite};
+use deepagents_server::Server;
+use deepagents_testing::skip::skip;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::support::{City, Client, Nothing, roles, run, say};
+
+type Storage = (Arc<dyn Journal>, Arc<dyn Store>);
+
+/// Where both servers keep everything.
+enum Place {
+    File(tempfile::TempDir),
+    Postgres { url: String, schema: String },
+}
+
+impl Place {
+    fn file() -> Self {
+        Self::File(tempfile::tempdir().unwrap())
+    }
+
+    fn postgres() -> Option<Self> {
+        let url = std::env::var("DEEPAGENTS_TEST_POSTGRES").ok()?;
+        Some(Self::Postgres { url, schema: format!("others_{}", uuid::Uuid::now_v7().simple()) })
+    }
+
+    async fn open(&self) -> Storage {
+        match self {
+            Self::File(folder) => {
+                let database = Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap());
+                (database.clone(), database)
+            }
+            Self::Postgres { url, schema } => {
+                let options = Postgres::options().schema(schema).connections(8);
+                let database = Arc::new(options.connect(url).await.unwrap());
+                (database.clone(), database)
+            }
+        }
+    }
+}
+
+/// Two servers whose agents hold what they do until it is let go.
+struct Pair {
+    first: Client,
+    second: Client,
+    /// Gets a permit with each call that holds.
+    begun: Arc<Semaphore>,
+    /// Lets as many calls go as it has permits.
+    go: Arc<Semaphore>,
+}
+
+impl Pair {
+    async fn new(place: &Place) -> Self {
+        let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (first, second) = (serve(place, &begun, &go).await, serve(place, &begun, &go).await);
+        Self { first, second, begun, go }
+    }
+
+    /// A thread on which the first server holds a run: their paths.
+    async fn held(&self) -> (String, String) {
+        let place = format!("/threads/{}", self.first.thread().await);
+        let mut body = say("hold");
+        body["stream_resumable"] = json!(true);
+        body["stream_mode"] = json!(["values", "updates", "tasks", "messages-tuple"]);
+        let made = self.first.post(&format!("{place}/runs"), body).await;
+        self.begun.acquire().await.unwrap().forget();
+        let run = format!("{place}/runs/{}", made["run_id"].as_str().unwrap());
+        (place, run)
+    }
+}
+
+async fn serve(place: &Place, begun: &Arc<Semaphore>, go: &Arc<Semaphore>) -> Client {
+    let (journal, store) = place.open().await;
+    let agent = holding_agent(journal.clone(), begun.clone(), go.clone());
+    let server = Server::new(journal, store).agent("agent", agent).unwrap().lease(Duration::from_secs(2));
+    let (client, end, serving) = run(server).await;
+    // They serve until the test ends.
+    std::mem::forget(end);
+    drop(serving);
+    client
+}
+
+/// Told to hold it holds, told anything else it says so.
+pub(crate) fn holding_agent(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go: Arc<Semaphore>) -> DeepAgent {
+    let hold = tool_fn("hold", "Waits.", move |_: Nothing, _cx| {
+        let (begun, go) = (begun.clone(), go.clone());
+        async move {
+            begun.add_permits(1);
+            go.acquire().await.unwrap().forget();
+            Ok("held".to_owned())
+        }
+    });
+    let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
+        Some(last) if last.text() == "hold" => Turn::call("hold", json!({})),
+        Some(last) if last.as_tool().is_some() => Turn::text("Done."),
+        Some(last) => Turn::text(format!("You said {}.", last.text())),
+        None => Turn::text("Nothing was said."),
+    }));
+    DeepAgent::builder().model(model.build()).journal(journal).tool(hold).build().unwrap()
+}
+
+/// Makes a test of both kinds of storage.
+macro_rules! on_both {
+    ($($name:ident: $test:path;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[tokio::test]
+            async fn on_one_file() {
+                Box::pin($test(&Place::file())).await;
+            }
+
+            #[tokio::test]
+            async fn on_one_postgres() {
+                match Place::postgres() {
+                    Some(place) => Box::pin($test(&place)).await,
+                    None => skip("postgres", "DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one"),
+                }
+            }
+        }
+    )*};
+}
+
+on_both! {
+    a_run_is_cancelled_through_the_other_server_and_its_thread_can_be_used: cancelled;
+    several_runs_are_cancelled_through_the_other_server: several_cancelled;
+    a_run_that_waits_is_cancelled_through_the_other_server_before_its_turn: waiting_cancelled;
+    a_run_is_refused_while_the_other_server_works_on_the_thread: rejected;
+    a_run_comes_behind_those_of_the_other_server: enqueued;
+    a_run_takes_the_place_of_that_of_the_other_server: interrupted;
+    a_run_undoes_that_of_the_other_server: rolled_back;
+    a_run_is_joined_and_streamed_at_the_other_server: joined;
+    the_stream_of_a_thread_shows_runs_of_the_other_server: followed;
+    a_thread_is_deleted_through_the_other_server: deleted;
+}
+
+async fn cancelled(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, held) = pair.held().await;
+    pair.second.post(&format!("{held}/cancel?wait=1"), json!({})).await;
+    for client in [&pair.first, &pair.second] {
+        assert_eq!(client.get(&held).await["status"], "interrupted");
+        let again = client.send(Method::POST, &format!("{held}/cancel"), &json!({})).await;
+        assert_eq!(again.0, StatusCode::NOT_FOUND, "it is over");
+    }
+    let values = pair.second.post(&format!("{thread}/runs/wait"), say("hello")).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "human", "ai"]);
+    assert_eq!(values["messages"][4]["content"], "You said hello.");
+}
+
+async fn several_cancelled(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (_, one) = pair.held().await;
+    let (_, other) = pair.held().await;
+    pair.second.post("/runs/cancel", json!({"status": "all"})).await;
+    for held in [one, other] {
+        pair.second.get(&format!("{held}/join")).await;
+        assert_eq!(pair.first.get(&held).await["status"], "interrupted");
+    }
+    let none = pair.second.send(Method::POST, "/runs/cancel", &json!({"status": "all"})).await;
+    assert_eq!(none.0, StatusCode::NOT_FOUND);
+}
+
+async fn waiting_cancelled(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, held) = pair.held().await;
+    let made = pair.first.post(&format!("{thread}/runs"), say("never")).await;
+    let waits = format!("{thread}/runs/{}", made["run_id"].as_str().unwrap());
+    assert_eq!(pair.second.send(Method::POST, &format!("{waits}/cancel"), &json!({})).await.0, StatusCode::ACCEPTED);
+    // What was asked for is in the database, so it does not matter when the first server sees it.
+    pair.second.post(&format!("{held}/cancel?wait=1"), json!({})).await;
+    pair.second.get(&format!("{waits}/join")).await;
+    assert_eq!(pair.first.get(&waits).await["status"], "interrupted");
+    let state = pair.first.get(&format!("{thread}/state")).await;
+    assert!(!state.to_string().contains("never"), "{state}");
+}
+
+async fn rejected(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, held) = pair.held().await;
+    let mut body = say("no");
+    body["multitask_strategy"] = json!("reject");
+    for path in ["runs", "runs/wait", "runs/stream"] {
+        let refused = pair.second.send(Method::POST, &format!("{thread}/{path}"), &body).await;
+        assert_eq!(refused.0, StatusCode::CONFLICT, "{}", refused.1);
+    }
+    assert_eq!(pair.second.get(&thread).await["status"], "busy");
+    assert_eq!(pair.second.get(&format!("{thread}/runs")).await.as_array().unwrap().len(), 1);
+    pair.go.add_permits(1);
+    pair.second.get(&format!("{held}/join")).await;
+    let values = pair.second.post(&format!("{thread}/runs/wait"), body).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "ai", "human", "ai"]);
+    assert_eq!(pair.first.get(&thread).await["status"], "idle");
+}
+
+async fn enqueued(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, _) = pair.held().await;
+    let waits = pair.first.post(&format!("{thread}/runs"), say("one")).await;
+    let second = pair.second.post(&format!("{thread}/runs"), say("two")).await;
+    let third = pair.first.post(&format!("{thread}/runs"), say("three")).await;
+    pair.go.add_permits(1);
+    for made in [waits, second, third] {
+        let path = format!("{thread}/runs/{}", made["run_id"].as_str().unwrap());
+        pair.first.get(&format!("{path}/join")).await;
+        assert_eq!(pair.first.get(&path).await["status"], "success");
+    }
+    let state = pair.second.get(&format!("{thread}/state")).await;
+    let said = state["values"]["messages"].as_array().unwrap().iter().filter(|message| message["type"] == "human");
+    let said: Vec<&str> = said.map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(said, ["hold", "one", "two", "three"]);
+}
+
+async fn instead(pair: &Pair, strategy: &str) -> (String, String, Value) {
+    let (thread, held) = pair.held().await;
+    let mut body = say("instead");
+    body["multitask_strategy"] = json!(strategy);
+    let values = pair.second.post(&format!("{thread}/runs/wait"), body).await;
+    (thread, held, values)
+}
+
+async fn interrupted(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (_, held, values) = instead(&pair, "interrupt").await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "human", "ai"]);
+    assert_eq!(pair.first.get(&held).await["status"], "interrupted");
+    assert_eq!(pair.second.get(&held).await["status"], "interrupted");
+}
+
+async fn rolled_back(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, held, values) = instead(&pair, "rollback").await;
+    assert_eq!(roles(&values), ["human", "ai"]);
+    for client in [&pair.first, &pair.second] {
+        assert_eq!(client.send(Method::GET, &held, &json!({})).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(roles(&client.get(&format!("{thread}/state")).await["values"]), ["human", "ai"]);
+    }
+}
+
+/// Whether an event stems from a record, and so is in every stream of the run.
+fn is_of_log((_, id): &(String, String)) -> bool {
+    let number: u32 = id.rsplit('-').next().unwrap().parse().unwrap();
+    !(1 << 16..1 << 22).contains(&number) && number < (1 << 23) + (1 << 22)
+}
+
+async fn joined(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, held) = pair.held().await;
+    let (join, stream) = (format!("{held}/join"), format!("{held}/stream"));
+    let nothing = json!({});
+    let let_go = async {
+        // Both read while the run is held, the second server its log so far.
+        let steps = json!({"channels": ["tools"]});
+        pair.second.thread_events(thread.trim_start_matches("/threads/"), &steps, |_| true).await;
+        pair.go.add_permits(1);
+    };
+    let (values, there, here, ()) = tokio::join!(
+        pair.second.get(&join),
+        pair.second.events(Method::GET, &stream, Some("-1"), &nothing),
+        pair.first.events(Method::GET, &stream, Some("-1"), &nothing),
+        let_go,
+    );
+    assert_eq!(roles(&values), ["human", "ai", "tool", "ai"]);
+    let here: Vec<_> = here.into_iter().filter(is_of_log).collect();
+    // A message is streamed in pieces where it is made, and as a whole elsewhere.
+    let there: Vec<_> = there.into_iter().filter(is_of_log).filter(|event| here.contains(event)).collect();
+    assert_eq!(there, here);
+    assert!(here.iter().any(|(name, _)| name == "tasks"));
+}
+
+async fn followed(place: &Place) {
+    let pair = Pair::new(place).await;
+    let thread = pair.first.thread().await;
+    let body = json!({"channels": ["lifecycle", "values"]});
+    let watching = pair.second.thread_events(&thread, &body, |event| event.to_string().contains("completed"));
+    let runs = format!("/threads/{thread}/runs");
+    let made = pair.first.post(&runs, say("hello"));
+    let (events, _) = tokio::join!(watching, made);
+    assert!(json!(events).to_string().contains("You said hello."), "{events:?}");
+}
+
+async fn deleted(place: &Place) {
+    let pair = Pair::new(place).await;
+    let (thread, _) = pair.held().await;
+    assert_eq!(pair.second.send(Method::DELETE, &thread, &json!({})).await.0, StatusCode::NO_CONTENT);
+    for client in [&pair.first, &pair.second] {
+        assert_eq!(client.send(Method::GET, &thread, &json!({})).await.0, StatusCode::NOT_FOUND);
+    }
+    let values = pair.first.post("/runs/wait", say("hello")).await;
+    assert_eq!(roles(&values), ["human", "ai"]);
+}
+
+/// The ids of a run with a sub-agent that asks, in the process that worked on it and in one that reads it from the log.
+#[tokio::test]
+async fn events_of_the_log_have_the_same_ids_live_and_when_they_are_read_again() {
+    let place = Place::file();
+    let serve = async || {
+        let (journal, store) = place.open().await;
+        let server = Server::new(journal.clone(), store).agent("agent", delegating_agent(journal)).unwrap();
+        run(server).await
+    };
+    let (first, _end, _serving) = serve().await;
+    let thread = format!("/threads/{}", first.thread().await);
+    let modes = json!(["values", "updates", "messages-tuple", "tasks", "debug", "checkpoints"]);
+    let mut bodies = [say("go"), json!({"assistant_id": "agent"})];
+    bodies[1]["command"] = json!({"resume": {"decisions": [{"type": "approve"}]}});
+    for mut body in bodies {
+        body["stream_mode"] = modes.clone();
+        body["stream_subgraphs"] = json!(true);
+        body["stream_resumable"] = json!(true);
+        let live = first.events(Method::POST, &format!("{thread}/runs/stream"), None, &body).await;
+        let (second, _other_end, _other_serving) = serve().await;
+        let runs = second.get(&format!("{thread}/runs")).await;
+        let path = format!("{thread}/runs/{}/stream", runs[0]["run_id"].as_str().unwrap());
+        let again = second.events(Method::GET, &path, Some("-1"), &json!({})).await;
+        let of_log = |events: &[(String, String)]| -> Vec<(String, String)> {
+            // Pieces of messages are given where they are made.
+            let others = events.iter().filter(|(name, _)| !name.starts_with("messages"));
+            others.filter(|event| is_of_log(event)).cloned().collect()
+        };
+        assert_eq!(of_log(&live), of_log(&again));
+        let rest = |events: &[(String, String)]| {
+            let live = events.iter().filter(|(name, _)| !name.starts_with("messages"));
+            live.filter(|event| !is_of_log(event)).count()
+        };
+        assert_eq!((rest(&live), rest(&again)), (0, 0), "{live:?}");
+        let ids: std::collections::HashSet<&String> = live.iter().map(|(_, id)| id).collect();
+        assert_eq!(ids.len(), live.len(), "each id is there once");
+    }
+}
+
+/// Delegates to one that books, which is asked about.
+fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
+    let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
+    let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
+    let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
+        Some(last) if last.text() == "go" => {
+            Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}))
+        }
+        Some(last) if last.as_user().is_some() => Turn::call("book", json!({"city": "Oslo"})),
+        _ => Turn::text("Done."),
+    }));
+    let builder = DeepAgent::builder().model(model.build()).journal(journal).tool(book).interrupt_on(asks);
+    builder.sub_agent(SubAgentSpec::new("booker", "Books.")).build().unwrap()
+}
+
+/// See [`crate::kills`]: the first server is a process of its own.
+#[tokio::test]
+async fn runs_of_a_server_that_is_killed_are_gone_on_with_by_one_that_was_there_before_they_were_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut child, first) = crate::kills::start(folder.path());
+    let (second, _end, _serving) = run(crate::kills::noting_server(folder.path()).await).await;
+    let mut accepted = Vec::new();
+    for number in 0..12 {
+        let thread = first.thread().await;
+        let made = first.post(&format!("/threads/{thread}/runs"), say(&format!("long {number}"))).await;
+        accepted.push(format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap()));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for path in &accepted {
+        ended(&second, path).await;
+        assert_eq!(second.get(path).await["status"], "success", "{path}");
+    }
+    once(folder.path());
+}
+
+/// Waits until a run has ended, without asking this server to take it up.
+async fn ended(client: &Client, path: &str) {
+    while ["pending", "running"].contains(&client.get(path).await["status"].as_str().unwrap()) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Each call was made once.
+fn once(folder: &Path) {
+    let notes = std::fs::read_to_string(folder.join("notes")).unwrap();
+    let mut made: Vec<&str> = notes.lines().collect();
+    let all = made.len();
+    made.sort_unstable();
+    made.dedup();
+    assert_eq!(made.len(), all, "a call was made twice");
+}
