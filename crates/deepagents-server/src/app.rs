@@ -52,6 +52,8 @@ pub(crate) struct App {
     pub(crate) limits: Arc<LimitTable>,
     pub(crate) spending: Spending,
     pub(crate) started: String,
+    /// The id of this process among those on the storage.
+    pub(crate) process: String,
     /// How long a thread stays a run's whose process was killed.
     pub(crate) lease: Duration,
     /// Whether its own sockets speak TLS.
@@ -82,6 +84,7 @@ impl App {
             limits: Arc::default(),
             spending: Spending::default(),
             started,
+            process: ids::fresh(),
             lease,
             tls: AtomicBool::new(false),
             closing: watch::Sender::new(false),

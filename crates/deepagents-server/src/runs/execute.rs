@@ -92,11 +92,13 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
             // Where it cannot be noted it is tried again.
             let _ = open::request_cancel(app, &run.thread, &run.id, how).await;
         }
+        // Another process may work on it where this one does not see it.
+        let is_own = !is_owned && !run.recovered;
         tokio::select! {
             () = tokio::time::sleep(BUSY) => {}
             () = app.closed() => return Ending::Suspended,
-            () = stopped(&mut stop), if asked.is_none() || !is_owned => {
-                if !is_owned {
+            () = stopped(&mut stop), if asked.is_none() || is_own => {
+                if is_own {
                     followed.into_iter().for_each(Projector::cancelled);
                     return Ending::Cancelled;
                 }
@@ -130,7 +132,8 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     };
     let is_open = stored.status.is_open();
     if again {
-        follow(app, run, followed, &stored).await?;
+        // Where it was open after the log had this end, no later run is in the log.
+        follow(app, run, followed, &stored, info.end).await?;
     }
     if !is_open {
         if let Some(projector) = followed.take() {
@@ -180,13 +183,19 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
 }
 
 /// Shows what the log has of a run that another process has begun with, to those who read it here.
-async fn follow(app: &App, run: &Arc<LiveRun>, followed: &mut Option<Projector>, stored: &RunRecord) -> Result<()> {
+async fn follow(
+    app: &App,
+    run: &Arc<LiveRun>,
+    followed: &mut Option<Projector>,
+    stored: &RunRecord,
+    end: LogPosition,
+) -> Result<()> {
     let Some(from) = stored.from else { return Ok(()) };
     if followed.is_none() {
         *followed = Some(Projector::new(app, run, from, stored.kwargs.shows_state()).await?);
     }
     match followed {
-        Some(projector) => projector.read_to(stored.until.unwrap_or(LogPosition::MAX)).await,
+        Some(projector) => projector.read_to(stored.until.unwrap_or(end)).await,
         None => Ok(()),
     }
 }

@@ -120,7 +120,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     });
     webhooks::remember(app, &record).await?;
     record.save(app).await?;
-    open::remove(app, &run.thread, &run.id).await;
+    open::end(app, &run.thread, &run.id).await;
     app.metrics.run_ended(record.status);
     webhooks::send(app, &record);
     if record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete {

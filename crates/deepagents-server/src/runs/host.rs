@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -35,12 +36,27 @@ struct Inner {
     followers: HashMap<String, Vec<UnboundedSender<Arc<LiveRun>>>>,
     /// How many runs have begun.
     begun: u64,
+    /// When other processes were told last that threads are followed here.
+    told: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     current: Option<Arc<LiveRun>>,
     pending: VecDeque<Arc<LiveRun>>,
+}
+
+impl Inner {
+    /// Shows a run to those who follow its thread.
+    fn begin(&mut self, run: &Arc<LiveRun>) {
+        self.begun += 1;
+        // It begins once.
+        let _ = run.order.set(self.begun);
+        for follower in self.followers.get(&run.thread).into_iter().flatten() {
+            // One that has left is forgotten by and by.
+            let _ = follower.send(run.clone());
+        }
+    }
 }
 
 impl Runs {
@@ -97,14 +113,33 @@ impl Runs {
             inner.threads.remove(thread);
             return None;
         };
-        inner.begun += 1;
-        // It begins once.
-        let _ = next.order.set(inner.begun);
-        for follower in inner.followers.get(thread).into_iter().flatten() {
-            // One that has left is forgotten by and by.
-            let _ = follower.send(next.clone());
-        }
+        inner.begin(&next);
         Some(next)
+    }
+
+    /// Shows a run that has ended in another process.
+    pub(super) fn show(&self, run: &Arc<LiveRun>) {
+        let mut inner = self.lock();
+        if inner.live.insert(run.id.clone(), run.clone()).is_none() {
+            inner.begin(run);
+        }
+        drop(inner);
+        self.remember(run);
+    }
+
+    /// Whether somebody follows a thread.
+    pub(super) fn has_followers(&self) -> bool {
+        !self.lock().followers.is_empty()
+    }
+
+    /// Whether it is this long ago that other processes were told of followers here; from now on it is not.
+    pub(super) fn is_following_due(&self, pause: Duration) -> bool {
+        let mut inner = self.lock();
+        let is_due = inner.told.is_none_or(|told| told.elapsed() >= pause);
+        if is_due {
+            inner.told = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Whether somebody reads the runs of a thread as they begin.

@@ -17,7 +17,7 @@ pub(crate) use create::{RunCreate, StreamMode};
 pub(crate) use finish::final_values;
 pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
-pub(crate) use others::{end, live, recover, take_up, watch};
+pub(crate) use others::{end, follow, live, recover, watch};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
 pub(crate) use routes::{joined, routes, start, start_once};
 pub(crate) use spending::Spending;

@@ -1,7 +1,9 @@
 //! The index of the runs that wait or are under way, in whatever process: what those are found by that another process
 //! accepted, and where it is noted that one is to be ended.
 
-use deepagents_core::store::{Item, Query, StoreError};
+use std::time::Duration;
+
+use deepagents_core::store::{Item, Query, StoreError, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -28,6 +30,9 @@ pub(super) struct Entry {
     /// How it is to be ended by the process that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,
+    /// Whether it has ended. It is there for a while for the processes where somebody follows its thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) ended: bool,
 }
 
 const ROOT: [&str; 2] = ["deepagents-server", "open-runs"];
@@ -53,14 +58,16 @@ async fn search(app: &App, prefix: &[String], query: &Query) -> Result<Vec<OpenR
     Ok(found)
 }
 
-/// All of them, oldest first.
+/// All of them, oldest first, and those that have ended a moment ago.
 pub(super) async fn all(app: &App) -> Result<Vec<OpenRun>, StoreError> {
     search(app, &root(), &Query::default()).await
 }
 
 /// Those of a thread, oldest first.
 pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
-    Ok(search(app, &namespace(thread), &Query::default()).await?)
+    let mut found = search(app, &namespace(thread), &Query::default()).await?;
+    found.retain(|open| !open.value.ended);
+    Ok(found)
 }
 
 /// How many runs of a caller there are.
@@ -72,12 +79,23 @@ pub(super) async fn count_of(app: &App, owner: &str) -> Result<usize> {
 
 /// Adds a run. That is done before the run is stored, so that none is stored that cannot be found.
 pub(super) async fn add(app: &App, record: &RunRecord) -> Result<(), StoreError> {
-    let entry = Entry { owner: record.owner.clone(), cancel: None };
+    let entry = Entry { owner: record.owner.clone(), ..Entry::default() };
     app.store.put(&namespace(&record.thread_id), &record.run_id, json!(entry)).await?;
     Ok(())
 }
 
-/// Removes a run that has ended. An entry that stays, as the storage is away, is removed when it is looked at.
+/// Takes out a run that has ended; where threads are followed in other processes, so that they see it. An entry that stays, as
+/// the storage is away, is removed when it is looked at.
+pub(super) async fn end(app: &App, thread: &str, run: &str) {
+    if is_followed_elsewhere(app).await {
+        let entry = Entry { ended: true, ..Entry::default() };
+        let _ = app.store.put(&namespace(thread), run, json!(entry)).await;
+    } else {
+        remove(app, thread, run).await;
+    }
+}
+
+/// Removes a run that is no more.
 pub(super) async fn remove(app: &App, thread: &str, run: &str) {
     let _ = app.store.delete(&namespace(thread), run).await;
 }
@@ -86,7 +104,7 @@ pub(super) async fn remove(app: &App, thread: &str, run: &str) {
 pub(super) async fn request_cancel(app: &App, thread: &str, run: &str, how: CancelAction) -> Result<()> {
     loop {
         let Some(open) = app.store.get(&namespace(thread), run).await?.and_then(read) else { return Ok(()) };
-        if open.value.cancel.is_some() {
+        if open.value.cancel.is_some() || open.value.ended {
             return Ok(());
         }
         let entry = Entry { cancel: Some(how), ..open.value };
@@ -97,4 +115,24 @@ pub(super) async fn request_cancel(app: &App, thread: &str, run: &str, how: Canc
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The processes in which somebody follows threads.
+fn following() -> [String; 2] {
+    ["deepagents-server".to_owned(), "following".to_owned()]
+}
+
+/// So long a process counts as one in which somebody follows threads.
+const FOLLOWS: Duration = Duration::from_secs(15);
+
+/// Notes that somebody follows threads here.
+pub(super) async fn note_following(app: &App) -> Result<()> {
+    let write = Write { ttl: Some(FOLLOWS), ..Write::default() };
+    app.store.write(&following(), &app.process, json!(true), write).await?;
+    Ok(())
+}
+
+async fn is_followed_elsewhere(app: &App) -> bool {
+    let found = app.store.search(&following(), &Query::default()).await;
+    found.is_ok_and(|found| found.iter().any(|item| item.key != app.process))
 }

@@ -19,9 +19,16 @@ use super::open::{self, OpenRun};
 use super::record::{RunRecord, find};
 use crate::app::App;
 use crate::error::Result;
+use crate::stream::past;
 
 /// Between one look at what other processes asked for and the next, while there is somebody here whom it concerns.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Between one word to other processes that threads are followed here and the next.
+const TELL: Duration = Duration::from_secs(5);
+
+/// How long a run that has ended is there for other processes to show.
+const SHOWN: Duration = Duration::from_secs(10);
 
 /// Under which key it is noted that all open runs are in the index; earlier versions had none.
 const INDEXED: &str = "open-runs-indexed";
@@ -34,18 +41,19 @@ pub(crate) async fn take_up(app: &Arc<App>, thread: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes up a run; says whether it is open.
-async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<bool> {
+/// Takes up a run.
+async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     if app.runs.get(&open.run).is_some() {
-        return Ok(true);
+        return Ok(());
     }
     match find(app, &open.thread, &open.run).await {
-        Ok(record) if record.status.is_open() => {
+        // Another process may serve other agents.
+        Ok(record) if record.status.is_open() && app.agent(&record.graph_id).is_some() => {
             enqueue(app, record, true, Strategy::Enqueue);
-            Ok(true)
+            Ok(())
         }
-        Ok(_) => Ok(false),
-        Err(error) if error.is_not_found() => Ok(false),
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -69,10 +77,20 @@ pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<(
 
 /// Takes up all runs that are open.
 pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
-    for open in open::all(app).await? {
-        take_up_one(app, &open).await?;
+    for open in open::all(app).await?.iter().filter(|open| !open.value.ended) {
+        take_up_one(app, open).await?;
     }
     Ok(())
+}
+
+/// Begins to show the runs of a thread to somebody: other processes are told that there is somebody.
+pub(crate) async fn follow(app: &Arc<App>, thread: &str) -> Result<()> {
+    tell_following(app).await?;
+    take_up(app, thread).await
+}
+
+async fn tell_following(app: &App) -> Result<()> {
+    if app.runs.is_following_due(TELL) { open::note_following(app).await } else { Ok(()) }
 }
 
 /// Takes up what an earlier process had accepted and not finished.
@@ -114,7 +132,7 @@ async fn index_all(app: &App) -> Result<(), StoreError> {
 
 /// Looks at what other processes do and ask for, as long as the server is there.
 pub(crate) async fn watch(app: Weak<App>) {
-    let (mut unknown, mut looked) = (HashMap::new(), Instant::now());
+    let (mut seen, mut looked) = (HashMap::new(), Instant::now());
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(app) = app.upgrade() else { return };
@@ -124,29 +142,45 @@ pub(crate) async fn watch(app: Weak<App>) {
         if app.runs.concerns_somebody() || looked.elapsed() >= app.lease {
             looked = Instant::now();
             // Where the storage is away it is looked at a little later.
-            let _ = look(&app, &mut unknown).await;
+            let _ = look(&app, &mut seen).await;
         }
     }
 }
 
 /// Ends what is to be ended, shows what is followed here, and takes up what nobody has worked on for the time of a lease.
-async fn look(app: &Arc<App>, unknown: &mut HashMap<String, Instant>) -> Result<()> {
+async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()> {
+    if app.runs.has_followers() {
+        tell_following(app).await?;
+    }
     let open = open::all(app).await?;
-    unknown.retain(|run, _| open.iter().any(|open| open.run == *run));
+    seen.retain(|run, _| open.iter().any(|open| open.run == *run));
     for open in open {
+        let since = *seen.entry(open.run.clone()).or_insert_with(Instant::now);
         if let Some(run) = app.runs.get(&open.run) {
-            if let Some(how) = open.value.cancel {
+            if open.value.ended && since.elapsed() >= SHOWN {
+                open::remove(app, &open.thread, &open.run).await;
+            } else if let Some(how) = open.value.cancel {
                 run.end(how);
             }
-            continue;
-        }
-        let since = *unknown.entry(open.run.clone()).or_insert_with(Instant::now);
-        if app.runs.is_followed(&open.thread) {
-            take_up_one(app, &open).await?;
+        } else if app.runs.is_followed(&open.thread) {
+            show(app, &open).await?;
         } else if since.elapsed() >= app.lease {
-            unknown.insert(open.run.clone(), Instant::now());
+            seen.insert(open.run.clone(), Instant::now());
             look_at_unknown(app, &open).await?;
         }
+    }
+    Ok(())
+}
+
+/// Shows a run of another process to those who follow its thread here.
+async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
+    if !open.value.ended {
+        return take_up_one(app, open).await;
+    }
+    if let Some(record) = stored(app, open).await?
+        && let Some(run) = past(app, &record).await?
+    {
+        app.runs.show(&run);
     }
     Ok(())
 }
@@ -156,7 +190,7 @@ async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| info.owner.is_some());
     match stored(app, open).await? {
         Some(record) if record.status.is_open() => {
-            if !is_owned && until_due(&record).is_zero() {
+            if !is_owned && until_due(&record).is_zero() && app.agent(&record.graph_id).is_some() {
                 enqueue(app, record, true, Strategy::Enqueue);
             }
         }

@@ -11,7 +11,7 @@ use super::log::Next;
 use super::past::past;
 use crate::app::App;
 use crate::error::Result;
-use crate::runs::{LiveRun, RunRecord, of_thread, take_up};
+use crate::runs::{LiveRun, RunRecord, follow, of_thread};
 
 /// Reads a thread for one client: the runs that it wants again, what runs now, and what will.
 pub(crate) struct Feed {
@@ -33,8 +33,12 @@ struct Reading {
 impl Feed {
     /// All that this process remembers, or with a position all that came after it.
     pub(crate) async fn open(app: &Arc<App>, thread: &str, after: Option<LogPosition>) -> Result<Self> {
-        take_up(app, thread).await?;
         let (known, coming) = app.runs.follow(thread);
+        if let Err(error) = follow(app, thread).await {
+            drop(coming);
+            app.runs.unfollow(thread);
+            return Err(error);
+        }
         let mut past = Vec::new();
         if let Some(after) = after {
             past = of_thread(app, thread).await?;

@@ -144,7 +144,7 @@ impl Outage {
     }
 
     /// When it is there again: nothing was half done, and what was accepted is done.
-    async fn is_over(self) {
+    async fn ends(self) {
         for path in [&self.held, &self.waits] {
             // Connections may still be found broken.
             while self.client.send(Method::GET, &format!("{path}/join"), &json!({})).await.0 != StatusCode::OK {
@@ -180,7 +180,7 @@ async fn cut(way: Way) {
     line.way.send_replace(way);
     outage.is_told().await;
     line.way.send_replace(Way::Open);
-    outage.is_over().await;
+    outage.ends().await;
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn restarted(how: &str) {
     postgres(how, &folder);
     outage.is_told().await;
     assert_eq!(postgres("again", &folder), url);
-    outage.is_over().await;
+    outage.ends().await;
     drop(own);
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each target takes N seconds, 10 by default: `paths`, `patterns`, `rules`, `edits`, `commands`, `proxy`, `anthropic`,
-//! `openai`, `journal`. An input is one of the samples of the target, changed in places: bytes exchanged, parts doubled,
+//! `openai`, `journal`; `requests`, `tokens`, `keys` of the server, `remote` and `a2a` of other servers. An input is one of the samples of the target, changed in places: bytes exchanged, parts doubled,
 //! cut out, or taken from another sample. A panic, a promise that is broken, or an input that takes more than two
 //! seconds ends the program with 1 and with the input; `--seed` with the seed that is told makes the same inputs again.
 //!
@@ -14,6 +14,7 @@
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod mutate;
+mod served;
 mod targets;
 
 use std::io::{Write, stderr};

@@ -23,7 +23,7 @@ pub(crate) struct Target {
     pub(crate) start: fn() -> Result<Check>,
 }
 
-pub(crate) const TARGETS: [Target; 9] = [
+pub(crate) const TARGETS: [Target; 14] = [
     Target {
         name: "paths",
         samples: &["/a/b.txt", "a//./b", "/a/../b", "C:\\x\\y", "~/x", "/\u{e9}/\u{202e}"],
@@ -95,6 +95,53 @@ pub(crate) const TARGETS: [Target; 9] = [
             r#"{"v":99,"record":"later"}"#,
         ],
         start: journal_records,
+    },
+    Target {
+        name: "requests",
+        samples: &[
+            "POST /runs/wait\n{\"assistant_id\":\"agent\",\"input\":{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}}",
+            "POST /threads/t/runs/stream\n{\"assistant_id\":\"agent\",\"if_not_exists\":\"create\",\"stream_mode\":[\"values\",\"debug\"],\"input\":{\"messages\":[{\"type\":\"human\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}]}}",
+            "POST /threads/t/runs/wait\n{\"assistant_id\":\"agent\",\"command\":{\"resume\":{\"decisions\":[{\"type\":\"approve\"}]}}}",
+            "POST /threads/t/state\n{\"values\":{\"messages\":[{\"role\":\"tool\",\"tool_call_id\":\"x\",\"content\":\"y\"}],\"files\":{\"/a\":\"b\"}},\"as_node\":\"tools\"}",
+            "POST /threads/t/history\n{\"limit\":3,\"before\":{\"configurable\":{\"checkpoint_id\":\"1\"}}}",
+            "POST /threads/search\n{\"metadata\":{\"a\":1},\"status\":\"idle\",\"sort_by\":\"updated_at\",\"limit\":5}",
+            "POST /threads/t/commands\n{\"id\":1,\"method\":\"run.start\",\"params\":{\"assistant_id\":\"agent\",\"input\":{\"messages\":[]}}}",
+            "POST /threads/t/stream/events\n{\"channels\":[\"values\",\"messages\"],\"since\":3}",
+            "POST /runs/crons\n{\"assistant_id\":\"agent\",\"schedule\":\"*/5 0-6,8 1 1 *\",\"timezone\":\"Europe/Oslo\",\"input\":{}}",
+            "POST /store/items/search\n{\"namespace_prefix\":[\"a\"],\"filter\":{\"x\":{\"$gt\":1}},\"query\":\"words\"}",
+            "PUT /store/items\n{\"namespace\":[\"a\"],\"key\":\"k\",\"value\":{\"x\":2},\"ttl\":0.5}",
+            "POST /a2a/agent\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"message/send\",\"params\":{\"message\":{\"role\":\"user\",\"messageId\":\"m\",\"parts\":[{\"kind\":\"text\",\"text\":\"hi\"}]}}}",
+            "POST /a2a/agent\n{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"tasks/get\",\"params\":{\"id\":\"t\",\"historyLength\":2}}",
+            "POST /mcp\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"agent\",\"arguments\":{\"message\":\"hi\"}}}",
+        ],
+        start: crate::served::requests,
+    },
+    Target { name: "tokens", samples: &[crate::served::TOKEN], start: crate::served::tokens },
+    Target {
+        name: "keys",
+        samples: &[
+            r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"k","alg":"ES256","x":"AAAA","y":"BBBB"}]}"#,
+            r#"{"keys":[{"kty":"RSA","kid":"k","alg":"RS256","n":"AQAB","e":"AQAB"},{"kty":"oct","kid":"k","k":"AAAA"}]}"#,
+        ],
+        start: crate::served::keys,
+    },
+    Target {
+        name: "remote",
+        samples: &[
+            "event: metadata\ndata: {\"run_id\":\"r\"}\nid: 1\n\nevent: messages|tools:1\ndata: [{\"type\":\"AIMessageChunk\",\"id\":\"m\",\"content\":\"hi\"},{\"langgraph_node\":\"model\"}]\n\nevent: values\ndata: {\"messages\":[{\"type\":\"ai\",\"id\":\"m\",\"content\":\"hi\",\"usage_metadata\":{\"input_tokens\":3,\"output_tokens\":2}}]}\n\n",
+            "event: values\ndata: {\"__interrupt__\":[{\"id\":\"i\",\"value\":{\"action_requests\":[{\"name\":\"x\",\"args\":{}}],\"review_configs\":[]}}]}\n\n",
+            "event: error\ndata: {\"error\":\"E\",\"message\":\"no\"}\n\n",
+        ],
+        start: crate::served::remote_stream,
+    },
+    Target {
+        name: "a2a",
+        samples: &[
+            r#"{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"},"artifacts":[{"artifactId":"a","parts":[{"kind":"text","text":"hi"}]}]}}"#,
+            r#"{"name":"there","url":"http://127.0.0.1:9/","capabilities":{"streaming":false},"skills":[],"protocolVersion":"0.3.0"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no task"}}"#,
+        ],
+        start: crate::served::remote_answers,
     },
 ];
 
