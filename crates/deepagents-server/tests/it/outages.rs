@@ -23,7 +23,7 @@ use crate::support::{Client, roles, run, say};
 
 /// How the way to a database is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Link {
     Open,
     /// Nothing comes through, and nobody is told.
     Silent,
@@ -34,7 +34,7 @@ enum Way {
 /// A way to the database that can be cut.
 struct Line {
     url: String,
-    way: watch::Sender<Way>,
+    way: watch::Sender<Link>,
 }
 
 impl Line {
@@ -42,7 +42,7 @@ impl Line {
         let server = url.split(['@', '/']).find(|part| part.contains(':') && !part.ends_with(':')).unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = url.replace(&server, &listener.local_addr().unwrap().to_string());
-        let (way, seen) = watch::channel(Way::Open);
+        let (way, seen) = watch::channel(Link::Open);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(connect(client, server.clone(), seen.clone()));
@@ -52,8 +52,8 @@ impl Line {
     }
 }
 
-async fn connect(client: TcpStream, server: String, way: watch::Receiver<Way>) {
-    if *way.borrow() == Way::Closed {
+async fn connect(client: TcpStream, server: String, way: watch::Receiver<Link>) {
+    if *way.borrow() == Link::Closed {
         return;
     }
     let server = TcpStream::connect(server).await.unwrap();
@@ -61,9 +61,9 @@ async fn connect(client: TcpStream, server: String, way: watch::Receiver<Way>) {
     let mut ends = way.clone();
     let closed = async {
         // The line lives as long as the test.
-        let _ = ends.wait_for(|way| *way == Way::Closed).await;
+        let _ = ends.wait_for(|way| *way == Link::Closed).await;
     };
-    let (there, here) = (way_of(from_client, to_server, &way), way_of(from_server, to_client, &way));
+    let (there, here) = (pass_on(from_client, to_server, &way), pass_on(from_server, to_client, &way));
     tokio::select! {
         () = there => {}
         () = here => {}
@@ -72,10 +72,10 @@ async fn connect(client: TcpStream, server: String, way: watch::Receiver<Way>) {
 }
 
 /// What comes is passed on while the way is open, and waits while it is silent.
-fn way_of(
+fn pass_on(
     from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    way: &watch::Receiver<Way>,
+    way: &watch::Receiver<Link>,
 ) -> impl Future<Output = ()> + use<> {
     let mut way = way.clone();
     async move {
@@ -87,7 +87,7 @@ fn way_of(
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(_) => return,
             };
-            if way.wait_for(|way| *way != Way::Silent).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
+            if way.wait_for(|way| *way != Link::Silent).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
                 return;
             }
         }
@@ -173,24 +173,24 @@ fn url() -> Option<String> {
     url
 }
 
-async fn cut(way: Way) {
+async fn cut(way: Link) {
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
     let outage = Outage::new(&line.url).await;
     line.way.send_replace(way);
     outage.is_told().await;
-    line.way.send_replace(Way::Open);
+    line.way.send_replace(Link::Open);
     outage.ends().await;
 }
 
 #[tokio::test]
 async fn while_a_postgres_cannot_be_reached_requests_are_503_and_all_goes_on_by_itself_afterwards() {
-    Box::pin(cut(Way::Closed)).await;
+    Box::pin(cut(Link::Closed)).await;
 }
 
 #[tokio::test]
 async fn while_a_postgres_is_silent_requests_are_503_and_all_goes_on_by_itself_afterwards() {
-    Box::pin(cut(Way::Silent)).await;
+    Box::pin(cut(Link::Silent)).await;
 }
 
 fn postgres(action: &str, folder: &Path) -> String {

@@ -166,6 +166,11 @@ function Call(props: {
     if (typeof old_string === "string" && typeof new_string === "string") return { before: old_string, after: new_string };
     return typeof content === "string" && "file_path" in props.action.args ? { before: "", after: content } : undefined;
   };
+  // What is said where nobody described the call ends with the arguments, which are below.
+  const described = () => {
+    const { name, args, description } = props.action;
+    return description?.endsWith(` wants to call ${name} with ${JSON.stringify(args)}`) ? undefined : description;
+  };
   return (
     <>
       <div class="action-head">
@@ -186,8 +191,8 @@ function Call(props: {
           </For>
         </div>
       </div>
-      <Show when={props.action.description}>
-        <p class="hint described">{props.action.description}</p>
+      <Show when={described()}>
+        <p class="hint described">{described()}</p>
       </Show>
       <Switch
         fallback={

@@ -78,6 +78,9 @@ export function Sidebar(props: { onClose: () => void }) {
         />
       </label>
       <Show when={page.threads.failure()}>{(failure) => <p class="problem">{failure()}</p>}</Show>
+      <Show when={found().length === 0}>
+        <p class="hint">{search() ? "No thread has this in its name." : "No threads yet."}</p>
+      </Show>
       <ul class="threads">
         <For each={found()}>
           {(thread) => (
@@ -115,9 +118,6 @@ export function Sidebar(props: { onClose: () => void }) {
           )}
         </For>
       </ul>
-      <Show when={found().length === 0}>
-        <p class="hint">{search() ? "No thread has this in its name." : "No threads yet."}</p>
-      </Show>
       <Show when={page.threads.more()}>
         <button type="button" class="quiet" onClick={page.threads.showMore}>
           Older threads

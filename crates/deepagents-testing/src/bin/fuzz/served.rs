@@ -104,7 +104,7 @@ fn answering(content_type: &'static str) -> Result<(String, Arc<Mutex<Vec<u8>>>)
 
 fn answer_one(mut stream: TcpStream, content_type: &str, body: &[u8]) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    let (mut head, mut bytes) = (Vec::new(), [0; 4096]);
+    let (mut head, mut bytes) = (Vec::<u8>::new(), [0; 4096]);
     // What is asked for does not matter; it is read so that the answer is not lost.
     while !head.windows(4).any(|part| part == b"\r\n\r\n") {
         match stream.read(&mut bytes)? {
@@ -177,7 +177,7 @@ fn remote(content_type: &'static str, config: fn(&str) -> Result<RemoteConfig>) 
     let agent = DeepAgent::builder().model(model.build()).sub_agent(there).build()?;
     Ok(Box::new(move |input| {
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = input.to_vec();
-        let outcome = runtime.block_on(agent.invoke("Go.")).map_err(|error| error.to_string())?;
+        let outcome = runtime.block_on(agent.invoke("Begin.")).map_err(|error| error.to_string())?;
         if outcome.text() == "Done." { Ok(()) } else { Err(format!("{:?}", outcome.stop)) }
     }))
 }
