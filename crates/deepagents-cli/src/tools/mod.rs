@@ -19,6 +19,7 @@ use deepagents::{RunInput, Update};
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
 use crate::own_files::OwnFiles;
+use crate::render::escaped_json;
 use crate::rules::Rules;
 use crate::{agent, output, runtime};
 use line::Answer;
@@ -76,10 +77,9 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
 }
 
 fn print(answer: &Answer) -> Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
+    let line = serde_json::to_string(answer)?;
     let mut out = io::stdout().lock();
-    out.write_all(&line)?;
+    writeln!(out, "{}", escaped_json(&line))?;
     Ok(out.flush()?)
 }
 

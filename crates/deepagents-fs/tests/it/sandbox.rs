@@ -519,7 +519,8 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
     let many = "rm -f *; echo before; for i in $(seq 1500); do : > $i; done; sleep 1000";
     for text in [fill, many] {
         let done = jail.run(text).await;
-        assert_eq!((done.exit, done.output.as_str()), (Exit::OutOfSpace, "before\n"), "{text}");
+        // Where this process has to wait for its turn, the command finds the disk full first, and says so.
+        assert!(done.exit == Exit::OutOfSpace && done.output.starts_with("before\n"), "{text}: {done:?}");
         assert!(rustix::fs::statvfs(place).unwrap().f_bavail > 0);
         jail.run("rm -f *").await;
     }
