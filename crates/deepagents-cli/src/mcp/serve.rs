@@ -27,7 +27,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         output::remark(&problem);
     }
     let options = &options;
-    own_files::check_root(options)?;
+    own_files::check_root(options.root.as_deref())?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
     shape.decide_for_clients(args.approve)?;
