@@ -100,7 +100,8 @@ impl<H: AgentHost> Session<H> {
             if let Some(hooks) = &hooks {
                 tokio::spawn(hooks.question(&self.thread, question));
             }
-            return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
+            let form = question.form.as_ref();
+            return match self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await {
                 FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
                 FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
                 FormAnswer::Declined => {

@@ -113,7 +113,7 @@ async fn a_cancel_takes_a_question_back() {
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-fn asking() -> Host {
+pub(crate) fn asking() -> Host {
     let tool = tool_fn("survey", "Asks a person.", |_: Nothing, cx: ToolContext| async move {
         match cx.interrupt("Which colour?", [DecisionKind::Respond, DecisionKind::Reject])? {
             deepagents::Decision::Respond { message } => Ok(format!("It is {message}.")),
@@ -122,22 +122,6 @@ fn asking() -> Host {
     });
     let model = ScriptedModel::new([Turn::call("survey", json!({})), Turn::text("Done.")]);
     Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
-}
-
-#[tokio::test]
-async fn a_tool_that_asks_for_a_text_is_answered_in_a_form() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = asking();
-    let fill_in = |method: &str, params: &Value| {
-        assert_eq!(method, "elicitation/create");
-        assert_eq!((&params["message"], &params["mode"]), (&json!("Which colour?"), &json!("form")));
-        Some(Ok(json!({"action": "accept", "content": {"answer": "green"}})))
-    };
-    let mut editor = Editor::connect(host.clone(), json!({"elicitation": {"form": {}}}), fill_in).await;
-    let session = editor.session(dir.path()).await;
-    assert_eq!(editor.say(&session, "Ask.").await, "end_turn");
-    assert_eq!(host.model.requests()[1].messages.last().unwrap().text(), "It is green.");
-    assert_eq!(editor.updates("tool_call").len(), 1);
 }
 
 #[tokio::test]

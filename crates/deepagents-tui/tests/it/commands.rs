@@ -213,6 +213,10 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     assert!(world.has("one.txt") && world.has("two.txt"));
     say(&mut screens, "/redo").await;
     assert!(screens.wait_for("there is nothing to redo").await, "{}", screens.text());
+    say(&mut screens, "/rewind").await;
+    assert!(screens.wait_until_live("make file one").await, "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
+    screens.press("esc").await;
     assert!(screens.wait_idle().await);
     say(&mut screens, "and now").await;
     assert!(screens.wait_for("Third.").await);
