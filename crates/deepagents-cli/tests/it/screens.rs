@@ -274,7 +274,9 @@ fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_c
     terminal.wait_for(RESTORED);
     let stat = format!("/proc/{}/stat", terminal.child.id());
     let sleeps = || std::fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().starts_with('T');
+    let begun = std::time::Instant::now();
     while !sleeps() {
+        assert!(begun.elapsed().as_secs() < 60, "it does not sleep: {:?}", terminal.seen);
         std::thread::yield_now();
     }
     terminal.seen.clear();

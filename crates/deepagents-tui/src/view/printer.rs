@@ -11,6 +11,8 @@ use crate::text::{last_block, markdown};
 
 /// Lines of a conversation that are printed when it is opened.
 const BACKLOG: usize = 400;
+/// Rows that a picture may well take.
+const PICTURE: usize = 8;
 
 /// What is printed: lines, and pictures by the number of lines before them.
 #[derive(Debug, Default)]
@@ -76,10 +78,11 @@ impl Printer {
         lines.extend(next.lines);
         let hidden = if app.reopened { 0 } else { lines.len().saturating_sub(rows) };
         lines.drain(..hidden);
-        let pictures = next.pictures.into_iter();
-        let pictures =
-            pictures.filter_map(|(at, picture)| Some(((before + at).checked_sub(hidden)?, picture))).collect();
-        Printed { lines, pictures }
+        // Of the pictures those are drawn anew that may still be seen.
+        let unseen = next.pictures.len().saturating_sub((rows / PICTURE).max(1));
+        let pictures = next.pictures.into_iter().skip(unseen);
+        let pictures = pictures.filter_map(|(at, picture)| Some(((before + at).checked_sub(hidden)?, picture)));
+        Printed { lines, pictures: pictures.collect() }
     }
 
     /// The first part that is printed where there is more than is printed at once.
