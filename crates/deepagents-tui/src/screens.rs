@@ -128,6 +128,8 @@ struct Screens {
     /// Whether the demonstration is to be shown then.
     demo: bool,
     preferences: Preferences,
+    /// Whether a picture was drawn.
+    pictured: bool,
     /// What the window's title says.
     title: String,
 }
@@ -183,6 +185,7 @@ impl Screens {
             quit: false,
             demo: false,
             preferences,
+            pictured: false,
             title: String::new(),
         })
     }
@@ -317,13 +320,16 @@ impl Screens {
             surface.switch(false);
             let rows = usize::from(app.size.1);
             let printed = if std::mem::take(&mut app.repaint) {
+                if let Some(graphics) = self.preferences.images.filter(|_| self.pictured) {
+                    surface.send(graphics.erase());
+                }
                 surface.clear(app.size.0, app.size.1);
                 self.printer.restart(app, rows)
             } else {
                 self.printer.next(app, rows / 2)
             };
             app.reopened = false;
-            print(surface, &printed, self.preferences.images);
+            self.pictured |= print(surface, &printed, self.preferences.images);
             let (picture, cursor) = view::live(app, &self.printer);
             surface.draw(&picture, cursor);
         }
@@ -447,9 +453,9 @@ impl Screens {
     }
 }
 
-/// Writes lines above the live area, with their pictures where the terminal draws them.
-fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) {
-    let mut from = 0;
+/// Writes lines above the live area, with their pictures where the terminal draws them; says whether there were any.
+fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) -> bool {
+    let (mut from, mut drawn) = (0, false);
     for (at, picture) in images.iter().flat_map(|_| &printed.pictures) {
         commit(surface, printed.lines.get(from..*at));
         from = *at;
@@ -457,9 +463,11 @@ fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) {
         let canvas = Canvas { columns, rows: surface.room(), cell: cell() };
         if let Some(drawing) = images.and_then(|graphics| graphics.draw(picture, canvas)) {
             surface.picture(&drawing);
+            drawn = true;
         }
     }
     commit(surface, printed.lines.get(from..));
+    drawn
 }
 
 fn commit(surface: &mut Surface, lines: Option<&[Line<'_>]>) {

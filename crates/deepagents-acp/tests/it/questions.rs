@@ -58,8 +58,8 @@ async fn what_is_rejected_is_not_done_and_the_model_is_told() {
 #[tokio::test]
 async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let turns =
-        || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
+    let delete = |name: &str| Turn::call("delete", json!({"file_path": format!("/{name}")}));
+    let turns = || [write("a.txt"), write("b.txt"), delete("a.txt"), delete("b.txt"), Turn::text("Done.")];
     let model = ScriptedModel::new(turns().into_iter().chain(turns()).chain(turns()));
     let mut editor = Editor::connect(Host::new(model), json!({}), chooses("allow_always")).await;
     let first = editor.session(dir.path()).await;
@@ -71,9 +71,9 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     assert_eq!(
         names(&editor),
         [
-            "Always allow in this session: write_file with exactly file_path \"/a.txt\", and any content",
-            "Always allow in this session: write_file with exactly file_path \"/b.txt\", and any content",
+            "Always allow in this session: every change of a file by write_file or edit_file",
             "Always allow in this session: delete with exactly file_path \"/a.txt\", and any content",
+            "Always allow in this session: delete with exactly file_path \"/b.txt\", and any content",
         ]
     );
     editor.say(&first, "Once more.").await;

@@ -231,15 +231,60 @@ fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_
         let results = terminal.seen.matches(drawn.unwrap_or(kitty)).count();
         terminal.type_in("and at dot.png\r");
         terminal.wait_for("another.");
+        // A picture is taken off the screen with what is around it, and drawn anew.
+        terminal.type_in("\u{c}");
+        if let Some(sequence) = drawn {
+            while terminal.seen.matches(sequence).count() < 4 {
+                assert!(terminal.read(), "{:?}", terminal.seen);
+            }
+            assert_eq!(terminal.seen.contains("\u{1b}_Ga=d,d=a,q=2\u{1b}\\"), sequence == kitty);
+        }
         terminal.type_in("/quit\r");
         let (code, seen) = terminal.end();
         assert_eq!(code, Some(0), "{seen:?}");
         assert!(seen.contains("image dot.png (image/png"), "{seen:?}");
         for sequence in [kitty, iterm, sixel] {
-            let (wanted, of_results) = if drawn == Some(sequence) { (2, 1) } else { (0, 0) };
+            let (wanted, of_results) = if drawn == Some(sequence) { (4, 1) } else { (0, 0) };
             assert_eq!(seen.matches(sequence).count(), wanted, "{variables:?}: {seen:?}");
             assert!(drawn.is_none() || drawn != Some(sequence) || results == of_results, "{seen:?}");
         }
         assert!(!seen.contains("\u{1b}_Ga=T,f=100;") && !seen.contains("\u{1b}]1337;File=inline=1:AAAA"), "{seen:?}");
     }
+}
+
+#[test]
+fn a_question_rings_and_tells_the_terminal_of_itself() {
+    let server = Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}))]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("write\r");
+    terminal.wait_for("\u{7}\u{1b}]9;deepagents: write_file waits for your decision\u{7}");
+    terminal.wait_for("\u{1b}]2;? deepagents: ");
+    terminal.type_in("\u{3}\u{3}\u{3}");
+    let (code, _) = terminal.end();
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_comes_back() {
+    let server = Server::start([Reply::Text(vec!["Awake", "."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("\u{1a}");
+    terminal.wait_for(RESTORED);
+    let stat = format!("/proc/{}/stat", terminal.child.id());
+    let sleeps = || std::fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().starts_with('T');
+    while !sleeps() {
+        std::thread::yield_now();
+    }
+    terminal.seen.clear();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&terminal.child), rustix::process::Signal::CONT)
+        .unwrap();
+    terminal.wait_for("test-model");
+    terminal.type_in("are you there?\r");
+    terminal.wait_for("Awake.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    assert!(seen.contains(RESTORED), "{seen:?}");
 }

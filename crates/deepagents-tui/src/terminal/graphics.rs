@@ -47,6 +47,14 @@ pub(crate) struct Canvas {
 }
 
 impl Graphics {
+    /// What takes pictures off the screen before it is drawn anew, where they do not go with the cells below them.
+    pub(crate) fn erase(self) -> &'static [u8] {
+        match self {
+            Self::Kitty => b"\x1b_Ga=d,d=a,q=2\x1b\\",
+            Self::Iterm2 | Self::Sixel => b"",
+        }
+    }
+
     /// Draws a picture that is given as base64, no larger than it is; nothing where the terminal cannot or it has no room.
     pub(crate) fn draw(self, base64: &str, canvas: Canvas) -> Option<Drawing> {
         if base64.len() / 4 * 3 > LARGEST {

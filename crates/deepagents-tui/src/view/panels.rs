@@ -203,7 +203,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
-    let answer = if app.questions.has_choices() { "answer, or its number" } else { "answer" };
+    let answer = if app.questions.has_choices() { "answer (↑ ↓), or its number" } else { "answer" };
     let mut spans = Vec::new();
     for (key, what, offered) in [
         ("y", "yes", approves),

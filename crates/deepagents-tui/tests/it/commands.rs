@@ -13,6 +13,7 @@ async fn letters_narrow_the_menu_and_an_unknown_command_is_not_sent() {
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("/").await;
     assert!(screens.live().iter().filter(|line| line.contains("  /") || line.contains("❯ /")).count() >= 5);
+    assert!(screens.live().join("\n").contains(" more (↑ ↓)"), "{:?}", screens.live());
     screens.type_text("mod").await;
     let live = screens.live().join("\n");
     assert!(live.contains("/model") && !live.contains("/compact"), "{live}");
