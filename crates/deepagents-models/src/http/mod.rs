@@ -23,6 +23,7 @@ pub(crate) use error::{from_body, from_stream};
 pub(crate) use frames::{FrameDecoder, Framing};
 pub use post::PostAnswer;
 
+use crate::body::RequestBody;
 use crate::decoded::Decoded;
 
 /// One provider's format: how a request is written and an answer read.
@@ -32,7 +33,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
     /// The request's body.
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError>;
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError>;
     /// Reads an answer that came in one piece.
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
     /// Reads a streamed answer.
