@@ -97,7 +97,7 @@ impl Place {
     /// What the model was told last.
     fn system(&self) -> String {
         let request = self.model.requests().pop().unwrap();
-        request.body["messages"][0]["content"].to_string()
+        request["messages"][0]["content"].to_string()
     }
 }
 
@@ -280,8 +280,8 @@ fn the_published_schema_of_the_file_is_that_of_the_program() {
 fn an_agent_whose_client_is_asked_may_ask_its_user_and_one_that_does_all_by_itself_may_not() {
     let ship = json!({"question": "Which ship?", "choices": ["Fram", "Gjøa"]});
     let model = Server::by_rule(move |request| {
-        let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
-        let offered = request.body["tools"].to_string().contains("ask_user");
+        let messages = request["messages"].as_array().cloned().unwrap_or_default();
+        let offered = request["tools"].to_string().contains("ask_user");
         match messages.last().map(|last| last["role"].clone()) {
             Some(role) if role == "tool" => Reply::Text(vec!["Thank you."]),
             _ if offered => Reply::Call("ask_user", ship.clone()),
