@@ -12,6 +12,26 @@ use crate::support::{agent, roles, say, serve_on};
 
 #[tokio::test]
 async fn a_run_that_was_accepted_before_a_restart_is_made_after_it() {
+    made_after_restart(async |_| {}).await;
+}
+
+/// Earlier versions had no index of the runs that are open.
+#[tokio::test]
+async fn a_run_that_an_earlier_version_accepted_is_made_after_a_restart() {
+    made_after_restart(async |store| {
+        let own = ["deepagents-server".to_owned()];
+        assert!(store.delete(&own, "open-runs-indexed").await.unwrap());
+        let index = ["deepagents-server".to_owned(), "open-runs".to_owned()];
+        let entries = store.search(&index, &Default::default()).await.unwrap();
+        assert_eq!(entries.len(), 1);
+        for entry in entries {
+            store.delete(&entry.namespace, &entry.key).await.unwrap();
+        }
+    })
+    .await;
+}
+
+async fn made_after_restart(between: impl AsyncFnOnce(&dyn Store)) {
     let folder = tempfile::tempdir().unwrap();
     let open = || async { Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap()) };
     let database = open().await;
@@ -26,6 +46,7 @@ async fn a_run_that_was_accepted_before_a_restart_is_made_after_it() {
     let mut record = Store::get(&*database, &place, &run).await.unwrap().unwrap().value;
     record["kwargs"]["after_seconds"] = json!(0);
     database.put(&place, &run, record).await.unwrap();
+    between(&*database).await;
     let second = open().await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (second.clone(), second.clone());
     let client = serve_on(agent(vec![Turn::text("Hello.")], journal.clone()), journal, store).await;
