@@ -97,7 +97,7 @@ impl Place {
     /// What the model was told last.
     fn system(&self) -> String {
         let request = self.model.requests().pop().unwrap();
-        request["messages"][0]["content"].to_string()
+        request.body["messages"][0]["content"].to_string()
     }
 }
 
