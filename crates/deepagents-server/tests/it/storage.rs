@@ -96,17 +96,13 @@ pub(crate) async fn filled(client: &Client) -> (String, Vec<Request>) {
 
 /// Each of these is told to come again later.
 pub(crate) async fn are_unavailable(client: &Client, requests: &[Request]) {
-    let ask = |(method, path, body): &Request| {
-        let name = format!("{method} {path}");
-        let request = client.http.request(method.clone(), format!("{}{path}", client.url)).json(body).send();
-        async move {
-            let answer = request.await.unwrap();
-            let (status, retry) = (answer.status(), answer.headers().contains_key("retry-after"));
-            let text = answer.text().await.unwrap();
-            assert_eq!((status, retry), (StatusCode::SERVICE_UNAVAILABLE, true), "{name}: {text}");
-        }
-    };
-    futures_util::future::join_all(requests.iter().map(ask)).await;
+    for (method, path, body) in requests {
+        let request = client.http.request(method.clone(), format!("{}{path}", client.url)).json(body);
+        let answer = request.send().await.unwrap();
+        let (status, retry) = (answer.status(), answer.headers().contains_key("retry-after"));
+        let text = answer.text().await.unwrap();
+        assert_eq!((status, retry), (StatusCode::SERVICE_UNAVAILABLE, true), "{method} {path}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -22,6 +22,9 @@ use crate::targets::Check;
 /// How long an answer is waited for. A stream that stays open has sent its head long before.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// What the other end of a socket answers.
+type Answer = Arc<Mutex<Vec<u8>>>;
+
 fn runtime() -> Result<Runtime> {
     // The first to choose one chooses for all.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -87,10 +90,10 @@ pub(crate) fn requests() -> Result<Check> {
 }
 
 /// Answers each request with what is in the cell, as this type.
-fn answering(content_type: &'static str) -> Result<(String, Arc<Mutex<Vec<u8>>>)> {
+fn answering(content_type: &'static str) -> Result<(String, Answer)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
-    let answer: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let answer = Answer::default();
     let given = answer.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -126,7 +129,7 @@ const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","alg":"ES256","use":"si
 /// `{"alg":"ES256","kid":"k"}` and the claims of a token that would be let in, with a signature of zeros.
 pub(crate) const TOKEN: &str = "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xIiwiYXVkIjoiZnV6eiIsInN1YiI6ImFkYSIsImV4cCI6NDEwMjQ0NDgwMH0.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-fn guarded() -> Result<(Runtime, SocketAddr, Arc<Mutex<Vec<u8>>>)> {
+fn guarded() -> Result<(Runtime, SocketAddr, Answer)> {
     let (keys, answer) = answering("application/json")?;
     *answer.lock().unwrap_or_else(PoisonError::into_inner) = KEYS.as_bytes().to_vec();
     let tokens = JwtTokens::with_keys_at(keys, "http://127.0.0.1", "fuzz")?.refresh_pause(Duration::ZERO);
