@@ -244,6 +244,11 @@ impl App {
         let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
         let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
         let effects = match key.code {
+            // Whoever is asked for words begins to write them: a `no` is an answer here.
+            KeyCode::Char(_) if self.questions.wants_words() && self.editor.is_empty() => {
+                self.respond();
+                return self.question_key(key);
+            }
             // What only words answer is answered with a form.
             KeyCode::Char('r' | 'R') if responds => {
                 self.respond();
@@ -256,17 +261,6 @@ impl App {
             KeyCode::Up | KeyCode::Down if responds && self.questions.has_choices() && self.editor.is_empty() => {
                 self.respond();
                 Vec::new()
-            }
-            // Whoever is asked for words begins to write them.
-            KeyCode::Char(c)
-                if responds
-                    && !approves
-                    && !self.questions.has_choices()
-                    && !matches!(c, 'n' | 'N' | 'f' | 'F')
-                    && self.editor.is_empty() =>
-            {
-                self.respond();
-                return self.question_key(key);
             }
             KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
             KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,

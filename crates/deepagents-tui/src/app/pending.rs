@@ -186,6 +186,12 @@ impl Questions {
         (request.allowed.contains(&DecisionKind::Approve) && !asks_itself).then_some(request)
     }
 
+    /// Whether the current question wants words, and nothing else.
+    pub(crate) fn wants_words(&self) -> bool {
+        let is_open = self.current().is_some_and(|question| question.request.form.is_none());
+        is_open && self.allows(DecisionKind::Respond) && !self.allows(DecisionKind::Approve)
+    }
+
     /// Whether the current question has answers to choose from.
     pub(crate) fn has_choices(&self) -> bool {
         self.current().is_some_and(|question| matches!(question.request.form, Some(AnswerForm::Choices { .. })))

@@ -203,16 +203,18 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
+    let words = app.questions.wants_words();
     let answer = if app.questions.has_choices() { "answer (↑ ↓), or its number" } else { "answer" };
     let mut spans = Vec::new();
     for (key, what, offered) in [
         ("y", "yes", approves),
         // Words are what is wanted where yes is no answer.
-        ("r", answer, allows(DecisionKind::Respond) && !approves),
-        ("n", "no", rejects),
+        ("type", "your answer", words),
+        ("r", answer, allows(DecisionKind::Respond) && !approves && !words),
+        ("n", "no", rejects && !words),
         ("a", always.as_deref().unwrap_or_default(), always.is_some()),
         ("p", lasting.as_deref().unwrap_or_default(), lasting.is_some()),
-        ("f", "no, because…", rejects),
+        (if words { "Tab" } else { "f" }, "no, because…", rejects),
         ("e", "edit", allows(DecisionKind::Edit)),
         ("Esc", "stop", true),
     ] {

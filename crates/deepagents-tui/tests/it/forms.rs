@@ -88,7 +88,7 @@ async fn a_question_without_a_form_is_answered_with_a_text() {
     world.tool = Some(asking_tool("What is your name?", None));
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "ask me").await;
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    assert!(screens.wait_until_live("type your answer").await, "{:?}", screens.live());
     screens.press("enter").await;
     screens.type_text("Ada Lovelace").await;
     screens.press("enter").await;
@@ -171,11 +171,11 @@ async fn whoever_is_asked_begins_to_write_or_to_choose() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "ask").await;
     assert!(screens.wait_until_live("Which colour?").await, "{:?}", screens.live());
-    screens.type_text("a blue one").await;
+    screens.type_text("no, a blue one").await;
     screens.press("enter").await;
     assert!(screens.wait_until_live("Which one?").await, "{:?}", screens.live());
     screens.press("down down enter").await;
     assert!(screens.wait_for("Thanks.").await, "{}", screens.text());
     let told = world.told();
-    assert!(told.contains("The user answered: a blue one") && told.contains("The user chose: right"), "{told}");
+    assert!(told.contains("The user answered: no, a blue one") && told.contains("The user chose: right"), "{told}");
 }
