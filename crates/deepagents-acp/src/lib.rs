@@ -45,6 +45,7 @@
 
 mod editor;
 mod host;
+mod lines;
 mod policy;
 mod prompt;
 mod serve;

@@ -1,5 +1,6 @@
 //! What a session asks a person about: its mode, and what was allowed for all of it.
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use deepagents::ActionRequest;
@@ -68,6 +69,42 @@ pub(crate) enum PolicyDecision {
     Refuse,
 }
 
+/// What a person allows for the rest of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SessionRule {
+    /// Writing and editing files, in whatever order an agent comes to them.
+    Edits,
+    /// The calls that a narrow rule covers.
+    Calls(RememberedRule),
+}
+
+impl SessionRule {
+    /// The rule that a call is an example of, where `rule` is the narrow one.
+    pub(crate) fn of_call(question: &ActionRequest, rule: &RememberedRule) -> Self {
+        if is_edit(&question.tool) { Self::Edits } else { Self::Calls(rule.clone()) }
+    }
+
+    fn covers(&self, question: &ActionRequest) -> bool {
+        match self {
+            Self::Edits => is_edit(&question.tool),
+            Self::Calls(rule) => rule.covers(question),
+        }
+    }
+}
+
+impl fmt::Display for SessionRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Edits => f.write_str("every change of a file by write_file or edit_file"),
+            Self::Calls(rule) => rule.fmt(f),
+        }
+    }
+}
+
+fn is_edit(tool: &str) -> bool {
+    matches!(tool, "write_file" | "edit_file")
+}
+
 /// What a session asks about.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
@@ -78,7 +115,7 @@ pub(crate) struct Policy {
 struct Inner {
     mode: Mode,
     /// What was allowed for all of it.
-    always: Vec<RememberedRule>,
+    always: Vec<SessionRule>,
     /// Whether commands of ours run in a sandbox.
     sandboxed: bool,
 }
@@ -102,12 +139,12 @@ impl Policy {
     }
 
     /// Asks no more about the calls that a rule covers.
-    pub(crate) fn allow_always(&self, rule: RememberedRule) {
+    pub(crate) fn allow_always(&self, rule: SessionRule) {
         self.with(|inner| inner.always.push(rule));
     }
 
     /// The rule that a person has made for the session and that covers a call.
-    pub(crate) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
+    pub(crate) fn rule(&self, question: &ActionRequest) -> Option<SessionRule> {
         self.with(|inner| inner.always.iter().find(|rule| rule.covers(question)).cloned())
     }
 
@@ -149,7 +186,7 @@ mod tests {
     #[test]
     fn what_was_always_allowed_is_no_wider_than_the_call_was() {
         let policy = Policy::default();
-        policy.allow_always(RememberedRule::covering(&command("cargo test -p core")));
+        policy.allow_always(SessionRule::Calls(RememberedRule::covering(&command("cargo test -p core"))));
         assert!(policy.rule(&command("cargo  test -p 'core'")).is_some());
         for other in
             ["cargo test", "cargo test -p core --release", "cargo test -p core; rm x", "A=1 cargo test -p core"]

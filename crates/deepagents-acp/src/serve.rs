@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
+use crate::lines::MessageLines;
 use crate::session::{NewSession, Session, list, refused, remembered};
 use crate::wire;
 
@@ -33,7 +34,9 @@ pub async fn serve<H: AgentHost>(
     writer: impl AsyncWrite + Send + 'static,
 ) -> Result<(), ServeError> {
     let server = Arc::new(Server { host: Arc::new(host), sessions: Mutex::default(), client: Mutex::default() });
-    let transport = wire::ByteStreams::new(writer.compat_write(), reader.compat());
+    let (to, from) =
+        (FramedWrite::new(writer, MessageLines::default()), FramedRead::new(reader, MessageLines::default()));
+    let transport = wire::Lines::new(to, from);
     let served = connect(&server, transport).await;
     let open: Vec<_> = server.sessions().drain().map(|(_, session)| session).collect();
     let ends = open.iter().map(|session| session.close());

@@ -10,6 +10,7 @@ use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::Backend;
 use deepagents::fs::shell::{Shell, WithShell};
+use deepagents::middleware::AskUser;
 use deepagents::{Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy};
 
 use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
@@ -118,7 +119,8 @@ impl SessionSetup {
     }
 
     /// The agent with the session's part: its threads, its questions, and what ties calls to the editor. The tools that a
-    /// person is asked about are those that write, delete and run.
+    /// person is asked about are those that write, delete and run. Where the editor shows forms, the agent can ask the
+    /// person with [`AskUser`], which the host does not add.
     pub fn equip(&self, builder: DeepAgentBuilder, journal: Arc<dyn Journal>) -> DeepAgentBuilder {
         self.equip_with(builder, journal, [])
     }
@@ -141,6 +143,7 @@ impl SessionSetup {
             all.before(tool.as_str(), InterruptOn::only(allowed).when(when).rule(ASKED))
         });
         let calls = EditorCalls { policy: self.policy.clone(), gated, workspace: self.workspace.clone() };
-        builder.journal(journal).interrupt_on(approvals).shared_middleware(calls)
+        let builder = builder.journal(journal).interrupt_on(approvals).shared_middleware(calls);
+        if self.editor.has_forms() { builder.middleware(AskUser) } else { builder }
     }
 }

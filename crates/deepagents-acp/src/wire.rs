@@ -3,7 +3,8 @@
 pub(crate) use agent_client_protocol::schema::ProtocolVersion;
 pub(crate) use agent_client_protocol::v1::schema::*;
 pub(crate) use agent_client_protocol::{
-    Agent, ByteStreams, Client, ConnectTo, Error, JsonRpcResponse, on_receive_notification, on_receive_request,
+    Agent, Client, ConnectTo, Error, JsonRpcResponse, Lines, UntypedMessage, on_receive_notification,
+    on_receive_request,
 };
 
 /// The connection to an editor.

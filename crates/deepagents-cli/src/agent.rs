@@ -86,6 +86,9 @@ pub(crate) struct Shape {
     /// Whether commands share a shell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shell_session: bool,
+    /// Whether files may be edited that were not read before.
+    #[serde(skip)]
+    pub(crate) edits_unread: bool,
     /// For how long commands in the background go on; those of a recording end with it.
     #[serde(skip)]
     background: BackgroundCommands,
@@ -135,6 +138,7 @@ impl Shape {
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
             shell_session: args.commands.session().is_some(),
+            edits_unread: false,
             background: args.commands.background(),
             refuses: None,
             redact: args.redact.clone(),
@@ -184,15 +188,16 @@ impl Shape {
         if self.no_todos {
             builder = builder.without("TodoList");
         }
+        let mut files = FilesystemOptions::default();
+        files.read_before_edit &= !self.edits_unread;
         if self.background_commands {
-            let background_commands = match self.background {
+            files.background_commands = match self.background {
                 BackgroundCommands::Off => BackgroundCommands::EndWithRun,
                 chosen => chosen,
             };
-            let shell_session = self.shell_session.then(SessionOptions::default);
-            builder =
-                builder.files(FilesystemOptions { background_commands, shell_session, ..FilesystemOptions::default() });
+            files.shell_session = self.shell_session.then(SessionOptions::default);
         }
+        builder = builder.files(files);
         if let Some(redaction) = args::redaction(&self.redact) {
             builder = builder.redaction(redaction);
         }

@@ -22,7 +22,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{duration, money};
+use crate::render::escaped;
+use crate::{duration, money, output};
 pub(crate) use acp::AcpArgs;
 pub(crate) use commands::{CommandArgs, SandboxMode, variable};
 pub(crate) use config::{AuthArgs, AuthCommand, ConfigArgs, ConfigCommand};
@@ -76,7 +77,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line; what is wrong with it ends the program.
     pub(crate) fn read() -> Self {
-        let cli = Self::try_parse().unwrap_or_else(|error| with_tip(error).exit());
+        let cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
         let idle = match &cli.command {
             Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
                 let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
@@ -87,10 +88,20 @@ impl Cli {
             _ => None,
         };
         if let Some(problem) = idle {
-            Self::command().error(ErrorKind::ArgumentConflict, problem).exit();
+            end(&Self::command().error(ErrorKind::ArgumentConflict, problem));
         }
         cli
     }
+}
+
+/// Says what is wrong with the command line, or what it asked for, and ends the program. What an argument hides is not repeated.
+fn end(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    if error.use_stderr() && std::env::args_os().any(|arg| escaped(&arg.to_string_lossy()) != arg.to_string_lossy()) {
+        output::say(text.trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// Why two options do not go together.

@@ -158,11 +158,11 @@ fn ask(provider: &str) -> Result<String> {
         stdin.lock().read_line(&mut line)?;
         return Ok(line);
     }
-    output::prompt(&format!("the key of {provider} (it is not shown): "));
     let before = tcgetattr(&stdin)?;
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
+    output::ask(None, "", &format!("the key of {provider} (it is not shown): "));
     let read = stdin.lock().read_line(&mut line);
     // The terminal shows what is typed again, whatever came of it.
     tcsetattr(&stdin, OptionalActions::Now, &before)?;

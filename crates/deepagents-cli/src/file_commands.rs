@@ -12,6 +12,7 @@ use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use deepagents_tui::CommandFile;
 
 use crate::model_choice::env;
+use crate::small_file;
 use crate::sources::OWN;
 
 /// Where they are.
@@ -82,8 +83,7 @@ fn users(place: &Path, prefix: &str, all: &mut BTreeMap<String, CommandFile>) {
         if path.is_dir() && prefix.is_empty() {
             users(&path, &format!("{name}:"), all);
         } else if let Some(stem) = name.strip_suffix(".md")
-            && entry.metadata().is_ok_and(|about| about.len() <= MOST)
-            && let Ok(text) = fs::read_to_string(&path)
+            && let Ok(Some(text)) = small_file::read(&path)
         {
             let name = format!("{prefix}{stem}");
             all.insert(name.clone(), parse(name, &text));

@@ -32,6 +32,7 @@ mod rules;
 mod run;
 mod runtime;
 mod serve;
+mod small_file;
 mod sources;
 mod threads;
 mod tools;

@@ -52,8 +52,7 @@ impl Screen {
 
     /// How many characters a line of the terminal holds.
     pub(crate) fn columns(&self) -> usize {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col);
-        if size == 0 { 80 } else { size.into() }
+        columns(io::stdout())
     }
 
     /// Shows what goes on, until something else is written. Nothing where the cursor cannot be moved.
@@ -100,17 +99,37 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// How many characters a line of the terminal holds that stderr is; none where it is something else.
 pub(crate) fn stderr_columns() -> Option<usize> {
-    let stderr = io::stderr();
-    if !stderr.is_terminal() {
-        return None;
+    io::stderr().is_terminal().then(|| columns(io::stderr()))
+}
+
+/// How many characters a line of the terminal holds that stdout is; none where it is something else.
+pub(crate) fn stdout_columns() -> Option<usize> {
+    io::stdout().is_terminal().then(|| columns(io::stdout()))
+}
+
+fn columns(of: impl std::os::fd::AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(of).map_or(0, |size| size.ws_col);
+    if size == 0 { 80 } else { size.into() }
+}
+
+/// Asks whoever sits at the terminal: writes what is wrong with the answer before, the question and its prompt to stderr. What
+/// was typed before does not answer it; whatever is typed once a part of it can be read does, as it is written in one piece.
+pub(crate) fn ask(problem: Option<&str>, question: &str, prompt: &str) {
+    let style = Style::of_stderr();
+    let mut text = problem.map_or_else(String::new, |problem| format!("{}\n", error_line(style, problem)));
+    if !question.is_empty() {
+        text.push_str(&printable(question));
+        text.push('\n');
     }
-    let size = rustix::termios::tcgetwinsize(&stderr).map_or(0, |size| size.ws_col);
-    Some(if size == 0 { 80 } else { size.into() })
+    text.push_str(&style.bold(&printable(prompt)));
+    discard_typed_ahead();
+    // Nobody is left to be asked when stderr is closed.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Throws away what was typed before a question, so that it answers nothing. Where stdin is no terminal, there is nothing to
 /// throw away: a program says its lines in order.
-pub(crate) fn discard_typed_ahead() {
+fn discard_typed_ahead() {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         // A terminal that cannot be flushed has nothing to flush.
@@ -129,17 +148,13 @@ pub(crate) fn say(text: &str) {
     to_stderr(&printable(text));
 }
 
-/// Writes to stderr what a person is to answer, without an end of line.
-pub(crate) fn prompt(text: &str) {
-    let style = Style::of_stderr();
-    // Nobody is left to be asked when stderr is closed.
-    let _ = write!(io::stderr().lock(), "{}", style.bold(text));
-}
-
 /// Writes an error to stderr.
 pub(crate) fn print_error(text: &str) {
-    let style = Style::of_stderr();
-    to_stderr(&format!("{} {}", style.red("deepagents:"), printable(text)));
+    to_stderr(&error_line(Style::of_stderr(), text));
+}
+
+fn error_line(style: Style, text: &str) -> String {
+    format!("{} {}", style.red("deepagents:"), printable(text))
 }
 
 fn to_stderr(line: &str) {

@@ -7,7 +7,6 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{Backend, VPath};
 
-use crate::args::AgentArgs;
 use crate::model_choice::env;
 use crate::sources::OWN;
 
@@ -17,13 +16,13 @@ const BESIDE: [&str; 8] = ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal",
 /// Refuses a directory that is taken only because the program was started there, and that holds far more than a project:
 /// the home directory, what is above it, and directories for temporary files of everybody. A home inside of one of these is
 /// a scratch home, and what is above it there is no more than that.
-pub(crate) fn check_root(args: &AgentArgs) -> Result<()> {
-    if args.root.is_some() {
+pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
+    if named.is_some() {
         return Ok(());
     }
     let here = |path: &Path| path.canonicalize().ok();
-    let Some(root) = here(args.directory()) else { return Ok(()) };
-    let home = env("HOME").and_then(|home| here(Path::new(&home)));
+    let Some(root) = here(Path::new(".")) else { return Ok(()) };
+    let home = home().and_then(|home| here(&home));
     let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
     let temporary: Vec<PathBuf> = temporary.iter().filter_map(|path| here(path)).collect();
     let is_scratch = temporary.iter().any(|path| root.starts_with(path) && root != *path);
@@ -40,6 +39,11 @@ pub(crate) fn check_root(args: &AgentArgs) -> Result<()> {
     )
 }
 
+/// The user's home directory, which need not be in the environment.
+fn home() -> Option<PathBuf> {
+    env("HOME").map(PathBuf::from).or_else(std::env::home_dir)
+}
+
 /// Files of the program that lie inside of a root: the user's directory `.deepagents`, databases, a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnFiles {
@@ -53,7 +57,7 @@ impl OwnFiles {
     /// When the root itself is the program's own.
     pub(crate) fn inside(root: &Path, database: Option<&Path>, recording: Option<&Path>) -> Result<Self> {
         let Ok(root) = root.canonicalize() else { return Ok(Self::default()) };
-        let home = env("HOME").map(|home| Path::new(&home).join(OWN));
+        let home = home().map(|home| home.join(OWN));
         if home.as_deref().and_then(real).is_some_and(|own| root.starts_with(own)) {
             bail!("{} is the program's own, so no agent works there: give --root another directory", root.display());
         }

@@ -43,7 +43,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         );
     }
     if args.project.is_none() {
-        own_files::check_root(&args.agent)?;
+        own_files::check_root(args.agent.root.as_deref())?;
     }
     let runtime = runtime::start()?;
     let storage = runtime.block_on(storage::open(&args.database, &project.settings.store))?;

@@ -61,7 +61,7 @@ pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
         tool_fn("mcp__list_resources", "Lists the resources of MCP servers.", move |args: ListArgs, cx: ToolContext| {
             let wanted = all.iter().filter(|server| args.server.as_ref().is_none_or(|name| *name == server.name));
             let wanted: Vec<Arc<Server>> = wanted.filter(|server| has_resources(server)).cloned().collect();
-            async move { Ok::<_, ToolError>(foreign(ToolOutput::text(listed(&wanted).await), "resources", &cx)) }
+            async move { Ok::<_, ToolError>(foreign(ToolOutput::text(listed(&wanted).await), None, "resources", &cx)) }
         })
     };
     let read =
@@ -70,18 +70,21 @@ pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
             async move {
                 let server = server
                     .ok_or_else(|| ToolError::model(format!("Error: there is no MCP server `{}`.", args.server)))?;
-                let blocks = read(&server, &args.uri).await?;
-                Ok::<_, ToolError>(foreign(ToolOutput::blocks(blocks), &server.name, &cx))
+                let result = read(&server, &args.uri).await?;
+                let contents = result.get("contents").and_then(Value::as_array).into_iter().flatten();
+                let output = ToolOutput::blocks(contents.map(results::resource).collect());
+                Ok::<_, ToolError>(foreign(output, results::meta(&result), &server.name, &cx))
             }
         });
     [Arc::new(list.effect(Effect::Read)), Arc::new(read.effect(Effect::Read))]
 }
 
-fn foreign(output: ToolOutput, server: &str, cx: &ToolContext) -> ToolOutput {
+fn foreign(output: ToolOutput, meta: Option<Value>, server: &str, cx: &ToolContext) -> ToolOutput {
     cx.report(MiddlewareEvent::ForeignResult {
         call: cx.provider_call_id().to_owned(),
         tool: cx.tool_name().to_owned(),
         source: format!("mcp:{server}"),
+        meta,
     });
     output
 }
@@ -141,13 +144,11 @@ fn line(uri: &str, name: &str, description: Option<&str>) -> String {
     format!("  {} ({}){description}", text::line(uri, 1_000), text::line(name, 200))
 }
 
-async fn read(server: &Arc<Server>, uri: &str) -> Result<Vec<deepagents_core::message::Block>, McpError> {
+async fn read(server: &Arc<Server>, uri: &str) -> Result<Value, McpError> {
     let connection = server.connection().await?;
     let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
     let result = connection.request(ClientRequest::ReadResourceRequest(request)).await?;
-    let result = serde_json::to_value(result).unwrap_or_default();
-    let contents = result.get("contents").and_then(Value::as_array);
-    Ok(contents.into_iter().flatten().map(results::resource).collect())
+    Ok(serde_json::to_value(result).unwrap_or_default())
 }
 
 impl McpServers {

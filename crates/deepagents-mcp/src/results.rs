@@ -12,6 +12,8 @@ use crate::text;
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Bytes of a medium; providers refuse larger ones.
 const MEDIUM: usize = 5 << 20;
+/// Bytes of what is said of a result beside.
+const META: usize = 16 << 10;
 /// Media of one result.
 const MEDIA: usize = 20;
 
@@ -39,6 +41,13 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
     let output = ToolOutput::blocks(content);
     let output = structured.into_iter().fold(output, |output, value| output.with_artifact(value.clone()));
     if result.get("isError").and_then(Value::as_bool) == Some(true) { output.as_error() } else { output }
+}
+
+/// What a server says of a result beside (`_meta`), which is for programs and not for models; nothing where that is empty or
+/// longer than an event should be.
+pub(crate) fn meta(result: &Value) -> Option<Value> {
+    let meta = result.get("_meta").filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))?;
+    (meta.to_string().len() <= META).then(|| meta.clone())
 }
 
 /// A block of a result, or of a resource.
@@ -148,6 +157,16 @@ mod tests {
         assert_eq!(output(&both).artifact, Some(json!({"n": 41})));
         assert_eq!(texts(&json!({"content": []})), ["(no content)"]);
         assert_eq!(texts(&json!({})), ["(no content)"]);
+    }
+
+    #[test]
+    fn what_is_said_beside_a_result_is_an_object_of_bounded_size() {
+        let said = json!({"example.com/page": 2});
+        assert_eq!(meta(&json!({"_meta": said, "content": []})), Some(said));
+        for none in [json!({}), json!({"_meta": {}}), json!({"_meta": "x"}), json!({"_meta": {"x": "x".repeat(META)}})]
+        {
+            assert_eq!(meta(&none), None);
+        }
     }
 
     #[test]

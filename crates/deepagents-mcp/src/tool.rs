@@ -66,6 +66,7 @@ impl McpTool {
             call: cx.provider_call_id().to_owned(),
             tool: self.spec.name.clone(),
             source: format!("mcp:{}", self.server.name),
+            meta: result.as_ref().ok().and_then(results::meta),
         });
         match result {
             Ok(result) => Ok(results::output(&result)),

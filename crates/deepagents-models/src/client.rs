@@ -32,7 +32,7 @@ impl<W: Wire> HttpModel<W> {
     /// # Errors
     /// [`ModelError::Invalid`] for what the provider could not take: too many cache marks, media it does not know.
     pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
-        self.wire.encode(request, self.endpoint.streaming)
+        Ok(self.wire.encode(request, self.endpoint.streaming)?.to_vec())
     }
 
     /// Reads a recorded answer, plain or streamed, exactly as a live one is read.

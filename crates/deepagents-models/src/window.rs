@@ -9,6 +9,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};
 
+use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig};
 use crate::hook::Attempt;
 use crate::http::{Auth, Endpoint};
@@ -86,7 +87,7 @@ impl Server<'_> {
             None => None,
         };
         let attempt = Attempt { url, number: 1, body_len: 0 };
-        self.endpoint.headers(credential.as_ref(), &attempt, &[], b"").map_err(|_| Silent)
+        self.endpoint.headers(credential.as_ref(), &attempt, &[], &RequestBody::default()).map_err(|_| Silent)
     }
 
     async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {

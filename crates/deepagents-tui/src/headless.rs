@@ -198,13 +198,13 @@ impl Headless {
             self.cursor = None;
         } else {
             let rows = usize::from(self.app.size.1);
-            let lines = if std::mem::take(&mut self.app.repaint) {
+            let printed = if std::mem::take(&mut self.app.repaint) {
                 self.printer.restart(&self.app, rows)
             } else {
                 self.printer.next(&self.app, rows / 2)
             };
             self.app.reopened = false;
-            self.scrollback.extend(lines.iter().map(ToString::to_string));
+            self.scrollback.extend(printed.lines.iter().map(ToString::to_string));
             (self.picture, self.cursor) = view::live(&self.app, &self.printer);
         }
         let effects = self.app.update(Event::Drawn);

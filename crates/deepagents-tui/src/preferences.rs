@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::terminal::Graphics;
+
 /// How a person wants the screens to be. The default is that of somebody who has said nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
@@ -15,6 +17,8 @@ pub struct Preferences {
     pub unicode: bool,
     /// Words in the place of marks, and nothing that moves.
     pub screen_reader: bool,
+    /// How the terminal takes pictures; nothing where it takes none: they are described then.
+    pub images: Option<Graphics>,
     /// Messages are edited with the keys of vi.
     pub vi: bool,
     /// Whether the window's title says what goes on.
@@ -57,6 +61,7 @@ impl Default for Preferences {
             themes: Vec::new(),
             unicode: true,
             screen_reader: false,
+            images: None,
             vi: false,
             title: true,
             progress: false,

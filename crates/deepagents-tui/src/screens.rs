@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use crossterm::event::Event as TerminalEvent;
 use futures_util::FutureExt;
+use ratatui::text::Line;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -19,10 +20,10 @@ use crate::input::{History, Vi};
 use crate::policy::Policy;
 use crate::preferences::{KeyMap, Preferences};
 use crate::session::Session;
-use crate::terminal::{Input, Modes, Output, Surface, last_panic, size};
+use crate::terminal::{Canvas, Graphics, Input, Modes, Output, Surface, cell, last_panic, size};
 use crate::theme::Themes;
 use crate::title;
-use crate::view::{self, Printer};
+use crate::view::{self, Printed, Printer};
 
 /// So long the word is waited for that a question was written, before a key is taken for something else.
 const WRITTEN: Duration = Duration::from_millis(50);
@@ -127,6 +128,8 @@ struct Screens {
     /// Whether the demonstration is to be shown then.
     demo: bool,
     preferences: Preferences,
+    /// Whether a picture was drawn.
+    pictured: bool,
     /// What the window's title says.
     title: String,
 }
@@ -182,6 +185,7 @@ impl Screens {
             quit: false,
             demo: false,
             preferences,
+            pictured: false,
             title: String::new(),
         })
     }
@@ -315,16 +319,17 @@ impl Screens {
         } else {
             surface.switch(false);
             let rows = usize::from(app.size.1);
-            let lines = if std::mem::take(&mut app.repaint) {
+            let printed = if std::mem::take(&mut app.repaint) {
+                if let Some(graphics) = self.preferences.images.filter(|_| self.pictured) {
+                    surface.send(graphics.erase());
+                }
                 surface.clear(app.size.0, app.size.1);
                 self.printer.restart(app, rows)
             } else {
                 self.printer.next(app, rows / 2)
             };
             app.reopened = false;
-            if !lines.is_empty() {
-                surface.commit(&lines);
-            }
+            self.pictured |= print(surface, &printed, self.preferences.images);
             let (picture, cursor) = view::live(app, &self.printer);
             surface.draw(&picture, cursor);
         }
@@ -445,6 +450,29 @@ impl Screens {
         };
         // What takes longer is cut off, as by a crash: the thread can be gone on with.
         let _ = tokio::time::timeout(LEAVE, ended).await;
+    }
+}
+
+/// Writes lines above the live area, with their pictures where the terminal draws them; says whether there were any.
+fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) -> bool {
+    let (mut from, mut drawn) = (0, false);
+    for (at, picture) in images.iter().flat_map(|_| &printed.pictures) {
+        commit(surface, printed.lines.get(from..*at));
+        from = *at;
+        let columns = surface.size().0.saturating_sub(1);
+        let canvas = Canvas { columns, rows: surface.room(), cell: cell() };
+        if let Some(drawing) = images.and_then(|graphics| graphics.draw(picture, canvas)) {
+            surface.picture(&drawing);
+            drawn = true;
+        }
+    }
+    commit(surface, printed.lines.get(from..));
+    drawn
+}
+
+fn commit(surface: &mut Surface, lines: Option<&[Line<'_>]>) {
+    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
+        surface.commit(lines);
     }
 }
 

@@ -2,16 +2,20 @@
 
 mod call;
 mod files;
+mod form;
 mod terminal;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents::AnswerForm;
+
 use crate::wire;
 
 pub(crate) use call::{BEFORE, CurrentCall, EditorCalls, TERMINAL};
 pub(crate) use files::{EditorFiles, on_disk};
+pub(crate) use form::FormAnswer;
 pub(crate) use terminal::SessionShell;
 
 /// How long an editor may take to read or write a file, or to make a terminal.
@@ -128,22 +132,13 @@ impl Editor {
         }
     }
 
-    /// Asks the person for a text.
-    pub(crate) async fn ask_for_text(&self, call: &str, question: &str) -> FormAnswer {
-        const ANSWER: &str = "answer";
-        let schema = wire::ElicitationSchema::new().string(ANSWER, true);
+    /// Asks the person for an answer in words, with the form that the question has. There is no limit of time.
+    pub(crate) async fn ask_for_answer(&self, call: &str, question: &str, form: Option<&AnswerForm>) -> FormAnswer {
         let scope = wire::ElicitationSessionScope::new(self.session.clone()).tool_call_id(wire::ToolCallId::new(call));
-        let request = wire::CreateElicitationRequest::new(wire::ElicitationFormMode::new(scope, schema), question);
-        let answer = self.connection.send_request(request).block_task().await;
-        match answer.map(|answer| answer.action) {
-            Ok(wire::ElicitationAction::Accept(accepted)) => {
-                match accepted.content.unwrap_or_default().remove(ANSWER) {
-                    Some(wire::ElicitationContentValue::String(text)) => FormAnswer::Text(text),
-                    _ => FormAnswer::Text(String::new()),
-                }
-            }
-            Ok(wire::ElicitationAction::Decline) => FormAnswer::Declined,
-            _ => FormAnswer::None,
+        let Ok(request) = form::request(scope, question, form) else { return FormAnswer::None };
+        match self.connection.send_request(request).block_task().await {
+            Ok(response) => form::answer(&response, form),
+            Err(_) => FormAnswer::None,
         }
     }
 
@@ -185,15 +180,4 @@ impl Editor {
         let request = wire::ReleaseTerminalRequest::new(self.session.clone(), terminal.clone());
         self.connection.send_request(request).detach();
     }
-}
-
-/// What became of a form.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FormAnswer {
-    /// It was filled in.
-    Text(String),
-    /// The person does not want to.
-    Declined,
-    /// Nobody answered.
-    None,
 }

@@ -7,7 +7,7 @@ use deepagents::{ActionRequest, DecisionKind, State};
 use super::Session;
 use crate::editor::FormAnswer;
 use crate::host::AgentHost;
-use crate::policy::{ASKED, PolicyDecision};
+use crate::policy::{ASKED, PolicyDecision, SessionRule};
 use crate::show::{Presenter, old_text};
 use crate::wire;
 
@@ -42,15 +42,15 @@ impl<H: AgentHost> Session<H> {
         self.editor.has_terminals() || !self.policy.is_sandboxed()
     }
 
-    /// The rule of the session or of its directory that covers a call. A file that cannot be read says nothing.
-    async fn remembered(&self, question: &ActionRequest) -> Option<RememberedRule> {
+    /// The rule of the session or of its directory that covers a call, in words. A file that cannot be read says nothing.
+    async fn remembered(&self, question: &ActionRequest) -> Option<String> {
         if let Some(rule) = self.policy.rule(question) {
-            return Some(rule);
+            return Some(rule.to_string());
         }
         let (store, scope) = self.agent().rules?;
         let (question, unconfined) = (question.clone(), self.is_unconfined());
         let found = tokio::task::spawn_blocking(move || store.find(&[scope], &question, unconfined)).await;
-        found.ok()?.ok()?
+        found.ok()?.ok()?.map(|rule| rule.to_string())
     }
 
     /// Keeps a rule for the directory; for the session alone where that cannot be.
@@ -64,7 +64,7 @@ impl<H: AgentHost> Session<H> {
             let title = "The rule could not be kept for later; it holds in this session";
             let _ = self.editor.notice(wire::NoticeSeverity::Warning, title, None);
         }
-        self.policy.allow_always(rule);
+        self.policy.allow_always(SessionRule::Calls(rule));
     }
 
     async fn ask(
@@ -85,7 +85,7 @@ impl<H: AgentHost> Session<H> {
                 return Some(DecisionRecord::new(Decision::Approve, author));
             }
             if let Some(rule) = self.remembered(question).await {
-                let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
+                let author = DecisionAuthor::RememberedRule { text: rule };
                 return Some(DecisionRecord::new(Decision::Approve, author));
             }
         }
@@ -100,7 +100,8 @@ impl<H: AgentHost> Session<H> {
             if let Some(hooks) = &hooks {
                 tokio::spawn(hooks.question(&self.thread, question));
             }
-            return match self.editor.ask_for_text(&call.tool_call_id.0, &question.text).await {
+            let form = question.form.as_ref();
+            return match self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await {
                 FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
                 FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
                 FormAnswer::Declined => {
@@ -130,7 +131,7 @@ impl<H: AgentHost> Session<H> {
             ONCE => Some(Decision::Approve.into()),
             ALWAYS => {
                 if let Some(rule) = rule {
-                    self.policy.allow_always(rule);
+                    self.policy.allow_always(SessionRule::of_call(question, &rule));
                 }
                 Some(Decision::Approve.into())
             }
@@ -155,7 +156,8 @@ fn options(question: &ActionRequest, rule: Option<&RememberedRule>, lasts: bool)
         options.push(option(ONCE, "Allow", wire::PermissionOptionKind::AllowOnce));
         if let Some(rule) = rule {
             let always = wire::PermissionOptionKind::AllowAlways;
-            options.push(option(ALWAYS, &format!("Always allow in this session: {rule}"), always));
+            let of_session = SessionRule::of_call(question, rule);
+            options.push(option(ALWAYS, &format!("Always allow in this session: {of_session}"), always));
             if lasts {
                 options.push(option(ALWAYS_HERE, &format!("Always allow in this directory: {rule}"), always));
             }

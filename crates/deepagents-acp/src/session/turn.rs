@@ -1,11 +1,13 @@
 //! A prompt, from the message to the reason why the turn ended.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::interrupt::DecisionRecord;
-use deepagents::{FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
+use deepagents::core::tool::CallId;
+use deepagents::{Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
 use futures_util::StreamExt;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -146,12 +148,16 @@ impl<H: AgentHost> Session<H> {
     /// Shows a run until it ends or is cancelled.
     async fn show(&self, run: &RunHandle, cancel: &CancellationToken, presenter: &mut Presenter<'_>) -> Followed {
         let mut events = run.subscribe(Subscribe::Start);
+        let mut results = Results::default();
         loop {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
                 event = events.next() => match event {
-                    Some(event) => presenter.event(&event),
+                    Some(event) => {
+                        presenter.event(&event);
+                        results.event(&event, run, presenter).await;
+                    }
                     None => return Followed::Ended(run.outcome().await.map(Box::new)),
                 },
             }
@@ -174,6 +180,33 @@ impl<H: AgentHost> Session<H> {
         let spending = Spending::new(&state, agent.price);
         replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
+    }
+}
+
+/// The calls of a turn that have succeeded, by the provider's ids: their results hold more than their events tell.
+#[derive(Default)]
+struct Results(HashMap<String, CallId>);
+
+impl Results {
+    async fn event(&mut self, event: &Event, run: &RunHandle, presenter: &Presenter<'_>) {
+        match &event.kind {
+            EventKind::ToolFinished { call, id, error: false, .. } if event.path.is_empty() => {
+                self.0.insert(id.clone(), call.clone());
+            }
+            // They have joined the conversation when the model is asked about them.
+            EventKind::ModelStarted { .. } if event.path.is_empty() && !self.0.is_empty() => {
+                let calls = std::mem::take(&mut self.0);
+                let state = run.snapshot().await.state;
+                // What was said meanwhile stands behind them.
+                let recent = state.messages().iter().rev().skip_while(|message| message.as_tool().is_none());
+                for result in recent.map_while(|message| message.as_tool()) {
+                    if let Some(call) = calls.get(&result.call_id) {
+                        presenter.images(&event.run, call, &result.content);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 }
 

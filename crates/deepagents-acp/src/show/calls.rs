@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use deepagents::ActionRequest;
 use deepagents::channels::{Todo, TodoStatus};
+use deepagents::core::message::{Media, MediaSource};
 use deepagents::core::state::State;
 use deepagents::escape::{escaped, escaped_lines};
 use deepagents::fs::{Backend, ByteRange, VPath};
+use deepagents::{ActionRequest, Block};
 use serde_json::Value;
 
 use crate::editor::on_disk;
@@ -154,6 +155,25 @@ pub(crate) fn whole_content(text: String) -> wire::ToolCallContent {
 /// A text as content of a call.
 pub(crate) fn content(text: &str) -> wire::ToolCallContent {
     wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(bounded(text))))
+}
+
+/// An image as a block that an editor shows; none where it is something else, or lies elsewhere.
+pub(crate) fn image(media: &Media) -> Option<wire::ContentBlock> {
+    match &media.source {
+        MediaSource::Base64(data) if media.mime.starts_with("image/") => {
+            Some(wire::ContentBlock::Image(wire::ImageContent::new(data.clone(), media.mime.clone())))
+        }
+        _ => None,
+    }
+}
+
+/// The images of a result, as content of its call.
+pub(crate) fn images(content: &[Block]) -> impl Iterator<Item = wire::ToolCallContent> {
+    let shown = content.iter().filter_map(|block| match block {
+        Block::Media(media) => image(media),
+        _ => None,
+    });
+    shown.map(|image| wire::ToolCallContent::Content(wire::Content::new(image)))
 }
 
 /// The beginning and the end of a text that is too long to be shown.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use deepagents::channels::{Todo, TodoUpdate, Todos};
 use deepagents::core::tool::CallId;
 use deepagents::middleware::hooks::HOOK;
-use deepagents::{ActionRequest, Channel, Event, EventKind, MiddlewareEvent};
+use deepagents::{ActionRequest, Block, Channel, Event, EventKind, MiddlewareEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::calls::{self, Described, content, written};
+use super::calls::{self, Described, content, images, written};
 use super::spending::{Spending, usage_update};
 use crate::editor::{BEFORE, Editor, TERMINAL};
 use crate::wire;
@@ -243,8 +243,20 @@ impl<'a> Presenter<'a> {
         if (error || whole.is_empty()) && !text.is_empty() {
             whole.push(content(text));
         }
+        shown.lasting.clone_from(&whole);
         let output = json!({"text": text});
         self.update(name, |fields| fields.status(status).content(whole).raw_output(output));
+    }
+
+    /// Shows the images that a call has resulted in, beside what it shows already.
+    pub(crate) fn images(&self, run: &str, call: &CallId, result: &[Block]) {
+        let name = Self::call_name(run, call);
+        let Some(shown) = self.calls.get(&name).filter(|shown| shown.finished) else { return };
+        let images: Vec<wire::ToolCallContent> = images(result).collect();
+        if !images.is_empty() {
+            let whole = shown.lasting.iter().cloned().chain(images).collect::<Vec<_>>();
+            self.update(&name, |fields| fields.content(whole));
+        }
     }
 
     /// Shows a question: what the call would do. `old` is what the file held that it would write.

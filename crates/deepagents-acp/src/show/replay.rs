@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use deepagents::channels::Todos;
-use deepagents::core::message::{AssistantMessage, Author, MediaSource, ToolMessage};
+use deepagents::core::message::{AssistantMessage, Author, ToolMessage};
 use deepagents::{Block, Message, State};
 use serde_json::json;
 
-use super::calls::{Described, content, plan};
+use super::calls::{Described, content, image, images, plan};
 use super::spending::{Spending, usage_update};
 use crate::editor::Editor;
 use crate::wire;
@@ -64,6 +64,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                 if (failed || whole.is_empty()) && !text.is_empty() {
                     whole.push(content(&text));
                 }
+                whole.extend(result.into_iter().flat_map(|result| images(&result.content)));
                 let status = if failed { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
                 // A message is told once in a session, so this names no other call.
                 let name = format!("{}/{index}", answer.id);
@@ -86,12 +87,9 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
 fn shown(block: &Block) -> Option<wire::ContentBlock> {
     match block {
         Block::Text(text) if !text.text.is_empty() => Some(wire::ContentBlock::from(text.text.as_str())),
-        Block::Media(media) => match &media.source {
-            MediaSource::Base64(data) if media.mime.starts_with("image/") => {
-                Some(wire::ContentBlock::Image(wire::ImageContent::new(data.clone(), media.mime.clone())))
-            }
-            _ => Some(wire::ContentBlock::from(format!("[{}]", media.name.as_deref().unwrap_or(&media.mime)))),
-        },
+        Block::Media(media) => Some(image(media).unwrap_or_else(|| {
+            wire::ContentBlock::from(format!("[{}]", media.name.as_deref().unwrap_or(&media.mime)))
+        })),
         _ => None,
     }
 }

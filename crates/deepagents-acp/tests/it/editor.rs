@@ -90,9 +90,14 @@ impl AgentHost for Host {
 
 type Answer = dyn Fn(&str, &Value) -> Option<Result<Value, Value>> + Send + Sync;
 
+/// A message in a line of its own.
+fn in_a_line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
 /// The editor's side of a connection.
 pub(crate) struct Editor {
-    lines: mpsc::UnboundedSender<String>,
+    lines: mpsc::UnboundedSender<Vec<u8>>,
     seen: Arc<Mutex<Seen>>,
     changed: watch::Receiver<usize>,
     next: u64,
@@ -119,11 +124,10 @@ impl Editor {
         let (reader, writer) = tokio::io::split(theirs);
         let served = tokio::spawn(serve(host, reader, writer));
         let (from, mut to) = tokio::io::split(ours);
-        let (lines, mut written) = mpsc::unbounded_channel::<String>();
+        let (lines, mut written) = mpsc::unbounded_channel::<Vec<u8>>();
         tokio::spawn(async move {
             while let Some(line) = written.recv().await {
-                to.write_all(line.as_bytes()).await.unwrap();
-                to.write_all(b"\n").await.unwrap();
+                to.write_all(&line).await.unwrap();
             }
             to.shutdown().await.unwrap();
         });
@@ -137,7 +141,7 @@ impl Editor {
                 if let Some(reply) = shared.lock().unwrap().take(message, &*answer)
                     && let Some(lines) = answers.upgrade()
                 {
-                    lines.send(reply.to_string()).unwrap();
+                    lines.send(in_a_line(&reply)).unwrap();
                 }
                 tell.send_modify(|count| *count += 1);
             }
@@ -166,7 +170,20 @@ impl Editor {
     }
 
     fn send(&self, message: &Value) {
-        self.lines.send(message.to_string()).unwrap();
+        self.raw(&in_a_line(message));
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn raw(&self, bytes: &[u8]) {
+        self.lines.send(bytes.to_vec()).unwrap();
+    }
+
+    /// Answers to no request: their codes and what they say of themselves.
+    pub(crate) fn complaints(&self) -> Vec<(i64, Value)> {
+        let seen = self.seen.lock().unwrap();
+        assert!(seen.orphans.iter().all(|orphan| orphan["id"].is_null()), "{:?}", seen.orphans);
+        let complaint = |orphan: &Value| (orphan["error"]["code"].as_i64().unwrap(), orphan["error"]["data"].clone());
+        seen.orphans.iter().map(complaint).collect()
     }
 
     /// Makes a session in a directory.

@@ -11,6 +11,8 @@
 
 mod editor;
 mod files;
+mod forms;
+mod lines;
 mod questions;
 mod sessions;
 mod settings;

@@ -58,8 +58,8 @@ async fn what_is_rejected_is_not_done_and_the_model_is_told() {
 #[tokio::test]
 async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let turns =
-        || [write("a.txt"), write("b.txt"), Turn::call("delete", json!({"file_path": "/a.txt"})), Turn::text("Done.")];
+    let delete = |name: &str| Turn::call("delete", json!({"file_path": format!("/{name}")}));
+    let turns = || [write("a.txt"), write("b.txt"), delete("a.txt"), delete("b.txt"), Turn::text("Done.")];
     let model = ScriptedModel::new(turns().into_iter().chain(turns()).chain(turns()));
     let mut editor = Editor::connect(Host::new(model), json!({}), chooses("allow_always")).await;
     let first = editor.session(dir.path()).await;
@@ -71,9 +71,9 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
     assert_eq!(
         names(&editor),
         [
-            "Always allow in this session: write_file with exactly file_path \"/a.txt\", and any content",
-            "Always allow in this session: write_file with exactly file_path \"/b.txt\", and any content",
+            "Always allow in this session: every change of a file by write_file or edit_file",
             "Always allow in this session: delete with exactly file_path \"/a.txt\", and any content",
+            "Always allow in this session: delete with exactly file_path \"/b.txt\", and any content",
         ]
     );
     editor.say(&first, "Once more.").await;
@@ -113,7 +113,7 @@ async fn a_cancel_takes_a_question_back() {
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-fn asking() -> Host {
+pub(crate) fn asking() -> Host {
     let tool = tool_fn("survey", "Asks a person.", |_: Nothing, cx: ToolContext| async move {
         match cx.interrupt("Which colour?", [DecisionKind::Respond, DecisionKind::Reject])? {
             deepagents::Decision::Respond { message } => Ok(format!("It is {message}.")),
@@ -122,22 +122,6 @@ fn asking() -> Host {
     });
     let model = ScriptedModel::new([Turn::call("survey", json!({})), Turn::text("Done.")]);
     Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
-}
-
-#[tokio::test]
-async fn a_tool_that_asks_for_a_text_is_answered_in_a_form() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = asking();
-    let fill_in = |method: &str, params: &Value| {
-        assert_eq!(method, "elicitation/create");
-        assert_eq!((&params["message"], &params["mode"]), (&json!("Which colour?"), &json!("form")));
-        Some(Ok(json!({"action": "accept", "content": {"answer": "green"}})))
-    };
-    let mut editor = Editor::connect(host.clone(), json!({"elicitation": {"form": {}}}), fill_in).await;
-    let session = editor.session(dir.path()).await;
-    assert_eq!(editor.say(&session, "Ask.").await, "end_turn");
-    assert_eq!(host.model.requests()[1].messages.last().unwrap().text(), "It is green.");
-    assert_eq!(editor.updates("tool_call").len(), 1);
 }
 
 #[tokio::test]

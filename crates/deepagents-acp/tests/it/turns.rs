@@ -252,3 +252,22 @@ async fn what_is_not_of_the_conversation_is_a_notice_where_the_editor_has_a_plac
     assert_eq!(plain.say(&session, "Go.").await, "end_turn");
     assert!(plain.updates("notice").is_empty() && plain.text("agent_message_chunk").contains("mind the gap"));
 }
+
+#[tokio::test]
+async fn an_image_in_a_result_is_shown_in_its_call_now_and_later() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    let model = ScriptedModel::new([Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("A dot.")]);
+    let host = Host::new(model);
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Look.").await, "end_turn");
+    let image =
+        json!({"type": "content", "content": {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}});
+    let shows = |calls: &[Value]| calls.last().unwrap()["content"].as_array().unwrap().contains(&image);
+    assert!(shows(&editor.calls()), "{:?}", editor.calls());
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    editor.call("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
+    assert!(shows(&editor.calls()), "{:?}", editor.calls());
+}

@@ -9,6 +9,7 @@ use deepagents_acp::SlashCommand;
 
 use crate::args::AgentArgs;
 use crate::model_choice::env;
+use crate::small_file;
 use crate::sources::{OWN, SKILLS};
 use crate::trust::Brought;
 
@@ -48,12 +49,7 @@ fn is_name(name: &str) -> bool {
 
 /// What the front matter of a skill says of it, in one line.
 fn described(directory: &Path) -> Option<String> {
-    const MOST: u64 = 64 << 10;
-    let file = directory.join("SKILL.md");
-    if fs::metadata(&file).ok()?.len() > MOST {
-        return None;
-    }
-    let text = fs::read_to_string(file).ok()?;
+    let text = small_file::read(&directory.join("SKILL.md")).ok()??;
     let front = text.strip_prefix("---")?.split("\n---").next()?;
     let line = front.lines().find_map(|line| line.strip_prefix("description:"))?;
     let line = line.trim().trim_matches(['"', '\'']).trim();

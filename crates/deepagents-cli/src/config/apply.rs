@@ -1,7 +1,7 @@
 //! Settings as options.
 
 use anyhow::{Result, anyhow};
-use deepagents_tui::{Notifications, Preferences, UserTheme};
+use deepagents_tui::{Graphics, Notifications, Preferences, UserTheme};
 
 use super::file::{Value, value};
 use super::keys::find;
@@ -112,6 +112,14 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
         themes,
         unicode: config.flag("unicode") && (config.is_said("unicode") || shows_unicode()),
         screen_reader: config.flag("screen_reader"),
+        images: match config.text("images") {
+            _ if config.flag("screen_reader") => None,
+            Some("kitty") => Some(Graphics::Kitty),
+            Some("iterm2") => Some(Graphics::Iterm2),
+            Some("sixel") => Some(Graphics::Sixel),
+            Some("off") => None,
+            _ => draws_images(),
+        },
         vi: config.flag("vi"),
         title: config.flag("title"),
         progress: if config.is_said("progress") { config.flag("progress") } else { shows_progress() },
@@ -139,6 +147,22 @@ fn shows_unicode() -> bool {
 fn shows_progress() -> bool {
     let program = env("TERM_PROGRAM").unwrap_or_default();
     env("WT_SESSION").is_some() || matches!(program.as_str(), "ghostty" | "WezTerm")
+}
+
+/// How the terminal takes images, as far as it says what it is. What multiplexes terminals hides them or breaks them.
+fn draws_images() -> Option<Graphics> {
+    if env("TMUX").is_some() || env("STY").is_some() || env("ZELLIJ").is_some() {
+        return None;
+    }
+    let (term, program) = (env("TERM").unwrap_or_default(), env("TERM_PROGRAM").unwrap_or_default());
+    match (term.as_str(), program.as_str()) {
+        ("xterm-kitty" | "xterm-ghostty", _) | (_, "ghostty") => Some(Graphics::Kitty),
+        (_, "iTerm.app" | "WezTerm" | "mintty") => Some(Graphics::Iterm2),
+        ("foot" | "foot-extra" | "mlterm" | "contour", _) => Some(Graphics::Sixel),
+        // What comes over the network has the variables of the locale alone.
+        (_, "") if env("LC_TERMINAL").as_deref() == Some("iTerm2") => Some(Graphics::Iterm2),
+        _ => None,
+    }
 }
 
 /// The user's own themes: `NAME.toml` in `~/.deepagents/themes`, with the name of a colour on each line.

@@ -8,9 +8,7 @@ use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::keys::{KEYS, Key, Kind, find};
-
-/// Bytes of such a file.
-const MOST: u64 = 1 << 20;
+use crate::small_file;
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,18 +59,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Settings>, ConfigError> {
 
 /// The text of a file, if it is there.
 pub(crate) fn text(file: &Path) -> Result<Option<String>, ConfigError> {
-    let failed = |source| ConfigError::Io { file: file.to_owned(), source };
-    match fs::metadata(file) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-        Ok(about) if about.len() > MOST => {
-            return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MB")));
-        }
-        Ok(_) => {}
-    }
-    fs::read_to_string(file).map(Some).map_err(failed)
+    small_file::read(file).map_err(|source| ConfigError::Io { file: file.to_owned(), source })
 }
 
 /// Reads the text of a file.

@@ -46,6 +46,7 @@ impl Key {
 
 const EFFORTS: &[&str] = &["low", "medium", "high"];
 const MODES: &[&str] = &["ask", "auto", "plan"];
+const IMAGES: &[&str] = &["auto", "kitty", "iterm2", "sixel", "off"];
 
 /// All of them, in the order in which they are shown.
 pub(crate) const KEYS: &[Key] = &[
@@ -62,6 +63,8 @@ pub(crate) const KEYS: &[Key] = &[
     .variable("DEEPAGENTS_THEME"),
     key("unicode", Kind::Flag, "true", "whether the terminal shows more than ASCII"),
     key("screen_reader", Kind::Flag, "false", "words in the place of marks, and nothing that moves"),
+    key("images", Kind::OneOf(IMAGES), "auto", "how images are drawn: as the terminal takes them, or not at all")
+        .users(),
     key("vi", Kind::Flag, "false", "edit messages with the keys of vi"),
     key("title", Kind::Flag, "true", "say in the window's title what goes on"),
     key("progress", Kind::Flag, "false", "show in the taskbar that something goes on (OSC 9;4)"),

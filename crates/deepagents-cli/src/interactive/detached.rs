@@ -38,7 +38,7 @@ pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
 }
 
 fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
-    own_files::check_root(&args.agent)?;
+    own_files::check_root(args.agent.root.as_deref())?;
     let config::Screens { agent, mode, .. } = config::for_screens(args)?;
     // What is wrong is told here, where somebody reads it.
     let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &env)?;

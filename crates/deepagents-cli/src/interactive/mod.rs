@@ -69,7 +69,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
             "this terminal (TERM=dumb) can show no screens: give a task, as in `deepagents run \"Summarise README.md\"`"
         );
     }
-    own_files::check_root(&args.agent)?;
+    own_files::check_root(args.agent.root.as_deref())?;
     let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
     let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {

@@ -1,7 +1,5 @@
 //! Which MCP servers there are: files of the user, of the project, and one named by hand.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -12,6 +10,7 @@ use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use crate::args::McpSources;
 use crate::model_choice::env;
 use crate::output;
+use crate::small_file;
 use crate::sources::OWN;
 use crate::trust::{self, Undecided};
 
@@ -125,10 +124,9 @@ fn same(a: &Path, b: &Path) -> bool {
 
 /// What a file holds, if it is there.
 pub(super) fn read(file: &Path) -> Result<Option<ConfigFile>, String> {
-    match fs::read_to_string(file) {
-        Ok(text) => ConfigFile::parse(&text).map(Some).map_err(|error: FileError| error.to_string()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error.to_string()),
+    match small_file::read(file).map_err(|error| error.to_string())? {
+        Some(text) => ConfigFile::parse(&text).map(Some).map_err(|error: FileError| error.to_string()),
+        None => Ok(None),
     }
 }
 

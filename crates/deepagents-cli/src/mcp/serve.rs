@@ -6,7 +6,6 @@ use anyhow::{Result, anyhow};
 use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
-use deepagents::middleware::filesystem::FilesystemOptions;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -28,10 +27,12 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         output::remark(&problem);
     }
     let options = &options;
-    own_files::check_root(options)?;
+    own_files::check_root(options.root.as_deref())?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
     shape.decide_for_clients(args.approve)?;
+    // Each call of a file tool stands alone, so that none could say that it has read a file before.
+    shape.edits_unread = args.files;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;
@@ -51,10 +52,6 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
         builder = agent::with_agents(builder, options)?;
         builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        if args.files {
-            // Each call stands alone, so that none could say that it has read a file before.
-            builder = builder.files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() });
-        }
         if let Some(servers) = &servers {
             builder = builder.mcp(&servers.all);
         }

@@ -11,6 +11,7 @@ mod summary;
 mod terminal;
 mod todos;
 mod tool_line;
+mod wrap;
 
 use std::io;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(crate) use loaded::{Loaded, several};
 pub(crate) use quiet::AnswerOnly;
 pub(crate) use terminal::Live;
 pub(crate) use tool_line::{call as tool_line, error as tool_error};
+pub(crate) use wrap::{Columns, width};
 
 /// Shows a run. An error is one of writing to stdout; the run is ended then.
 pub(crate) trait Renderer {

@@ -8,7 +8,7 @@ use crate::render::escaped;
 /// What is asked for a field: its options, and the prompt at the end.
 pub(super) fn asked(field: &FormField) -> (Vec<String>, String) {
     let numbered = |options: &[FieldOption]| -> Vec<String> {
-        (1..).zip(options).map(|(number, option)| format!("    {number}. {}", escaped(option.label()))).collect()
+        (1..).zip(options).map(|(number, option)| format!("{number}. {}", escaped(option.label()))).collect()
     };
     let (options, takes, default) = match &field.kind {
         FieldKind::Number { default, .. } => (Vec::new(), "", default.as_ref().map(ToString::to_string)),
@@ -27,7 +27,7 @@ pub(super) fn asked(field: &FormField) -> (Vec<String>, String) {
         None if field.required => String::new(),
         None => " (may be left empty)".to_owned(),
     };
-    (options, format!("  {}{takes}{rest}: ", escaped(&field.label())))
+    (options, format!("{}{takes}{rest}: ", escaped(&field.label())))
 }
 
 /// What a line says of a field; nothing where it is left out.

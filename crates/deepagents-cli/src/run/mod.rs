@@ -59,7 +59,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let options = &options;
     // What the command line itself says wrong is told before anything that it takes to find out.
     let task = task(args)?;
-    own_files::check_root(options)?;
+    own_files::check_root(options.root.as_deref())?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
     let runtime = runtime::start()?;

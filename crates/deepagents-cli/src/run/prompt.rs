@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::question::Shown;
 use super::stdin::Lines;
 use crate::output;
-use crate::render::escaped;
+use crate::render::{Columns, escaped};
 
 /// A person who is asked on stderr and answers with lines.
 #[derive(Debug)]
@@ -51,6 +51,25 @@ enum Said {
     Unclear(String),
 }
 
+/// What stands above the next prompt.
+#[derive(Debug, Default)]
+struct Next {
+    /// What is wrong with the answer before.
+    problem: Option<String>,
+    /// What is shown.
+    text: String,
+}
+
+impl Next {
+    fn show(text: String) -> Self {
+        Self { problem: None, text }
+    }
+
+    fn problem(problem: impl Into<String>) -> Self {
+        Self { problem: Some(problem.into()), text: String::new() }
+    }
+}
+
 impl Person {
     pub(super) fn new(lines: Lines) -> Self {
         Self { lines }
@@ -58,40 +77,40 @@ impl Person {
 
     /// Asks about a call; nothing where there are no more answers. `unconfined` says that commands have no sandbox.
     pub(super) async fn decide(&mut self, question: &ActionRequest, unconfined: bool) -> io::Result<Option<Answer>> {
-        let mut shown = Shown::new(question, output::stderr_columns());
-        output::say(&shown.first());
+        let columns = Columns::new(output::stderr_columns());
+        let mut shown = Shown::new(question, columns);
         let keys = keys(question);
+        let mut next = Next::show(shown.first());
         let mut begun = String::new();
         let mut more = None;
         loop {
-            let Some(line) = self.line(more.unwrap_or(&keys)).await? else { return Ok(None) };
+            let Some(line) = self.line(&std::mem::take(&mut next), more.unwrap_or(&keys)).await? else {
+                return Ok(None);
+            };
             match understand(&format!("{begun}{line}"), question) {
-                Said::Show => output::say(&shown.rest()),
+                Said::Show => next = Next::show(shown.rest()),
                 Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
-                    output::print_error("not all of the call has been shown: s shows the rest");
+                    next = Next::problem("not all of the call has been shown: s shows the rest");
                 }
                 Said::Decision(decision) => match question.check(&decision, Timestamp::now()) {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
-                    Err(error) => output::print_error(&error.to_string()),
+                    Err(error) => next = Next::problem(error.to_string()),
                 },
                 Said::Always => match question.check(&Decision::Approve, Timestamp::now()) {
-                    Ok(()) => match self.remember(question, unconfined).await? {
-                        Some(answer) => return Ok(Some(answer)),
-                        None => return Ok(None),
-                    },
-                    Err(error) => output::print_error(&error.to_string()),
+                    Ok(()) => return self.remember(question, unconfined, columns).await,
+                    Err(error) => next = Next::problem(error.to_string()),
                 },
-                Said::FillIn => match self.fill_in(question).await? {
-                    Some(message) => return Ok(Some(Answer::Once(Decision::Respond { message }))),
-                    None => return Ok(None),
-                },
+                Said::FillIn => {
+                    let message = self.fill_in(question, columns).await?;
+                    return Ok(message.map(|message| Answer::Once(Decision::Respond { message })));
+                }
                 Said::Ask(what) if begun.is_empty() => {
                     begun = format!("{} ", line.trim());
                     more = Some(what);
                     continue;
                 }
                 Said::Ask(_) => {}
-                Said::Unclear(problem) => output::print_error(&problem),
+                Said::Unclear(problem) => next = Next::problem(problem),
             }
             begun.clear();
             more = None;
@@ -99,38 +118,46 @@ impl Person {
     }
 
     /// Shows the rule that an answer would become, and asks for how long it is to hold.
-    async fn remember(&mut self, question: &ActionRequest, unconfined: bool) -> io::Result<Option<Answer>> {
+    async fn remember(
+        &mut self,
+        question: &ActionRequest,
+        unconfined: bool,
+        columns: Columns,
+    ) -> io::Result<Option<Answer>> {
         let rule = RememberedRule::covering(question).unconfined(unconfined);
-        output::say(&format!("  always: {}", escaped(&rule.to_string())));
+        let mut next = Next::show(columns.wrap("  always: ", "      ┊ ", &escaped(&rule.to_string())).join("\n"));
         loop {
-            let Some(line) = self.line("in this [s]ession, this [p]roject, or just [o]nce? ").await? else {
-                return Ok(None);
-            };
+            let line = self.line(&next, "in this [s]ession, this [p]roject, or just [o]nce? ").await?;
+            let Some(line) = line else { return Ok(None) };
             match line.trim().to_lowercase().as_str() {
                 "s" | "session" => return Ok(Some(Answer::Always(rule, Lasting::Session))),
                 "p" | "project" => return Ok(Some(Answer::Always(rule, Lasting::Project))),
                 "o" | "once" => return Ok(Some(Answer::Once(Decision::Approve))),
-                _ => output::print_error("answer with s, p or o"),
+                _ => next = Next::problem("answer with s, p or o"),
             }
         }
     }
 
     /// Asks for the fields of a question's form; nothing where there are no more answers.
-    async fn fill_in(&mut self, question: &ActionRequest) -> io::Result<Option<String>> {
+    async fn fill_in(&mut self, question: &ActionRequest, columns: Columns) -> io::Result<Option<String>> {
         let mut values = Map::new();
         for field in fields(question).into_iter().flatten() {
             let (options, prompt) = super::fields::asked(field);
-            if !options.is_empty() {
-                output::say(&options.join("\n"));
-            }
+            let mut shown: Vec<String> =
+                options.iter().flat_map(|option| columns.wrap("    ", "      ┊ ", option)).collect();
+            // The end of the prompt is where the answer stands.
+            let mut lines = columns.wrap("  ", "      ┊ ", &prompt);
+            let prompt = lines.pop().unwrap_or_default();
+            shown.append(&mut lines);
+            let mut next = Next::show(shown.join("\n"));
             loop {
-                let Some(line) = self.line(&prompt).await? else { return Ok(None) };
+                let Some(line) = self.line(&next, &prompt).await? else { return Ok(None) };
                 match super::fields::value(field, &line) {
                     Ok(value) => {
                         values.extend(value.map(|value| (field.name.clone(), value)));
                         break;
                     }
-                    Err(problem) => output::print_error(&escaped(&problem)),
+                    Err(problem) => next = Next::problem(escaped(&problem)),
                 }
             }
         }
@@ -138,9 +165,8 @@ impl Person {
     }
 
     /// The next line of the answer to a prompt. What was typed before it is not part of it.
-    async fn line(&mut self, prompt: &str) -> io::Result<Option<String>> {
-        output::discard_typed_ahead();
-        output::prompt(prompt);
+    async fn line(&mut self, next: &Next, prompt: &str) -> io::Result<Option<String>> {
+        output::ask(next.problem.as_deref(), &next.text, prompt);
         let line = self.lines.next().await?;
         if line.is_none() {
             output::say("");

@@ -3,12 +3,12 @@
 use deepagents::ActionRequest;
 use serde_json::Value;
 
-use crate::render::{escaped, escaped_lines, tool_line};
+use crate::render::{Columns, escaped, escaped_lines, tool_line, width};
 
 /// Lines that are shown at once; the rest of a longer call is shown when it is asked for.
 const LINES: usize = 60;
-/// Columns that a line may not be narrower than, whatever the terminal says.
-const NARROWEST: usize = 20;
+/// Columns up to which a value stands behind its name, however wide the terminal is.
+const BESIDE: usize = 160;
 /// Before a line of a value, and before the rest of one that is longer than the terminal is wide.
 const LINE: &str = "      │ ";
 const REST: &str = "      ┊ ";
@@ -23,28 +23,27 @@ pub(super) struct Shown {
 
 impl Shown {
     /// The call on a terminal of so many columns; lines are not cut where there is none.
-    pub(super) fn new(question: &ActionRequest, columns: Option<usize>) -> Self {
-        let columns = columns.map_or(usize::MAX, |columns| columns.max(NARROWEST));
+    pub(super) fn new(question: &ActionRequest, columns: Columns) -> Self {
         let mut lines = Vec::new();
         let agent = match (&question.agent, question.call.path.is_empty()) {
             (Some(agent), _) => format!(" (sub-agent {})", escaped(agent)),
             (None, false) => " (sub-agent)".to_owned(),
             (None, true) => String::new(),
         };
-        wrap(&mut lines, "? ", REST, &format!("{}{agent}", tool_line(&question.tool, &question.args)), columns);
+        lines.extend(columns.wrap("? ", REST, &format!("{}{agent}", tool_line(&question.tool, &question.args))));
         match question.args.as_object() {
             Some(args) => args.iter().for_each(|(name, value)| argument(&mut lines, name, value, columns)),
             None => argument(&mut lines, "arguments", &question.args, columns),
         }
         if let Some(path) = &question.leads_to {
-            wrap(&mut lines, "    → ", REST, &format!("the path leads to {}", escaped(path)), columns);
+            lines.extend(columns.wrap("    → ", REST, &format!("the path leads to {}", escaped(path))));
         }
         if let Some(rule) = &question.rule {
-            wrap(&mut lines, "    asked by ", REST, &escaped(rule), columns);
+            lines.extend(columns.wrap("    asked by ", REST, &escaped(rule)));
         }
         if !is_default(question) {
             for line in escaped_lines(&question.text) {
-                wrap(&mut lines, "    ? ", REST, &line, columns);
+                lines.extend(columns.wrap("    ? ", REST, &line));
             }
         }
         Self { lines, shown: 0 }
@@ -79,45 +78,20 @@ fn is_default(question: &ActionRequest) -> bool {
     question.text.is_empty() || question.text.ends_with(&call)
 }
 
-fn argument(lines: &mut Vec<String>, name: &str, value: &Value, columns: usize) {
+fn argument(lines: &mut Vec<String>, name: &str, value: &Value, columns: Columns) {
     let name = escaped(name);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut values = escaped_lines(&text);
-    match (values.next(), values.next()) {
-        (Some(only), None) if !text.ends_with('\n') && width(&name) + width(&only) + 6 <= columns.min(160) => {
-            lines.push(format!("    {name}: {only}"));
-        }
-        _ => {
-            wrap(lines, "    ", REST, &format!("{name}:"), columns);
-            for line in escaped_lines(&text) {
-                wrap(lines, LINE, REST, &line, columns);
-            }
+    if let (Some(only), None) = (values.next(), values.next()) {
+        let line = format!("    {name}: {only}");
+        if !text.ends_with('\n') && width(&line) <= BESIDE && columns.fit(&line) {
+            return lines.push(line);
         }
     }
-}
-
-/// Adds a line, in as many pieces as it takes.
-fn wrap(lines: &mut Vec<String>, first: &str, rest: &str, text: &str, columns: usize) {
-    let mut line = first.to_owned();
-    let mut used = width(first);
-    for c in text.chars() {
-        if used + columns_of(c) > columns {
-            lines.push(std::mem::replace(&mut line, rest.to_owned()));
-            used = width(rest);
-        }
-        line.push(c);
-        used += columns_of(c);
+    lines.extend(columns.wrap("    ", REST, &format!("{name}:")));
+    for line in escaped_lines(&text) {
+        lines.extend(columns.wrap(LINE, REST, &line));
     }
-    lines.push(line);
-}
-
-fn width(text: &str) -> usize {
-    text.chars().map(columns_of).sum()
-}
-
-/// Columns that a character takes at most: what is not ASCII may take two.
-fn columns_of(c: char) -> usize {
-    if c.is_ascii() || matches!(c, '│' | '┊' | '→' | '…') { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -129,7 +103,10 @@ mod tests {
     use super::*;
 
     fn shown(args: Value, columns: Option<usize>) -> Shown {
-        Shown::new(&ActionRequest::about(&CallId::default(), "execute", args, "2026-01-01T00:00:00Z"), columns)
+        Shown::new(
+            &ActionRequest::about(&CallId::default(), "execute", args, "2026-01-01T00:00:00Z"),
+            Columns::new(columns),
+        )
     }
 
     #[test]

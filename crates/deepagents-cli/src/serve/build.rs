@@ -57,7 +57,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let servers = mcp::served(options, undecided, asks, plan.servers.clone(), &model)?;
     let has_files = plan.layout.is_none() || options.root.is_some();
     let mut builder = if has_files {
-        own_files::check_root(options)?;
+        own_files::check_root(options.root.as_deref())?;
         let files = agent::open(options.directory())?;
         let brought = shared.runtime.block_on(Brought::find(options, &files, undecided))?;
         let (found, outside) = sources::find(options, &brought)?;

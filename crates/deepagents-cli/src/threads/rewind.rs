@@ -100,25 +100,27 @@ async fn decide(
     if !terminal {
         return Ok(on.unwrap_or_default());
     }
-    output::say(&shown(plan, root));
+    let shown = shown(plan, root);
     if let (false, None) = (plan.conflicts.is_empty(), on) {
-        return match ask("Files marked ! hold somebody else's work: [s]kip them, [o]verwrite them, [c]ancel? ").await? {
+        let question = "Files marked ! hold somebody else's work: [s]kip them, [o]verwrite them, [c]ancel? ";
+        return match ask(shown, question).await? {
             's' => Ok(OnConflict::Skip),
             'o' => Ok(OnConflict::Overwrite),
             _ => bail!("nothing was done"),
         };
     }
-    if files == RewindFiles::Ask && ask("Go back? [y]es, [n]o ").await? != 'y' {
+    if files != RewindFiles::Ask {
+        output::say(&shown);
+    } else if ask(shown, "Go back? [y]es, [n]o ").await? != 'y' {
         bail!("nothing was done");
     }
     Ok(on.unwrap_or_default())
 }
 
-/// The first letter of what a person answers.
-async fn ask(question: &'static str) -> Result<char> {
+/// The first letter of what a person answers who is shown a plan.
+async fn ask(plan: String, question: &'static str) -> Result<char> {
     let answer = tokio::task::spawn_blocking(move || {
-        output::discard_typed_ahead();
-        output::prompt(question);
+        output::ask(None, &plan, question);
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line).map(|_| line)
     });

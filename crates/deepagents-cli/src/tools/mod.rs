@@ -19,8 +19,9 @@ use deepagents::{RunInput, Update};
 use crate::args::{BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
 use crate::own_files::OwnFiles;
+use crate::render::escaped_json;
 use crate::rules::Rules;
-use crate::{agent, output, runtime};
+use crate::{agent, output, own_files, runtime};
 use line::Answer;
 
 /// Answers each line of stdin with a line on stdout.
@@ -76,10 +77,9 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
 }
 
 fn print(answer: &Answer) -> Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
+    let line = serde_json::to_string(answer)?;
     let mut out = io::stdout().lock();
-    out.write_all(&line)?;
+    writeln!(out, "{}", escaped_json(&line))?;
     Ok(out.flush()?)
 }
 
@@ -95,6 +95,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
             (Arc::new(backend), files)
         }
         BackendKind::Local => {
+            own_files::check_root(args.root.as_deref())?;
             let root = args.root.as_deref().unwrap_or(Path::new("."));
             let (local, own) = (agent::open(root)?, OwnFiles::inside(root, None, None)?);
             (agent::with_commands(local, &args.commands, &own)?, Update::none())

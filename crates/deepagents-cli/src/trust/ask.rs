@@ -7,7 +7,7 @@ use anyhow::Result;
 use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::output;
-use crate::render::{escaped, escaped_lines};
+use crate::render::{Columns, escaped, escaped_lines};
 
 /// What the user says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +24,18 @@ pub(super) enum Answer {
 
 const KEYS: &str = "Use it? [y]es from now on, [o]nce, [n]o, ne[v]er, [s]how what it says (no answer leaves it out): ";
 
+/// Before the rest of a line that is longer than the terminal is wide.
+const REST: &str = "   ┊ ";
+
 /// Shows what there is and asks until there is an answer; none leaves it out.
 pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
-    let root = escaped(&root.display().to_string());
-    output::say(&format!("{root} brings what would steer the agent:\n{}", listed(open)));
+    let columns = Columns::new(output::stderr_columns());
+    let title =
+        columns.wrap("", REST, &format!("{} brings what would steer the agent:", escaped(&root.display().to_string())));
+    let mut problem = None;
+    let mut text = format!("{}\n{}", title.join("\n"), listed(open, columns));
     loop {
-        output::discard_typed_ahead();
-        output::prompt(KEYS);
+        output::ask(problem.take(), &std::mem::take(&mut text), KEYS);
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
             output::say("");
@@ -41,36 +46,47 @@ pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
             "o" | "once" => return Ok(Answer::Once),
             "n" | "no" | "" => return Ok(Answer::NotNow),
             "v" | "never" => return Ok(Answer::Never),
-            "s" | "show" => output::say(&texts(open)),
-            _ => output::print_error("answer with y, o, n, v or s"),
+            "s" | "show" => text = texts(open, columns),
+            _ => problem = Some("answer with y, o, n, v or s"),
         }
     }
 }
 
-/// One line an item: what it is, what it is called, where it comes from, its hash, and what it asks for.
-pub(super) fn listed<'a>(items: impl IntoIterator<Item = &'a FoundItem>) -> String {
-    let lines: Vec<String> = items.into_iter().map(|found| line(&found.item, &found.asks_for)).collect();
+/// An item in a line or two: what it is, what it is called, where it comes from, its hash, and what it asks for.
+pub(super) fn listed<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns: Columns) -> String {
+    let lines: Vec<String> = items.into_iter().flat_map(|found| lines(&found.item, &found.asks_for, columns)).collect();
     lines.join("\n")
 }
 
-fn line(item: &TrustItem, asks_for: &[String]) -> String {
-    let (kind, name, source) = (item.kind.as_str(), escaped(&item.name), escaped(&item.source));
-    let asks: Vec<String> = asks_for.iter().map(|what| escaped(what)).collect();
-    let asks = if asks.is_empty() { String::new() } else { format!("\n             asks for {}", asks.join(", ")) };
-    format!("  {kind:<10} {name}  {source}  sha256 {}{asks}", item.short_hash())
+fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String> {
+    let name = format!("{:<10} {}", item.kind.as_str(), escaped(&item.name));
+    let parts = [name, escaped(&item.source), format!("sha256 {}", item.short_hash())];
+    let mut lines = columns.join("  ", REST, "  ", &parts);
+    let last = asks_for.len().saturating_sub(1);
+    let asks: Vec<String> = (0..)
+        .zip(asks_for)
+        .map(|(at, what)| {
+            let (before, after) = (if at == 0 { "asks for " } else { "" }, if at == last { "" } else { "," });
+            format!("{before}{}{after}", escaped(what))
+        })
+        .collect();
+    lines.extend(columns.join("             ", REST, " ", &asks));
+    lines
 }
 
 /// What the files say, every character of it visible.
-pub(super) fn texts<'a>(items: impl IntoIterator<Item = &'a FoundItem>) -> String {
+pub(super) fn texts<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns: Columns) -> String {
     let mut out = Vec::new();
     for found in items {
         for (path, bytes) in found.files() {
-            out.push(format!("── {}", escaped(path.as_str())));
-            out.extend(escaped_lines(&String::from_utf8_lossy(bytes)).map(|line| format!("│ {line}")));
+            out.extend(columns.wrap("── ", REST, &escaped(path.as_str())));
+            for line in escaped_lines(&String::from_utf8_lossy(bytes)) {
+                out.extend(columns.wrap("│ ", REST, &line));
+            }
         }
-        out.extend(
-            found.long_files().iter().map(|path| format!("── {} is too long to be shown here", escaped(path.as_str()))),
-        );
+        for path in found.long_files() {
+            out.extend(columns.wrap("── ", REST, &format!("{} is too long to be shown here", escaped(path.as_str()))));
+        }
     }
     out.join("\n")
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{admit, ask, brought, known_store};
 use crate::args::{AgentArgs, TrustArgs, TrustCommand};
 use crate::exit::Exit;
-use crate::render::{escaped, json_text};
+use crate::render::{Columns, escaped, json_text};
 use crate::{agent, config, file_commands, mcp, output, runtime};
 
 /// Shows, and takes back, what the user has agreed to.
@@ -78,6 +78,7 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     if survey.items.is_empty() {
         return printed(&format!("{shown} brings nothing that steers the agent"));
     }
+    let columns = Columns::new(output::stdout_columns());
     let mut out = Vec::new();
     for (title, consent) in [
         ("not decided; a run asks, or leaves it out without --trust", None),
@@ -86,10 +87,10 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     ] {
         let items: Vec<&FoundItem> = survey.items.iter().filter(|found| standing(found) == consent).collect();
         if !items.is_empty() {
-            out.push(format!("{title}:\n{}", ask::listed(items.iter().copied())));
+            out.push(format!("{title}:\n{}", ask::listed(items.iter().copied(), columns)));
         }
     }
-    out.push(ask::texts(&survey.items));
+    out.push(ask::texts(&survey.items, columns));
     printed(&out.join("\n"))
 }
 

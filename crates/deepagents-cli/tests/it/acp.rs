@@ -146,3 +146,27 @@ fn the_settings_of_the_user_say_which_model_an_editor_is_given() {
     assert_eq!(server.requests()[0].body["model"], "of-the-settings");
     editor.leave();
 }
+
+#[test]
+fn what_is_no_message_is_answered_with_a_parse_error_and_the_editor_goes_on() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start([Reply::Text(vec!["Still here."])]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let noise: Vec<u8> = (0..=u8::MAX).filter(|byte| *byte != b'\n').collect();
+    for (line, about) in [
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 7, \"method\": \"caf\xe9\"}".as_slice(), "not UTF-8"),
+        (&noise, "not UTF-8"),
+        (b"{\"jsonrpc\"", "jsonrpc"),
+    ] {
+        editor.to.write_all(&[b"\n\r\n", line, b"\n"].concat()).unwrap();
+        let mut answer = String::new();
+        editor.from.read_line(&mut answer).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32700)), "{answer}");
+        assert!(answer["error"]["data"].to_string().contains(about), "{answer}");
+    }
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    assert_eq!(editor.prompt(&session, "Who is there?")["stopReason"], "end_turn");
+    editor.to.write_all(b"{\"jsonrpc\": \"2.0\", \"id\": 9, \"meth").unwrap();
+    editor.leave();
+}

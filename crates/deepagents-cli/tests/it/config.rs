@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use deepagents_testing::skip::skip;
 use serde_json::Value;
 
 use crate::program::{deepagents, finish, finish_with, run};
@@ -167,4 +168,31 @@ fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
     assert!(code == Some(0) && !seen.contains("4711"), "{seen:?}");
     let kept = fs::read_to_string(place.home.path().join(".deepagents/auth.json")).unwrap();
     assert!(kept.contains("sk-typed-4711"));
+}
+
+#[test]
+fn what_an_administrator_says_counts_before_everything_else() {
+    if Command::new("unshare").arg("--version").output().is_err() {
+        return skip("sandbox", "there is no unshare");
+    }
+    let place = Place::new();
+    fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+    fs::write(place.file(), "theme = \"light\"\nvi = true\n").unwrap();
+    // In a file system of its own, so that nothing of the machine changes.
+    let script = "set -e; mount -t tmpfs none /etc; mkdir /etc/deepagents; \
+                  echo 'theme = \"contrast\"' > /etc/deepagents/config.toml; exec \"$@\"";
+    let managed = |args: &[&str]| {
+        let program = place.command(args);
+        let mut inside = Command::new("unshare");
+        inside.args(["-Urm", "sh", "-c", script, "sh"]).arg(program.get_program()).args(program.get_args());
+        inside.current_dir(place.root.path()).env("HOME", place.home.path()).env("DEEPAGENTS_THEME", "ansi");
+        finish(&mut inside)
+    };
+    let theme = managed(&["config", "get", "theme"]);
+    if theme.err.contains("unshare:") || theme.err.contains("mount:") {
+        return skip("sandbox", theme.err);
+    }
+    assert!(theme.out.starts_with("contrast\n(managed, /etc/deepagents/config.toml)"), "{theme:?}");
+    assert!(managed(&["config", "get", "vi"]).out.starts_with("true\n(user, "));
+    assert!(!Path::new("/etc/deepagents/config.toml").exists());
 }

@@ -1,8 +1,9 @@
 //! MCP servers in the program.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -197,4 +198,40 @@ fn at_a_terminal_a_tool_that_has_changed_is_asked_about_again() {
     assert_eq!(code, Some(0), "{seen}");
     assert!(last_result(&server).contains("echoed it"), "{seen}");
     assert!(!seen.contains("is left out"), "{seen}");
+}
+
+#[test]
+fn an_agent_that_is_served_with_its_files_runs_commands_in_one_shell_where_that_is_asked_for() {
+    let call = |text: &str| Reply::Call("execute", json!({"command": text}));
+    let server =
+        Server::start([call("mkdir below; cd below; one=1"), call("echo $one > made"), Reply::Text(vec!["Done."])]);
+    let place = Place::new();
+    let mut command: Command = deepagents();
+    command.env("HOME", place.at("home")).args(["mcp", "serve", "--files", "--approve", "auto"]);
+    command.args([
+        "--sandbox",
+        "unconfined",
+        "--shell-session",
+        "--model",
+        "test-model",
+        "--base-url",
+        &server.address,
+    ]);
+    let mut child =
+        command.arg("--root").arg(place.at("root")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let info = json!({"name": "test", "version": "1"});
+    let initialize = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    let mut request = |id: u64, method: &str, params: serde_json::Value| -> serde_json::Value {
+        writeln!(to, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).unwrap();
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    request(1, "initialize", initialize);
+    let done = request(2, "tools/call", json!({"name": "agent", "arguments": {"task": "Make it."}}));
+    assert!(done["result"]["content"].to_string().contains("Done."), "{done}");
+    assert_eq!(fs::read_to_string(place.at("root/below/made")).unwrap(), "1\n");
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
-use crate::program::{finish, run};
+use crate::program::{finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 fn done() -> Reply {
@@ -56,6 +57,36 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
     // A home in a directory for temporary files is a scratch one.
     assert_eq!(finish(run_in(dir.path(), &home, &server).arg("Go")).code, Some(0));
     assert_eq!(finish(run_in(&home, &home, &server).args(["--root", ".", "Go"])).code, Some(0));
+}
+
+#[test]
+fn a_home_that_the_environment_does_not_name_is_one_all_the_same() {
+    // The home that the system knows of whoever runs the tests.
+    let ids = Command::new("id").arg("-un").output().unwrap();
+    let name = String::from_utf8_lossy(&ids.stdout).trim().to_owned();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let home = users.lines().find(|line| line.split(':').next() == Some(&name)).and_then(|line| line.split(':').nth(5));
+    let Some(home) = home.map(Path::new).filter(|home| fs::read_dir(home).is_ok()) else {
+        return skip("home directory", format_args!("{name} has none that can be read"));
+    };
+    let server = Server::start([]);
+    let refused = finish(run_in(home, home, &server).env_remove("HOME").arg("Go"));
+    assert!(refused.one_message().contains("--root"), "{refused:?}");
+}
+
+#[test]
+fn tools_by_hand_do_not_take_a_home_either() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes"), "mine").unwrap();
+    let tools = |args: &[&str]| {
+        let mut command = crate::program::deepagents();
+        let input = crate::tools::call("ls", &json!({"path": "/"}));
+        finish_with(command.current_dir(dir.path()).env("HOME", dir.path()).arg("tools").args(args), &input)
+    };
+    let refused = tools(&[]);
+    assert!(refused.code == Some(1) && refused.out.is_empty(), "{refused:?}");
+    assert!(refused.err.contains("is your home directory") && refused.err.contains("--root"), "{refused:?}");
+    assert!(tools(&["--root", "."]).out.contains("/notes"));
 }
 
 #[test]

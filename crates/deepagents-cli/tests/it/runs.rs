@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, finish, finish_with, run};
+use crate::program::{Finished, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 fn writes_a_file() -> Reply {
@@ -213,4 +213,15 @@ fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go
     }
     let idle = finish(run(dir.path(), &server.address).args(["--shell-session", "Go"]));
     assert!(idle.code == Some(2) && idle.err.contains("--shell-session is for commands"), "{idle:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_said_without_what_its_arguments_hide() {
+    let hidden = "x\u{1b}]0;T\u{7}\u{9b}31m\u{202e}y";
+    for args in [&[hidden][..], &["run", "--approve", hidden], &["run", &format!("--no{hidden}")]] {
+        let finished = finish(deepagents().args(args));
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(!finished.err.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{finished:?}");
+        assert!(finished.err.contains("--help"), "{finished:?}");
+    }
 }

@@ -201,3 +201,92 @@ fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
     let told = std::fs::read_to_string(place.home.path().join("end.json")).unwrap();
     assert!(told.contains("prompt_input_exit"), "{told}");
 }
+
+/// A picture of one red point.
+const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\0\0\x03\x01\x01\0\xc9\xfe\x92\xef\0\0\0\0IEND\xaeB`\x82";
+
+#[test]
+fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_a_text() {
+    let (kitty, iterm, sixel) = ("\u{1b}_Ga=T,f=100,q=2", "\u{1b}]1337;File=inline=1;", "\u{1b}P0;1;0q\"1;1;1;1#0;");
+    let evil = "\u{1b}_Ga=T,f=100;AAAA\u{1b}\\ \u{1b}]1337;File=inline=1:AAAA\u{7} seen";
+    for (variables, drawn) in [
+        ([("TERM", "xterm-kitty"), ("TERM_PROGRAM", "")], Some(kitty)),
+        ([("TERM", "xterm-256color"), ("TERM_PROGRAM", "iTerm.app")], Some(iterm)),
+        ([("TERM", "foot"), ("TERM_PROGRAM", "")], Some(sixel)),
+        ([("TERM", "xterm-256color"), ("TERM_PROGRAM", "")], None),
+        ([("TERM", "xterm-kitty"), ("TMUX", "/tmp/tmux,1,0")], None),
+    ] {
+        let server = Server::start([
+            Reply::Call("read_file", json!({"file_path": "/dot.png"})),
+            Reply::Text(vec![evil]),
+            Reply::Text(vec!["And ", "another."]),
+        ]);
+        let place = Place::new();
+        std::fs::write(place.root.path().join("dot.png"), DOT).unwrap();
+        let mut command = screens(place.root.path(), place.home.path(), &server);
+        let mut terminal = Terminal::start(command.envs(variables));
+        terminal.wait_for("test-model");
+        terminal.type_in("look\r");
+        terminal.wait_for("seen");
+        let results = terminal.seen.matches(drawn.unwrap_or(kitty)).count();
+        terminal.type_in("and at dot.png\r");
+        terminal.wait_for("another.");
+        // A picture is taken off the screen with what is around it, and drawn anew.
+        terminal.type_in("\u{c}");
+        if let Some(sequence) = drawn {
+            while terminal.seen.matches(sequence).count() < 4 {
+                assert!(terminal.read(), "{:?}", terminal.seen);
+            }
+            assert_eq!(terminal.seen.contains("\u{1b}_Ga=d,d=a,q=2\u{1b}\\"), sequence == kitty);
+        }
+        terminal.type_in("/quit\r");
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(0), "{seen:?}");
+        assert!(seen.contains("image dot.png (image/png"), "{seen:?}");
+        for sequence in [kitty, iterm, sixel] {
+            let (wanted, of_results) = if drawn == Some(sequence) { (4, 1) } else { (0, 0) };
+            assert_eq!(seen.matches(sequence).count(), wanted, "{variables:?}: {seen:?}");
+            assert!(drawn.is_none() || drawn != Some(sequence) || results == of_results, "{seen:?}");
+        }
+        assert!(!seen.contains("\u{1b}_Ga=T,f=100;") && !seen.contains("\u{1b}]1337;File=inline=1:AAAA"), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_question_rings_and_tells_the_terminal_of_itself() {
+    let server = Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}))]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("write\r");
+    terminal.wait_for("\u{7}\u{1b}]9;deepagents: write_file waits for your decision\u{7}");
+    terminal.wait_for("\u{1b}]2;? deepagents: ");
+    terminal.type_in("\u{3}\u{3}\u{3}");
+    let (code, _) = terminal.end();
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_comes_back() {
+    let server = Server::start([Reply::Text(vec!["Awake", "."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("\u{1a}");
+    terminal.wait_for(RESTORED);
+    let stat = format!("/proc/{}/stat", terminal.child.id());
+    let sleeps = || std::fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().starts_with('T');
+    let begun = std::time::Instant::now();
+    while !sleeps() {
+        assert!(begun.elapsed().as_secs() < 60, "it does not sleep: {:?}", terminal.seen);
+        std::thread::yield_now();
+    }
+    terminal.seen.clear();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&terminal.child), rustix::process::Signal::CONT)
+        .unwrap();
+    terminal.wait_for("test-model");
+    terminal.type_in("are you there?\r");
+    terminal.wait_for("Awake.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    assert!(seen.contains(RESTORED), "{seen:?}");
+}

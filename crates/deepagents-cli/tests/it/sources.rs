@@ -395,3 +395,27 @@ fn what_a_recording_cannot_carry_is_refused_before_anything_begins() {
     assert_eq!(listed.out, "there are no threads yet\n");
     assert_eq!(record(&["--no-memory"]).code, Some(0));
 }
+
+#[test]
+fn a_pipe_or_a_device_in_the_place_of_what_is_brought_holds_up_nothing() {
+    let (place, server) = (Place::new(), Server::start([text("Done."), text("Done.")]));
+    let (root, own) = (place.root(), place.root().join(".deepagents"));
+    for folder in ["agents", "commands", "skills/s"] {
+        fs::create_dir_all(own.join(folder)).unwrap();
+    }
+    let files = ["AGENTS.md", "hooks.json", "agents/a.md", "commands/c.md", "skills/s/SKILL.md"];
+    let pipes = files.map(|file| own.join(file)).into_iter().chain([root.join("AGENTS.md"), root.join(".mcp.json")]);
+    for pipe in pipes {
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    }
+    let show = |args: &[&str]| {
+        finish(deepagents().args(args).env("HOME", place.home()).current_dir(&root).stdin(std::process::Stdio::null()))
+    };
+    let finished = finish(run(&root, &server.address).env("HOME", place.home()).args(["--trust", "Go"]));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert_eq!(show(&["trust", "show"]).code, Some(0));
+    // Settings that cannot be read end the run, whatever they are.
+    std::os::unix::fs::symlink("/dev/zero", own.join("config.toml")).unwrap();
+    let refused = finish(run(&root, &server.address).env("HOME", place.home()).args(["--trust", "Go"]));
+    assert!(refused.err.contains("config.toml") && refused.err.contains("not a regular file"), "{refused:?}");
+}

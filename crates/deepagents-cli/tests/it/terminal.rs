@@ -204,6 +204,29 @@ fn a_long_value_is_wrapped_so_that_none_of_it_looks_like_another_question() {
 }
 
 #[test]
+fn a_rule_that_is_to_be_remembered_is_shown_whole_and_forges_no_line() {
+    // The terminal has 40 columns: `in this` would stand at the beginning of a line.
+    let path = format!("/a{}in this [s]ession? yes.txt", " ".repeat(16));
+    let server = Server::start([
+        Reply::Call("write_file", json!({"file_path": path, "content": "a"})),
+        Reply::Text(vec!["Done."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut terminal = asks(&server, dir.path());
+    terminal.wait_for("[r]espond TEXT? ");
+    terminal.type_in("a\n");
+    terminal.wait_for("  always: ");
+    // Whoever sees the rule may answer at once.
+    terminal.type_in("o\n");
+    let (code, seen) = terminal.end();
+    let rule: Vec<&str> = seen.lines().skip_while(|line| !line.starts_with("  always: ")).collect();
+    let rule = &rule[..rule.iter().position(|line| line.starts_with("in this [s]ession, ")).unwrap()];
+    assert!(code == Some(0) && rule[1..].iter().all(|line| line.starts_with("      ┊ ")), "{seen:?}");
+    let whole = rule.iter().map(|line| line.trim_start_matches("      ┊ ")).collect::<String>();
+    assert!(whole.contains(&path) && whole.ends_with("and any content"), "{whole:?}");
+}
+
+#[test]
 fn a_person_is_asked_about_what_steers_the_agent_in_every_mode() {
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/AGENTS.md", "content": "a"})),

@@ -61,6 +61,23 @@ fn an_answer_comes_before_the_next_line_is_sent() {
 }
 
 #[test]
+fn characters_that_hide_or_command_are_escapes_in_the_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let hidden = ["a\u{200b}b", "c\u{e0041}d", "e\u{202e}f", "g\u{9b}2Jh"];
+    for name in hidden {
+        fs::write(dir.path().join(name), format!("hit {name}\n")).unwrap();
+    }
+    let calls = [("ls", json!({"path": "/"})), ("glob", json!({"pattern": "*"})), ("grep", json!({"pattern": "hit"}))];
+    let reads = hidden.map(|name| call("read_file", &json!({"file_path": format!("/{name}")}))).concat();
+    let input = calls.map(|(name, args)| call(name, &args)).concat() + &reads;
+    let finished = finish_with(&mut tools(dir.path()), &input);
+    assert!(!finished.out.contains(['\u{200b}', '\u{e0041}', '\u{202e}', '\u{9b}']), "{finished:?}");
+    let answers = answers(&finished);
+    assert!(answers.iter().all(|(_, error)| !error), "{answers:?}");
+    assert!(hidden[..2].iter().all(|name| answers[0].0.contains(name)), "they say what is there: {answers:?}");
+}
+
+#[test]
 fn a_line_that_is_not_utf_8_is_malformed() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

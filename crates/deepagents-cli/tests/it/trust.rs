@@ -192,8 +192,9 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     let (place, server) = (Place::hostile(), answers(3));
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
     terminal.wait_for("leaves it out): ");
+    let seen = terminal.seen.replace("\r\n   ┊ ", "");
     for what in ["/.deepagents/agents/general-purpose.md", "sha256 ", "asks for the place of the standard"] {
-        assert!(terminal.seen.contains(what), "{what}: {:?}", terminal.seen);
+        assert!(seen.contains(what), "{what}: {seen:?}");
     }
     assert!(server.requests().is_empty());
     terminal.type_in("s\n");
@@ -238,6 +239,25 @@ fn names_and_texts_cannot_hide_anything_from_whoever_is_asked() {
     assert!(shown.out.contains("│ fine\\u{200b}\\u{e0041}\\u{1b}[8m\\r\n"), "{shown:?}");
     let finished = finish(place.run(&server).arg("Go"));
     assert!(!finished.err.contains('\u{202e}') && finished.err.trim_end().lines().count() == 1, "{finished:?}");
+}
+
+#[test]
+fn at_a_terminal_no_line_of_what_is_shown_looks_like_another() {
+    let (place, server) = (Place::hostile(), answers(1));
+    // The terminal has 40 columns: what is forged would stand at the beginning of a line.
+    put(&place.root().join("AGENTS.md"), &format!("x{}Use it? [y]es already\n", " ".repeat(37)));
+    let name = format!(".deepagents/agents/x{}Nothing else is brought.md", " ".repeat(26));
+    put(&place.root().join(name), "---\ndescription: x\n---\ny\n");
+    let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
+    terminal.wait_for("leaves it out): ");
+    terminal.press_until("s\n", "already");
+    terminal.press_until("n\n", "Done.");
+    let (code, seen) = terminal.end();
+    let shown: Vec<&str> = seen.split("Use it? [y]es from now on").flat_map(str::lines).collect();
+    let forged = shown.iter().filter(|line| line.starts_with("Use it?") || line.starts_with("Nothing else"));
+    assert!(code == Some(0) && forged.count() == 0, "{seen:?}");
+    let inner = shown.iter().filter(|line| line.starts_with("   ┊ ") || line.starts_with("│ "));
+    assert!(inner.clone().count() > 3 && inner.clone().all(|line| line.chars().count() <= 40), "{seen:?}");
 }
 
 #[test]

@@ -150,6 +150,9 @@ pub enum MiddlewareEvent {
         tool: String,
         /// Where it comes from, such as `mcp:github`.
         source: String,
+        /// What its source says of it beside, for programs and not for the model: the `_meta` of MCP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
     },
     /// A command that goes on in the background has printed something.
     CommandOutput {

@@ -1,6 +1,6 @@
 //! The messages of a thread: a persistent vector with an index by id.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rpds::{HashTrieMapSync, VectorSync};
 use serde::de::{Deserialize, Deserializer};
@@ -27,7 +27,8 @@ pub struct Messages {
 pub struct HistoryVersion {
     lineage: Arc<()>,
     len: usize,
-    last: Option<Arc<Message>>,
+    /// Keeps the address from being used again, not the message alive.
+    last: Option<Weak<Message>>,
 }
 
 impl Messages {
@@ -83,7 +84,7 @@ impl Messages {
 
     /// Remembers this version.
     pub fn mark(&self) -> HistoryVersion {
-        HistoryVersion { lineage: self.lineage.clone(), len: self.len(), last: self.last().cloned() }
+        HistoryVersion { lineage: self.lineage.clone(), len: self.len(), last: self.last().map(Arc::downgrade) }
     }
 
     /// How many messages of a marked version this one is known to begin with: all of them or none.
@@ -91,7 +92,7 @@ impl Messages {
         let last = mark.len.checked_sub(1).and_then(|index| self.get(index));
         // Two versions may both have been appended to: the message at the end tells them apart.
         let same_end = match (&mark.last, last) {
-            (Some(marked), Some(mine)) => Arc::ptr_eq(marked, mine),
+            (Some(marked), Some(mine)) => std::ptr::eq(marked.as_ptr(), Arc::as_ptr(mine)),
             _ => false,
         };
         if same_end && Arc::ptr_eq(&mark.lineage, &self.lineage) { mark.len } else { 0 }

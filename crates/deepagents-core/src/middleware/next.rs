@@ -344,6 +344,9 @@ impl std::fmt::Debug for ToolNext {
     }
 }
 
+/// Characters of the name of a tool that does not exist which the model is shown.
+const LONGEST_NAME: usize = 128;
+
 async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     let ToolRequest { call, tool, cx } = request;
     let Some(tool) = tool else {
@@ -353,7 +356,12 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
         } else {
             "is not a tool you have"
         };
-        return Ok(ToolResponse::error(format!("Error: {} {why}. Your tools are: {known}.", call.name)));
+        // No tool has a name that long: what a model makes up is not repeated without end.
+        let name = match call.name.char_indices().nth(LONGEST_NAME) {
+            Some((at, _)) => format!("{}…", call.name.get(..at).unwrap_or_default()),
+            None => call.name,
+        };
+        return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")));
     };
     match tool.call(call.args, cx).await {
         Ok(output) => Ok(ToolResponse {

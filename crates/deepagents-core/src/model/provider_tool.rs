@@ -13,7 +13,7 @@ use crate::message::Origin;
 /// use serde_json::json;
 /// let search = ProviderTool::new("anthropic", json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 3}));
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderTool {
     /// Whom it is sent to: a provider, such as `anthropic`, or all that speak a wire format, such as `anthropic-messages`.
     pub provider: String,

@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, poll};
 use tokio::time::Instant;
 
 use super::driver::Driver;
@@ -37,6 +39,13 @@ impl<E: Into<Error>> From<E> for Break {
 impl Driver {
     /// Waits for something, unless the run is halted first.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        let mut work = pin!(work);
+        // Most hooks have nothing to wait for: what is done at once needs nobody who listens for a halt.
+        if !self.is_halted()
+            && let Poll::Ready(value) = poll!(work.as_mut())
+        {
+            return Ok(value);
+        }
         tokio::select! {
             biased;
             stop = self.halted() => Err(Halt(stop)),
@@ -49,6 +58,12 @@ impl Driver {
         let work = AssertUnwindSafe(work).catch_unwind();
         let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
         self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
+    }
+
+    /// Whether the run has been halted from outside.
+    fn is_halted(&self) -> bool {
+        let late = || self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
+        self.shared.cancel.is_cancelled() || late()
     }
 
     /// Ends when the run is halted from outside.

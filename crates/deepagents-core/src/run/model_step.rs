@@ -278,8 +278,26 @@ fn refuse_deep_arguments(content: &mut [Block]) {
     }
 }
 
+/// Whether every call has an id of its own: nearly always so.
+fn are_distinct(content: &[Block]) -> bool {
+    let ids = || {
+        content.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(&call.id),
+            Block::InvalidToolCall(call) => Some(&call.id),
+            _ => None,
+        })
+    };
+    match ids().count() {
+        0 | 1 => ids().all(|id| !id.is_empty()),
+        count => ids().all(|id| !id.is_empty()) && ids().collect::<HashSet<_>>().len() == count,
+    }
+}
+
 /// Gives calls without an id, or with one that an earlier call of the turn has, an id of their own.
 fn distinguish_calls(content: &mut [Block], turn: u32) {
+    if are_distinct(content) {
+        return;
+    }
     // The first call with an id keeps it; fresh ids avoid those of all calls.
     let ids = content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some(call.id.clone()),

@@ -29,6 +29,9 @@ fn call() -> Turn {
 async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
     let line = result_of(Turn::call("nope", json!({})), echo()).await;
     assert_eq!(line, "error: Error: nope is not a tool you have. Your tools are: echo.");
+    let long: &'static str = Box::leak("ü".repeat(1_000_000).into_boxed_str());
+    let line = result_of(Turn::call(long, json!({})), echo()).await;
+    assert_eq!(line, format!("error: Error: {}… is not a tool you have. Your tools are: echo.", "ü".repeat(128)));
 }
 
 #[tokio::test]

@@ -75,6 +75,22 @@ pub(super) fn version_of(host: &HostStat) -> Version {
     ))
 }
 
+/// Whether two open files are on one mount. A directory that is mounted in another place of its own file system has its device.
+pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let mount = |fd| {
+            let told = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+            (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(told.stx_mnt_id)
+        };
+        if let (Some(one), Some(other)) = (mount(one.as_fd()), mount(other.as_fd())) {
+            return Ok(one == other);
+        }
+    }
+    Ok(fstat(one)?.st_dev == fstat(other)?.st_dev)
+}
+
 /// Names the path that a failed call was about.
 pub(super) trait At<T> {
     fn at(self, path: &VPath) -> Result<T, FsError>;

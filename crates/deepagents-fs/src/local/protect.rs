@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, readlinkat, stata
 use rustix::io::Errno;
 
 use super::Root;
-use super::open::{At, DIRECTORY, SAFE, failed};
+use super::open::{At, DIRECTORY, SAFE, failed, same_mount};
 use super::resolve::{Last, Place};
 use super::walk::Base;
 use crate::permissions::AccessMode;
@@ -67,7 +67,8 @@ impl Root {
         })
     }
 
-    /// Refuses to delete a directory that holds something protected, whatever is in it that cannot be looked into.
+    /// Refuses to delete a directory that holds something protected, or something that is mounted there, whatever is in it
+    /// that cannot be looked into.
     pub(super) fn check_tree(&self, path: &VPath, directory: impl AsFd) -> Result<(), FsError> {
         let fd = directory.as_fd().try_clone_to_owned().at(path)?;
         let base = Base { fd, path: path.clone(), kernel: self.options.kernel_resolution };
@@ -78,6 +79,9 @@ impl Root {
                 Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
                 Err(errno) => return Err(failed(path, errno)),
             };
+            if !same_mount(&directory, &base.fd).at(path)? {
+                return Err(FsError::Fixed(path.clone()));
+            }
             for entry in Dir::read_from(&directory).at(path)? {
                 let entry = entry.at(path)?;
                 let raw = entry.file_name();
@@ -107,7 +111,9 @@ impl Root {
         self.check_place(path, place)?;
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
         match openat(&place.directory, name, DIRECTORY, Mode::empty()) {
-            Ok(directory) => self.check_tree(path, directory),
+            Ok(directory) if same_mount(&directory, &place.directory).at(path)? => self.check_tree(path, directory),
+            // The root of what is mounted there is not in this tree.
+            Ok(_) => Err(FsError::Fixed(path.clone())),
             // No directory, or not there.
             Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) => Ok(()),
             Err(errno) => Err(failed(path, errno)),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Root;
 use super::lock::DirectoryLock;
-use super::open::{At, DIRECTORY, allow, failed, version_of};
+use super::open::{At, DIRECTORY, allow, failed, same_mount, version_of};
 use super::resolve::{Last, Place};
 use crate::{FsError, VPath, Version};
 
@@ -32,8 +32,7 @@ impl Root {
             return self.unlink(path, &place.directory, name, based);
         }
         let top = openat(&place.directory, name, DIRECTORY, Mode::empty()).at(path)?;
-        let above = fstat(&place.directory).at(path)?;
-        if fstat(&top).at(path)?.st_dev != above.st_dev {
+        if !same_mount(&top, &place.directory).at(path)? {
             return Err(FsError::Fixed(path.clone()));
         }
         self.empty(path, top)?;
@@ -74,8 +73,7 @@ impl Root {
                     Err(Errno::NOENT) => continue,
                     Err(errno) => return Err(failed(path, errno)),
                 };
-                if fstat(&next).at(path)?.st_dev != level.host.st_dev {
-                    // Something is mounted there.
+                if !same_mount(&next, &current).at(path)? {
                     return Err(FsError::Fixed(path.clone()));
                 }
                 let entered = self.enter(path, &next, Some(name))?;

@@ -54,20 +54,20 @@ impl Root {
         let before = target.there()?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
 
-        let bits = before.as_ref().map(|before| before.st_mode & 0o7777).or(bits);
+        // Not the bits that lend the owner's rights to whoever runs the file: they were given to another content.
+        let bits = before.as_ref().map(|before| before.st_mode).or(bits).map(|bits| bits & 0o1777);
         // What replaces a file may hold its text: nobody else reads it before it has that file's mode.
         let temporary = Temporary::create(target, Mode::from_raw_mode(if bits.is_some() { 0o600 } else { 0o644 }))?;
         (&temporary.file).write_all(data).at(path)?;
-        // Bits that lend the owner's rights to whoever runs the file go only with that owner.
-        let mut lent = false;
         if let Some(before) = &before {
             let owner = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
             let mine = fstat(&temporary.file).at(path)?;
-            // Only root may give files away; for others the file becomes their own.
-            lent = (mine.st_uid, mine.st_gid) == (before.st_uid, before.st_gid)
-                || fchown(&temporary.file, Some(owner.0), Some(owner.1)).is_ok();
+            if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid) {
+                // Only root may give files away; for others the file becomes their own.
+                let _ = fchown(&temporary.file, Some(owner.0), Some(owner.1));
+            }
         }
-        if let Some(bits) = bits.map(|bits| if lent { bits } else { bits & 0o777 }) {
+        if let Some(bits) = bits {
             fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
         }
         stamp(&temporary.file, target.modified).at(path)?;

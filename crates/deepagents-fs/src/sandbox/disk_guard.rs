@@ -49,11 +49,12 @@ impl<'a> Spare<'a> {
             let (before, possible) = free(at)?;
             let (floor, files) = (bytes.min(before / 2), FILES.min(possible / 2));
             let reserve = (before - floor < FAR).then(|| reserved(at, floor)).flatten();
-            // Of what is left then, a little is kept to end the command by, before it finds the disk full.
-            let bytes = if reserve.is_some() { floor / 8 } else { floor };
             let places = if possible < FAR_FILES { RESERVED_FILES.min(files) } else { 0 };
             // Where no more files may be open, fewer are held.
-            let places = (0..places).map_while(|_| unnamed(at));
+            let places: Vec<OwnedFd> = (0..places).map_while(|_| unnamed(at)).collect();
+            // Of what is left then, a little is kept to end the command by, before it finds the disk full.
+            let bytes = if reserve.is_some() { floor / 8 } else { floor };
+            let files = files.saturating_sub(places.len() as u64).max(files / 8);
             let reserve = reserve.into_iter().chain(places).collect();
             Some(Floor { at, bytes, files, _reserve: reserve })
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, UndoStore};
-use deepagents_testing::skip::skip;
+use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
 
 use crate::semantics::in_thread;
@@ -245,7 +245,8 @@ async fn modes_are_kept_and_read_only_files_stay() {
     std::fs::write(&script, "old").unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o4751)).unwrap();
     setup.files[0].write("/run.sh", "new").await.unwrap();
-    assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o4751);
+    // Those who run it get nobody else's rights with a content that an agent wrote.
+    assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o751);
     setup.files[0].write("/fresh", "new").await.unwrap();
     assert_eq!(std::fs::metadata(setup.work().join("fresh")).unwrap().mode() & 0o777 & !0o644, 0);
     if rustix::process::geteuid().is_root() {
@@ -333,6 +334,47 @@ async fn a_huge_file_is_deleted_without_being_read() {
         crate::shell::ends(files.delete("/tree")).await.unwrap();
         assert!(files.list("/").await.unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole() {
+    // This test runs itself where it may mount what is outside inside of the workspace, on the same disk.
+    const ROLE: &str = "a_tree_in_which_something_is_mounted";
+    let mut setup = Setup::new();
+    std::fs::create_dir_all(setup.work().join("tree/deep/mounted")).unwrap();
+    std::fs::write(setup.work().join("tree/file"), "mine").unwrap();
+    if std::env::var_os(ROLE).is_none() {
+        let name = "attack::a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole";
+        let mut program = std::process::Command::new("unshare");
+        program.args(["-Urm", "--propagation", "private"]).arg(std::env::current_exe().unwrap());
+        let Ok(told) = program.args([name, "--exact", "--nocapture"]).env(ROLE, "1").output() else {
+            return skip("mounts", "there is no unshare");
+        };
+        skip::pass_on(&told);
+        match String::from_utf8_lossy(&told.stdout).contains("running 1 test") {
+            true => assert!(told.status.success(), "{told:?}"),
+            false => skip("mounts", format_args!("none can be made here: {told:?}")),
+        }
+        return;
+    }
+    let mounted = setup.work().join("tree/deep/mounted");
+    let mut mount = std::process::Command::new("mount");
+    let done = mount.arg("--bind").arg(setup.dir.path().join("outside")).arg(&mounted).output().unwrap();
+    if !done.status.success() {
+        return skip("mounts", format_args!("{done:?}"));
+    }
+    for which in 0..4 {
+        for path in ["/tree", "/tree/deep", "/tree/deep/mounted"] {
+            let error = setup.files[which].delete(path).await.unwrap_err();
+            assert!(matches!(error, FsError::Fixed(_)), "{which} {path}: {error}");
+            setup.untouched();
+            assert_eq!(std::fs::read(setup.work().join("tree/file")).unwrap(), b"mine");
+        }
+    }
+    // Nobody but this process has it mounted; what it was mounted on is deleted as it was made.
+    assert!(std::process::Command::new("umount").arg(&mounted).status().unwrap().success());
+    setup.files[0].delete("/tree").await.unwrap();
+    setup.untouched();
 }
 
 #[tokio::test]

@@ -519,7 +519,8 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
     let many = "rm -f *; echo before; for i in $(seq 1500); do : > $i; done; sleep 1000";
     for text in [fill, many] {
         let done = jail.run(text).await;
-        assert_eq!((done.exit, done.output.as_str()), (Exit::OutOfSpace, "before\n"), "{text}");
+        // Where this process has to wait for its turn, the command finds the disk full first, and says so.
+        assert!(done.exit == Exit::OutOfSpace && done.output.starts_with("before\n"), "{text}: {done:?}");
         assert!(rustix::fs::statvfs(place).unwrap().f_bavail > 0);
         jail.run("rm -f *").await;
     }
@@ -540,9 +541,14 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
         assert_eq!(jail.run(burst).await.exit, Exit::OutOfSpace, "{round}");
         let left = possible();
         assert!(left >= 100, "{round}: {left} files are possible");
-        jail.run("rm -f *.1* *.2* *.3* *.4* *.5*; rm -f *").await;
+        let done = jail.run("rm -f *.1* *.2* *.3* *.4* *.5*; rm -f *").await;
+        assert!(done.exit.success(), "{round}: {left} files were possible: {done:?}");
     }
-    assert!(jail.run("echo small > file").await.exit.success());
+    // Half of the few files that are possible may be made.
+    let few = possible() - 100;
+    (0..few).for_each(|at| drop(fs::File::create(place.join(at.to_string())).unwrap()));
+    let done = jail.run("for i in 1 2 3 4 5 6 7 8; do echo small > $i || exit 1; done").await;
+    assert!(done.exit.success(), "{} files are possible: {done:?}", possible());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Calls of tools of servers.
 
-use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::event::{EventKind, MiddlewareEvent};
 use deepagents_core::tool::Effect;
 use deepagents_mcp::{McpServers, ToolFilter};
 use deepagents_models::scripted::Turn;
@@ -24,6 +24,38 @@ async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_mark
         .any(|event| matches!(event, MiddlewareEvent::ForeignResult { source, .. } if source == "mcp:alpha"));
     assert!(foreign, "{told:?}");
     assert_eq!(script.sent("notifications/initialized"), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_beside_a_result_is_in_the_event_and_its_progress_is_told_by_the_token_of_the_call() {
+    let script = Script::new(
+        &[echo()],
+        r#"token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([^,}]*\).*/\1/p')
+        say "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":$token,\"progress\":1,\"total\":4,\"message\":\"first page\"}}"
+        while ! test -e told; do sleep 0.01; done
+        say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"_meta\":{\"example.com/page\":2},\"content\":[{\"type\":\"text\",\"text\":\"found\"}]}}""#,
+    );
+    let servers = alone(script.config());
+    let (agent, model) = agent(&servers, one_call("echo", json!({})));
+    let mut run = agent.run("Go.");
+    let (mut metas, mut progress) = (Vec::new(), Vec::new());
+    while let Some(event) = run.next().await {
+        match event.kind {
+            EventKind::Middleware(MiddlewareEvent::ForeignResult { meta, .. }) => metas.push(meta),
+            EventKind::ToolProgress { text, .. } => {
+                progress.push(text);
+                std::fs::write(script.file("told"), "").unwrap();
+            }
+            _ => {}
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    servers.close().await;
+    assert_eq!(metas, [Some(json!({"example.com/page": 2}))]);
+    assert_eq!(progress, ["first page (1 of 4)"]);
+    assert_eq!(results(&outcome), [("found".to_owned(), false)]);
+    let shown = serde_json::to_string(&model.requests()[1].messages).unwrap();
+    assert!(!shown.contains("example.com/page"), "the model is not shown it: {shown}");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod grants;
 mod issuer;
 mod logins;
 mod questions;
+mod resources;
 mod script;
 mod serve;
 mod starts;

@@ -18,6 +18,9 @@ pub(crate) struct Script {
     dir: TempDir,
     tools: Value,
     on_call: String,
+    /// What else it can do, by capability, and its answers by method.
+    capabilities: Vec<String>,
+    answers: Vec<(String, Value)>,
     start: String,
     end: String,
 }
@@ -39,7 +42,15 @@ impl Script {
     pub(crate) fn new(tools: &[Value], on_call: impl Into<String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (tools, on_call) = (json!(tools), on_call.into());
-        Self { dir, tools, on_call, start: String::new(), end: String::new() }
+        let (capabilities, answers) = (Vec::new(), Vec::new());
+        Self { dir, tools, on_call, capabilities, answers, start: String::new(), end: String::new() }
+    }
+
+    /// Can do something else too, and answers its methods with these results.
+    pub(crate) fn capable(mut self, of: &str, answers: &[(&str, Value)]) -> Self {
+        self.capabilities.push(of.to_owned());
+        self.answers.extend(answers.iter().map(|(method, result)| ((*method).to_owned(), result.clone())));
+        self
     }
 
     /// Runs this first.
@@ -68,6 +79,13 @@ impl Script {
             fs::write(self.file("tools.json"), self.tools.to_string()).unwrap();
         }
         let dir = self.dir.path().display();
+        let capabilities: String = self.capabilities.iter().map(|of| format!(",\\\"{of}\\\":{{}}")).collect();
+        let mut cases = String::new();
+        for (number, (method, result)) in self.answers.iter().enumerate() {
+            fs::write(self.file(&format!("answer{number}")), result.to_string()).unwrap();
+            let answer = format!(r#""{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$(cat answer{number})}}""#);
+            cases += &format!("    *'\"method\":\"{method}\"'*) say {answer} ;;\n");
+        }
         let script = format!(
             r#"cd '{dir}'
 echo $$ >> pids
@@ -78,12 +96,12 @@ while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
     case "$line" in
     *'"method":"server/discover"'*) say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{{\"code\":-32601,\"message\":\"unknown\"}}}}" ;;
-    *'"method":"initialize"'*) say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{\"tools\":{{\"listChanged\":true}}}},\"serverInfo\":{{\"name\":\"script\",\"version\":\"1\"}}}}}}" ;;
+    *'"method":"initialize"'*) say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{\"tools\":{{\"listChanged\":true}}{capabilities}}},\"serverInfo\":{{\"name\":\"script\",\"version\":\"1\"}}}}}}" ;;
     *'"method":"tools/list"'*) say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"tools\":$(cat tools.json)}}}}" ;;
     *'"method":"tools/call"'*)
         {on_call}
         ;;
-    esac
+{cases}    esac
 done
 {end}
 "#,

@@ -10,25 +10,25 @@ use serde_json::{Map, Value, json};
 
 use super::turns::{Item, Part, check_marks, first_marked, sendable, turns};
 use super::{Host, Messages};
-use crate::body::{self, CacheControl, Extra, Fields, TextPart, wire_name, write_head};
+use crate::body::{self, CacheControl, Extra, Fields, RequestBody, TextPart, WrittenFields, wire_name, write_head};
 use crate::schema;
 
 /// The body of a request.
-pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra, stream };
     let known = wire.written.take(&request.messages, first_marked(request)?);
     let turns = turns(request, known.messages(), &wire.origin)?;
     check_marks(request, &turns, extra)?;
     if extra.get("messages").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let mut lasting = true;
     let turns = turns.iter().map(|turn| {
         lasting &= !turn.is_marked();
         body::Turn { upto: turn.upto, settled: lasting && turn.is_settled(), item: turn }
     });
-    body::write(&wire.written, known, request, &head, ("messages", &[]), turns)
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns)
 }
 
 /// All of a body but the conversation.
@@ -79,6 +79,25 @@ impl Head<'_> {
 }
 
 impl<'a> Head<'a> {
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let tools = || {
+            let mut tools: Vec<MarkedTool<'_>> =
+                self.tools().into_iter().map(|tool| MarkedTool { tool, cache_control: None }).collect();
+            if let Some(last) = tools.last_mut() {
+                last.cache_control = self.request.cache.tools.map(CacheControl::from);
+            }
+            (!tools.is_empty()).then_some(tools)
+        };
+        let system = || {
+            let system = system(&self.request.system);
+            (!system.is_empty()).then_some(system)
+        };
+        let written = &self.wire.written;
+        let (tools, system) = (written.tools(self.request, tools)?, written.system(self.request, system)?);
+        Ok(self.extra.left([("tools", tools), ("system", system)]))
+    }
+
     /// Our tools, then those that the provider runs itself; a cache mark is on the last of them.
     fn tools(&self) -> Vec<AnyTool<'a>> {
         let own = self.request.tools.iter().map(|spec| {
@@ -110,14 +129,6 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("output_config", &config)?;
         }
         fields.put_extra(&["output_config"])?;
-        let mut tools: Vec<MarkedTool<'_>> =
-            self.tools().into_iter().map(|tool| MarkedTool { tool, cache_control: None }).collect();
-        if let Some(last) = tools.last_mut() {
-            last.cache_control = self.request.cache.tools.map(CacheControl::from);
-        }
-        let system = system(&self.request.system);
-        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
-        fields.put_some("system", (!system.is_empty()).then_some(system))?;
         fields.map.end()
     }
 }

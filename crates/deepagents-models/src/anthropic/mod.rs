@@ -13,7 +13,7 @@ use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use crate::body::Written;
+use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -153,7 +153,7 @@ pub struct Messages {
 }
 
 impl Wire for Messages {
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
     }
 
@@ -172,9 +172,10 @@ impl Wire for Messages {
                 let models = path.rsplit_once('/').map_or(path, |(models, _)| models);
                 TokenCount { path: format!("{models}/count-tokens:rawPredict"), body, field: "input_tokens" }
             }
-            Host::Bedrock => {
-                crate::bedrock::token_count(endpoint, json!({"invokeModel": {"body": BASE64_STANDARD.encode(&body)}}))
-            }
+            Host::Bedrock => crate::bedrock::token_count(
+                endpoint,
+                json!({"invokeModel": {"body": BASE64_STANDARD.encode(body.to_vec())}}),
+            ),
         }))
     }
 

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::Converse;
 use super::messages::{cache_point, messages};
-use crate::body::{self, Extra, Fields, RunStart, wire_name, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head};
 
 /// The body of a request. Streamed answers are asked for by the address.
-pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBody, ModelError> {
     if request.output_schema.is_some() {
         return Err(ModelError::invalid(
             "Converse does not hold answers to a schema; offer a tool with that schema instead",
@@ -22,7 +22,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, M
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra };
     if extra.get("messages").is_some() {
-        return write_head(&head);
+        return write_head(&head, WrittenFields::new());
     }
     let marks = request.cache.messages.iter().filter(|_| wire.cache_points).map(|(index, _)| *index);
     let first_marked = marks.min().unwrap_or(usize::MAX);
@@ -34,7 +34,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<Vec<u8>, M
         known = RunStart::default();
         turns = messages(wire, request, 0, first_marked)?;
     }
-    body::write(&wire.written, known, request, &head, ("messages", &[]), turns.into_iter())
+    body::write(&wire.written, known, request, (&head, WrittenFields::new()), ("messages", &[]), turns.into_iter())
 }
 
 /// All of a body but the conversation.

@@ -1,8 +1,11 @@
 //! Fields that a configuration and a request merge into the body.
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
+
+use super::WrittenFields;
 
 /// Fields merged into the body: a model's own, and a request's, which win.
 #[derive(Clone, Copy)]
@@ -14,6 +17,12 @@ pub(crate) struct Extra<'a> {
 impl<'a> Extra<'a> {
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.request.get(key).or_else(|| self.model.get(key))
+    }
+
+    /// Fields that are written already, but those that extra fields replace and those that have no value.
+    pub(crate) fn left<const N: usize>(&self, fields: [(&'static str, Option<Bytes>); N]) -> WrittenFields {
+        let fields = fields.into_iter().filter(|(name, _)| self.get(name).is_none());
+        fields.filter_map(|(name, text)| Some((name, text?))).collect()
     }
 
     fn iter(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {

@@ -1,13 +1,18 @@
 //! Request bodies: what all wires write the same way.
 //!
 //! A body is an object whose last field is the array that holds the conversation. Each request sends the whole
-//! conversation again, so what was written for the request before is kept and copied, and only what was added is
-//! written ([`Written`]).
+//! conversation again, so what was written for the request before is kept and sent again, and only what was added is
+//! written ([`Written`]). Tools and prompts are the same in most requests: they are written once ([`SharedField`]).
+//! Bodies are made of pieces that requests share, so that a long conversation is not copied to be sent
+//! ([`RequestBody`]).
 
 mod extra;
 mod parts;
+mod pieces;
+mod shared;
 mod written;
 
+use bytes::Bytes;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde::Serialize;
 
@@ -15,6 +20,8 @@ pub(crate) use self::extra::{Extra, Fields};
 pub(crate) use self::parts::{
     CacheControl, TextPart, has_own_call, is_from, is_wire_name, joined, last_answer, wire_name,
 };
+pub(crate) use self::pieces::RequestBody;
+pub(crate) use self::shared::SharedField;
 pub(crate) use self::written::{RunStart, Written};
 
 /// One element of the array that holds the conversation.
@@ -28,52 +35,83 @@ pub(crate) struct Turn<T> {
     pub(crate) settled: bool,
 }
 
-/// Writes a body: the object `head`, the array `field` in it, and in that array `lead`, what is known of the
-/// conversation already and the turns that follow it.
+/// Fields behind the head of a body that are written already, by name.
+pub(crate) type WrittenFields = Vec<(&'static str, Bytes)>;
+
+/// Writes a body: the object `head`, the fields `shared`, the array `field`, and in that array `lead`, what is known of
+/// the conversation already and the turns that follow it.
 pub(crate) fn write<T: Serialize>(
     written: &Written,
     mut known: RunStart,
     request: &ModelRequest,
-    head: &impl Serialize,
+    (head, shared): (&impl Serialize, WrittenFields),
     (field, lead): (&str, &[T]),
     turns: impl Iterator<Item = Turn<T>>,
-) -> Result<Vec<u8>, ModelError> {
-    let failed = |error| ModelError::invalid(format!("the request cannot be written: {error}"));
-    // Most of a body is conversation: room for it at once saves copying it as it grows.
-    let mut out = Vec::with_capacity(known.text().len() + (16 << 10));
-    serde_json::to_writer(&mut out, head).map_err(failed)?;
-    // The conversation comes last, so that the object can be opened again for it.
-    out.pop();
-    let comma = if out.len() > 1 { "," } else { "" };
-    out.extend_from_slice(format!("{comma}\"{field}\":[").as_bytes());
+) -> Result<RequestBody, ModelError> {
+    let (mut pieces, mut out) = opened(head, shared)?;
+    out.extend_from_slice(format!("{}\"{field}\":[", comma(&pieces, &out)).as_bytes());
     for item in lead {
         serde_json::to_writer(&mut out, item).map_err(failed)?;
         out.push(b',');
     }
-    let start = out.len();
-    out.extend_from_slice(known.text());
-    let mut cuts = Vec::new();
+    pieces.push(finished(out));
+    pieces.extend_from_slice(known.pieces());
+    let (mut out, mut cuts) = (Vec::new(), Vec::new());
     for turn in turns {
-        if out.len() > start {
+        if !(known.is_empty() && out.is_empty()) {
             out.push(b',');
         }
         serde_json::to_writer(&mut out, &turn.item).map_err(failed)?;
         if turn.settled {
-            cuts.push((turn.upto, out.len() - start));
+            cuts.push((turn.upto, out.len()));
         }
     }
-    if out.len() == start {
+    if known.is_empty() && out.is_empty() {
         return Err(ModelError::invalid("there is nothing to send: add at least one message with content"));
     }
-    known.extend(&request.messages, out.get(start..).unwrap_or_default(), cuts.into_iter());
-    written.keep(known);
     out.extend_from_slice(b"]}");
-    // It is there for as long as the model takes, for every agent that waits.
-    out.shrink_to_fit();
-    Ok(out)
+    let added = finished(out);
+    known.extend(&request.messages, &added, cuts.into_iter());
+    written.keep(known);
+    pieces.push(added);
+    Ok(pieces.into_iter().collect())
 }
 
 /// A body without a conversation of its own: an extra field takes its place.
-pub(crate) fn write_head(head: &impl Serialize) -> Result<Vec<u8>, ModelError> {
-    serde_json::to_vec(head).map_err(|error| ModelError::invalid(format!("the request cannot be written: {error}")))
+pub(crate) fn write_head(head: &impl Serialize, shared: WrittenFields) -> Result<RequestBody, ModelError> {
+    let (mut pieces, mut out) = opened(head, shared)?;
+    out.push(b'}');
+    pieces.push(out.into());
+    Ok(pieces.into_iter().collect())
+}
+
+/// A value of a field that is not shared.
+pub(crate) fn write_value(value: Option<impl Serialize>) -> Result<Option<Bytes>, ModelError> {
+    value.map(|value| serde_json::to_vec(&value).map(finished).map_err(failed)).transpose()
+}
+
+/// The object of a head and of fields that are written already, to be gone on with: whole pieces, and what follows them.
+fn opened(head: &impl Serialize, shared: WrittenFields) -> Result<(Vec<Bytes>, Vec<u8>), ModelError> {
+    let (mut pieces, mut out) = (Vec::new(), serde_json::to_vec(head).map_err(failed)?);
+    out.pop();
+    for (name, text) in shared {
+        out.extend_from_slice(format!("{}\"{name}\":", comma(&pieces, &out)).as_bytes());
+        pieces.push(finished(std::mem::take(&mut out)));
+        pieces.push(text);
+    }
+    Ok((pieces, out))
+}
+
+/// What stands before the next field of an object.
+fn comma(pieces: &[Bytes], out: &[u8]) -> &'static str {
+    if pieces.is_empty() && out.len() <= 1 { "" } else { "," }
+}
+
+/// A piece is there for as long as the model takes, for every agent that waits.
+fn finished(out: Vec<u8>) -> Bytes {
+    out.into_boxed_slice().into()
+}
+
+fn failed(error: impl std::fmt::Display) -> ModelError {
+    ModelError::invalid(format!("the request cannot be written: {error}"))
 }

@@ -1,9 +1,14 @@
-//! Conversations as they were sent last, kept for the next request: each request sends the whole conversation again.
+//! What was sent last, kept for the next request: each request sends the whole conversation again, and the same tools.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use deepagents_core::message::{Message, Messages};
+use bytes::Bytes;
+use deepagents_core::message::{HistoryVersion, Message, Messages};
+use deepagents_core::model::{CacheTtl, ModelError, ModelRequest, ProviderTool, SystemBlock, ToolSpec};
+use serde::Serialize;
+
+use super::SharedField;
 
 /// Bytes that are kept of one conversation, from its beginning.
 const MOST_OF_ONE: usize = 8 << 20;
@@ -14,7 +19,12 @@ const MOST_OF_ALL: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     kept: Mutex<CachedPrefix>,
+    tools: SharedField<ToolsKey>,
+    system: SharedField<Vec<SystemBlock>>,
 }
+
+/// What the tools of a request are written from.
+type ToolsKey = (Vec<Arc<ToolSpec>>, Vec<Arc<ProviderTool>>, Option<CacheTtl>);
 
 #[derive(Debug, Default)]
 struct CachedPrefix {
@@ -28,10 +38,15 @@ struct CachedPrefix {
 pub(crate) struct RunStart {
     /// The references keep the addresses from being used again, not the messages alive.
     messages: Vec<Weak<Message>>,
+    /// The conversation that it was written for last, to tell one that only adds to it without comparing messages.
+    version: Option<HistoryVersion>,
     /// Where it may be cut: after so many messages, at so many bytes.
     cuts: Vec<(usize, usize)>,
-    /// The turns, with commas between them.
-    text: Vec<u8>,
+    /// The turns, with commas between them. Each piece is more than twice as long as the next, so that they are few and a
+    /// byte is copied a few times only, however long the conversation becomes.
+    pieces: Vec<Bytes>,
+    /// Bytes of all pieces.
+    len: usize,
 }
 
 impl RunStart {
@@ -41,28 +56,71 @@ impl RunStart {
     }
 
     /// The turns of those messages, with commas between them.
-    pub(crate) fn text(&self) -> &[u8] {
-        &self.text
+    pub(crate) fn pieces(&self) -> &[Bytes] {
+        &self.pieces
     }
 
-    /// Adds turns that were written after it, up to the last cut: messages and bytes of `text`, each from the
-    /// conversation's start.
-    pub(crate) fn extend(&mut self, messages: &Messages, text: &[u8], cuts: impl Iterator<Item = (usize, usize)>) {
+    /// Whether nothing is written in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds turns that were written after it, up to the last cut: messages and bytes of `added`, each from the
+    /// conversation's start and from that of `added`.
+    pub(crate) fn extend(&mut self, messages: &Messages, added: &Bytes, cuts: impl Iterator<Item = (usize, usize)>) {
+        let before = self.len;
+        let cuts = cuts.map(|(upto, bytes)| (upto, before + bytes));
         self.cuts.extend(cuts.take_while(|(_, bytes)| *bytes <= MOST_OF_ONE));
         let Some((upto, bytes)) = self.cuts.last().copied() else { return };
         let known = self.messages.len();
         self.messages.extend(messages.tail(known).take(upto.saturating_sub(known)).map(Arc::downgrade));
-        self.text.extend_from_slice(text.get(self.text.len()..bytes).unwrap_or_default());
+        self.version = Some(messages.mark());
+        let settled = bytes.saturating_sub(before).min(added.len());
+        if settled > 0 {
+            self.len = bytes;
+            // A part keeps the memory of the whole.
+            let shares = settled >= added.len() / 2;
+            let settled = added.slice(..settled);
+            self.push(if shares { settled } else { Bytes::copy_from_slice(&settled) });
+        }
+    }
+
+    fn push(&mut self, mut piece: Bytes) {
+        while let Some(before) = self.pieces.pop_if(|before| before.len() <= piece.len().saturating_mul(2)) {
+            let mut joined = Vec::with_capacity(before.len() + piece.len());
+            joined.extend_from_slice(&before);
+            joined.extend_from_slice(&piece);
+            piece = joined.into();
+        }
+        self.pieces.push(piece);
     }
 
     /// Leaves what `messages` begins with too, `most` of them at most.
     fn cut(&mut self, messages: &Messages, most: usize) {
-        let same = |(mine, theirs): &(&Weak<Message>, &Arc<Message>)| std::ptr::eq(mine.as_ptr(), Arc::as_ptr(theirs));
-        let shared = self.messages.iter().zip(messages.iter()).take(most).take_while(same).count();
+        let known = self.messages.len();
+        let shared = match &self.version {
+            Some(version) if messages.shared_with(version) >= known.max(1) => known.min(most),
+            _ => self.shared(messages, most),
+        };
         self.cuts.truncate(self.cuts.partition_point(|(upto, _)| *upto <= shared));
         let (upto, bytes) = self.cuts.last().copied().unwrap_or_default();
         self.messages.truncate(upto);
-        self.text.truncate(bytes);
+        while self.len > bytes
+            && let Some(mut piece) = self.pieces.pop()
+        {
+            let start = self.len.saturating_sub(piece.len());
+            piece.truncate(bytes.saturating_sub(start));
+            self.len = start + piece.len();
+            if !piece.is_empty() {
+                self.pieces.push(piece);
+            }
+        }
+    }
+
+    /// How many messages of its own `messages` begins with, `most` at most.
+    fn shared(&self, messages: &Messages, most: usize) -> usize {
+        let same = |(mine, theirs): &(&Weak<Message>, &Arc<Message>)| std::ptr::eq(mine.as_ptr(), Arc::as_ptr(theirs));
+        self.messages.iter().zip(messages.iter()).take(most).take_while(same).count()
     }
 
     /// Whether nobody holds the conversation any more.
@@ -72,6 +130,25 @@ impl RunStart {
 }
 
 impl Written {
+    /// The tools of a request, written once for all requests with the same ones.
+    pub(crate) fn tools<T: Serialize>(
+        &self,
+        request: &ModelRequest,
+        tools: impl FnOnce() -> Option<T>,
+    ) -> Result<Option<Bytes>, ModelError> {
+        let key = (request.tools.clone(), request.provider_tools.clone(), request.cache.tools);
+        self.tools.get(key, tools)
+    }
+
+    /// The system prompt of a request, written once for all requests with the same one.
+    pub(crate) fn system<T: Serialize>(
+        &self,
+        request: &ModelRequest,
+        system: impl FnOnce() -> Option<T>,
+    ) -> Result<Option<Bytes>, ModelError> {
+        self.system.get(request.system.clone(), system)
+    }
+
     /// What is known of how a conversation begins, `most` messages at most. It is handed out, to be given back with
     /// [`keep`](Self::keep): who asks for the same one meanwhile writes it anew.
     pub(crate) fn take(&self, messages: &Messages, most: usize) -> RunStart {
@@ -79,7 +156,7 @@ impl Written {
         let taken = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
-            kept.bytes = kept.bytes.saturating_sub(taken.text.len());
+            kept.bytes = kept.bytes.saturating_sub(taken.len);
             taken
         };
         let mut beginning = taken;
@@ -91,16 +168,16 @@ impl Written {
     pub(crate) fn keep(&self, beginning: RunStart) {
         let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = beginning.text.len();
+        let bytes = beginning.len;
         if kept.bytes + bytes > MOST_OF_ALL {
             kept.by_first.retain(|_, other| !other.has_ended());
-            kept.bytes = kept.by_first.values().map(|other| other.text.len()).sum();
+            kept.bytes = kept.by_first.values().map(|other| other.len).sum();
         }
         if kept.bytes + bytes > MOST_OF_ALL {
             kept.by_first.clear();
             kept.bytes = 0;
         }
         let replaced = kept.by_first.insert(first.as_ptr().addr(), beginning);
-        kept.bytes = (kept.bytes + bytes).saturating_sub(replaced.map_or(0, |other| other.text.len()));
+        kept.bytes = (kept.bytes + bytes).saturating_sub(replaced.map_or(0, |other| other.len));
     }
 }

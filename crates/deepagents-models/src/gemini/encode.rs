@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 
 use super::GenerateContent;
 use super::contents::contents;
-use crate::body::{self, Extra, Fields, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
 use crate::schema;
 
 /// The body of a request. Streamed answers are asked for by the address.
-pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra };
     if extra.get("contents").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let known = wire.written.take(&request.messages, usize::MAX);
     let turns = contents(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, &head, ("contents", &[]), turns.into_iter())
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("contents", &[]), turns.into_iter())
 }
 
 /// All of a body but the conversation.
@@ -64,6 +64,26 @@ impl Head<'_> {
         Some(json!({"functionCallingConfig": mode}))
     }
 
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        // A cached prompt holds these, and the API refuses them beside it.
+        if self.extra.get("cachedContent").is_some() {
+            return Ok(WrittenFields::new());
+        }
+        let tools = || {
+            let tools = self.tools();
+            (!tools.is_empty()).then_some(tools)
+        };
+        let system = || {
+            let blocks = self.request.system.iter().filter(|block| !block.text.trim().is_empty());
+            let system: Vec<Value> = blocks.map(|block| json!({"text": block.text})).collect();
+            (!system.is_empty()).then(|| json!({"parts": system}))
+        };
+        let written = &self.wire.written;
+        let (tools, system) = (written.tools(self.request, tools)?, written.system(self.request, system)?);
+        Ok(self.extra.left([("tools", tools), ("systemInstruction", system)]))
+    }
+
     fn tools(&self) -> Vec<Value> {
         let declare = |spec: &std::sync::Arc<deepagents_core::model::ToolSpec>| {
             json!({"name": spec.name, "description": spec.description,
@@ -87,16 +107,6 @@ impl Serialize for Head<'_> {
         // A cached prompt holds these, and the API refuses them beside it.
         if self.extra.get("cachedContent").is_none() {
             fields.put_some("toolConfig", self.tool_config())?;
-            let tools = self.tools();
-            fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
-            let system: Vec<Value> = self
-                .request
-                .system
-                .iter()
-                .filter(|block| !block.text.trim().is_empty())
-                .map(|block| json!({"text": block.text}))
-                .collect();
-            fields.put_some("systemInstruction", (!system.is_empty()).then(|| json!({"parts": system})))?;
         }
         fields.map.end()
     }

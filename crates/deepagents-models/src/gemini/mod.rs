@@ -11,7 +11,7 @@ use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
-use crate::body::Written;
+use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -99,7 +99,7 @@ pub struct GenerateContent {
 }
 
 impl Wire for GenerateContent {
-    fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<Vec<u8>, ModelError> {
+    fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request)
     }
 

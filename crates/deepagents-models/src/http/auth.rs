@@ -8,6 +8,7 @@ use deepagents_core::model::ModelError;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::body::RequestBody;
 use crate::credentials::{AwsKeys, Credential, Secret};
 
 /// How a provider takes credentials. Tokens are sent as `authorization: Bearer` everywhere.
@@ -33,7 +34,7 @@ impl Auth {
         credential: &Credential,
         url: &Url,
         sent: &HeaderMap,
-        body: &[u8],
+        body: &RequestBody,
     ) -> Result<HeaderMap, ModelError> {
         match (credential, self) {
             (Credential::Key(key), Self::Header(name)) => one(name, key.expose()),
@@ -71,7 +72,7 @@ fn signed(
     service: &str,
     url: &Url,
     sent: &HeaderMap,
-    body: &[u8],
+    body: &RequestBody,
 ) -> Result<HeaderMap, ModelError> {
     let unsigned = |error: &dyn std::fmt::Display| ModelError::invalid(format!("the request was not signed: {error}"));
     let session = keys.session_token.as_ref().map(|token| token.expose().to_owned());
@@ -90,7 +91,8 @@ fn signed(
         .into();
     let content_type = sent.get("content-type").and_then(|value| value.to_str().ok());
     let given = content_type.map(|value| ("content-type", value)).into_iter();
-    let request = SignableRequest::new("POST", url.as_str(), given, SignableBody::Bytes(body))
+    let body = body.to_vec();
+    let request = SignableRequest::new("POST", url.as_str(), given, SignableBody::Bytes(&body))
         .map_err(|error| unsigned(&error))?;
     let (instructions, _) = sign(request, &params).map_err(|error| unsigned(&error))?.into_parts();
     let mut headers = HeaderMap::new();

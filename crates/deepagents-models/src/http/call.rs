@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use futures_core::stream::BoxStream;
 use futures_util::stream;
@@ -14,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::error::{REQUEST_ID, authority, from_body, from_transport};
 use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
+use crate::body::RequestBody;
 use crate::credentials::Credential;
 use crate::events::events_of;
 use crate::hook::Attempt;
@@ -35,7 +35,7 @@ pub(crate) fn call(
         timeout: request.settings.timeout,
         headers: request.headers.clone(),
         state: State::New(Box::new(request)),
-        body: Bytes::new(),
+        body: RequestBody::default(),
         queue: VecDeque::new(),
         scratch: Vec::new(),
         credential: None,
@@ -55,7 +55,7 @@ struct Call {
     headers: Vec<(String, String)>,
     state: State,
     /// The request's body, built once for all attempts.
-    body: Bytes,
+    body: RequestBody,
     queue: VecDeque<ModelEvent>,
     scratch: Vec<ModelEvent>,
     /// What the last attempt was sent with.
@@ -192,7 +192,7 @@ impl Call {
         match &mut self.state {
             State::New(request) => {
                 self.wire.prepare(&self.endpoint).await?;
-                self.body = self.wire.encode(request, self.endpoint.streaming)?.into();
+                self.body = self.wire.encode(request, self.endpoint.streaming)?;
                 self.state = State::Backoff(Instant::now());
             }
             State::Backoff(until) => {

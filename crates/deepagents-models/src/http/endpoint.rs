@@ -13,6 +13,7 @@ use super::ClientPool;
 use super::auth::Auth;
 use super::client::ClientKind;
 use super::error::{authority, from_body, from_transport};
+use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig, Timeouts};
 use crate::credentials::{Credential, Credentials};
 use crate::hook::{Answered, Attempt, CallHook};
@@ -63,7 +64,8 @@ impl Endpoint {
         }
         if let Some(credential) = credentials.as_ref().and_then(Credentials::fixed) {
             // What can never be sent is refused now.
-            auth.headers(credential, &url, &headers, b"").map_err(|_| ConfigError::BadCredential)?;
+            auth.headers(credential, &url, &headers, &RequestBody::default())
+                .map_err(|_| ConfigError::BadCredential)?;
         }
         let timeouts = config.timeouts.clone().unwrap_or_default();
         let backoff = config.backoff.clone().unwrap_or_default();
@@ -104,7 +106,7 @@ impl Endpoint {
         credential: Option<&Credential>,
         attempt: &Attempt<'_>,
         of_call: &[(String, String)],
-        body: &[u8],
+        body: &RequestBody,
     ) -> Result<HeaderMap, ModelError> {
         let mut given = HeaderMap::new();
         for (name, value) in of_call {
@@ -156,6 +158,7 @@ impl Endpoint {
             Some(credentials) => Some(credentials.get().await?),
             None => None,
         };
+        let body = RequestBody::from_iter([body]);
         let attempt = Attempt { url, number: 1, body_len: body.len() };
         let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {

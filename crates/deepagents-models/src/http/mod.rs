@@ -26,6 +26,7 @@ pub(crate) use frames::{FrameDecoder, Framing};
 pub use post::PostAnswer;
 pub(crate) use token_count::{TokenCount, count_tokens, fields_of};
 
+use crate::body::RequestBody;
 use crate::decoded::Decoded;
 
 /// One provider's format: how a request is written and an answer read.
@@ -35,7 +36,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
     /// The request's body.
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError>;
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError>;
     /// How the provider is asked for the number of tokens of a request, if it has an endpoint for that.
     fn token_count(&self, _endpoint: &Endpoint, _request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
         Ok(None)

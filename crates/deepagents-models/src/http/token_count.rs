@@ -5,6 +5,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::{Endpoint, parse_json};
+use crate::body::RequestBody;
 
 /// A question for the number of tokens of a request.
 pub(crate) struct TokenCount {
@@ -17,8 +18,8 @@ pub(crate) struct TokenCount {
 }
 
 /// The fields of a body that an endpoint takes; others it refuses.
-pub(crate) fn fields_of(body: &[u8], known: &[&str]) -> Result<Map<String, Value>, ModelError> {
-    let Value::Object(mut fields) = parse_json("the request", body)? else { return Ok(Map::new()) };
+pub(crate) fn fields_of(body: &RequestBody, known: &[&str]) -> Result<Map<String, Value>, ModelError> {
+    let Value::Object(mut fields) = parse_json("the request", &body.to_vec())? else { return Ok(Map::new()) };
     fields.retain(|name, _| known.contains(&name.as_str()));
     Ok(fields)
 }

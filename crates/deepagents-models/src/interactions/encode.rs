@@ -7,19 +7,19 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Steps;
-use crate::body::{self, Extra, Fields, Turn, is_from, joined, wire_name, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, Turn, WrittenFields, is_from, joined, wire_name, write_head};
 use crate::schema;
 
 /// The body of a request.
-pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra, stream };
     if extra.get("input").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let known = wire.written.take(&request.messages, usize::MAX);
     let turns = steps(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, &head, ("input", &[]), turns.into_iter())
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
 }
 
 /// The steps from a message on that is the first or follows an answer. The results of an answer's calls are one.
@@ -145,6 +145,18 @@ impl Head<'_> {
         config
     }
 
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let tools = || {
+            let tools = self.tools();
+            (!tools.is_empty()).then_some(tools)
+        };
+        let system = || Some(self.request.system_text()).filter(|text| !text.trim().is_empty());
+        let written = &self.wire.written;
+        let (tools, system) = (written.tools(self.request, tools)?, written.system(self.request, system)?);
+        Ok(self.extra.left([("tools", tools), ("system_instruction", system)]))
+    }
+
     fn tools(&self) -> Vec<Value> {
         let own = self.request.tools.iter().map(|spec| {
             json!({"type": "function", "name": spec.name, "description": spec.description,
@@ -172,10 +184,6 @@ impl Serialize for Head<'_> {
             fields.put("response_format", &schema::gemini(&output.schema))?;
         }
         fields.put_extra(&["generation_config"])?;
-        let tools = self.tools();
-        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
-        let system = self.request.system_text();
-        fields.put_some("system_instruction", (!system.trim().is_empty()).then_some(system))?;
         fields.map.end()
     }
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::OllamaChat;
 use super::messages::messages;
-use crate::body::{self, Extra, Fields, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head, write_value};
 
 /// The body of a request.
-pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let mut head = Head { wire, request, extra, stream, num_ctx: None };
     if extra.get("messages").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let system = request.system_text();
     let lead: Vec<Value> =
@@ -23,7 +23,7 @@ pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> R
     let write = |head: &Head<'_>| {
         let known = wire.written.take(&request.messages, usize::MAX);
         let turns = messages(request, known.messages(), &wire.origin)?;
-        body::write(&wire.written, known, request, head, ("messages", &lead), turns.into_iter())
+        body::write(&wire.written, known, request, (head, head.shared()?), ("messages", &lead), turns.into_iter())
     };
     let body = write(&head)?;
     if head.options().contains_key("num_ctx") {
@@ -81,6 +81,17 @@ impl Head<'_> {
         options
     }
 
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let tools = || {
+            let tools = self.tools();
+            (!tools.is_empty()).then_some(tools)
+        };
+        let chosen = matches!(self.request.tool_choice, ToolChoice::None | ToolChoice::Tool(_));
+        let tools = if chosen { write_value(tools())? } else { self.wire.written.tools(self.request, tools)? };
+        Ok(self.extra.left([("tools", tools)]))
+    }
+
     /// The API cannot be told which tool to call, so a choice is made by what is on offer.
     fn tools(&self) -> Vec<Value> {
         let offered = self.request.tools.iter().filter(|spec| match &self.request.tool_choice {
@@ -111,8 +122,6 @@ impl Serialize for Head<'_> {
         }
         fields.put_some("format", self.request.output_schema.as_ref().map(|output| &output.schema))?;
         fields.put_extra(&["options"])?;
-        let tools = self.tools();
-        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
         fields.map.end()
     }
 }

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use self::context::ContextSize;
-use crate::body::Written;
+use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -86,7 +86,7 @@ impl Wire for OllamaChat {
         })
     }
 
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
     }
 

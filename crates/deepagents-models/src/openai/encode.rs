@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::Chat;
 use super::dialect::OutputForm;
 use super::items::{Content, Item, Part, items};
-use crate::body::{self, Extra, Fields, TextPart, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, TextPart, WrittenFields, write_head};
 use crate::schema;
 
 /// The body of a request.
-pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if chat.dialect.output == OutputForm::None && request.output_schema.is_some() {
         return Err(ModelError::invalid(format!(
             "{} does not hold answers to a schema; offer a tool with that schema instead",
@@ -25,14 +25,14 @@ pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<
     let extra = Extra { model: &chat.extra, request: &request.settings.extra };
     let head = Head { chat, request, extra, stream };
     if extra.get("messages").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let marks = request.cache.messages.iter().filter(|_| chat.dialect.cache_marks).map(|(index, _)| *index);
     let first_marked = marks.min().unwrap_or(usize::MAX);
     let known = chat.written.take(&request.messages, first_marked);
     let items = items(chat, request, known.messages(), first_marked)?;
     let lead: Vec<Item<'_>> = system(chat, request).into_iter().collect();
-    body::write(&chat.written, known, request, &head, ("messages", &lead), items.into_iter())
+    body::write(&chat.written, known, request, (&head, head.shared()?), ("messages", &lead), items.into_iter())
 }
 
 /// The system prompt: one text, or parts where some carry cache marks that the service honours.
@@ -87,6 +87,19 @@ impl Head<'_> {
     }
 }
 
+impl Head<'_> {
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let tools = || {
+            let own = self.request.tools.iter().map(|spec| AnyTool::Own(Tool::new(spec)));
+            let of_provider = self.request.provider_tools_for(&self.chat.origin).map(AnyTool::Provider);
+            let tools: Vec<AnyTool<'_>> = own.chain(of_provider).collect();
+            (!tools.is_empty()).then_some(tools)
+        };
+        Ok(self.extra.left([("tools", self.chat.written.tools(self.request, tools)?)]))
+    }
+}
+
 impl Serialize for Head<'_> {
     /// What changes from call to call comes last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -108,12 +121,6 @@ impl Serialize for Head<'_> {
         fields.put_some("parallel_tool_calls", parallel.filter(|_| !self.request.tools.is_empty()))?;
         fields.put_some("response_format", self.response_format())?;
         fields.put_extra(&[])?;
-        let own = self.request.tools.iter().map(|spec| AnyTool::Own(Tool::new(spec)));
-        let of_provider = self.request.provider_tools_for(&self.chat.origin).map(AnyTool::Provider);
-        let tools: Vec<AnyTool<'_>> = own.chain(of_provider).collect();
-        if !tools.is_empty() {
-            fields.put("tools", &tools)?;
-        }
         fields.map.end()
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
-use crate::body::Written;
+use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -92,7 +92,7 @@ pub struct Chat {
 }
 
 impl Wire for Chat {
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
     }
 

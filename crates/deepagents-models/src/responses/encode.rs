@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::Responses;
 use super::input::input;
-use crate::body::{self, Extra, Fields, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
 use crate::schema;
 
 /// The body of a request.
-pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if !request.settings.stop.is_empty() {
         return Err(ModelError::invalid(
             "the Responses API knows no texts that end an answer (settings.stop); drop them or use Chat Completions",
@@ -20,11 +20,11 @@ pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Re
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra, stream };
     if extra.get("input").is_some() {
-        return write_head(&head);
+        return write_head(&head, head.shared()?);
     }
     let known = wire.written.take(&request.messages, usize::MAX);
     let turns = input(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, &head, ("input", &[]), turns.into_iter())
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
 }
 
 /// All of a body but the conversation.
@@ -55,6 +55,18 @@ impl Head<'_> {
             text.entry("format").or_insert(format);
         }
         (!text.is_empty()).then_some(text)
+    }
+
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let tools = || {
+            let tools = self.tools();
+            (!tools.is_empty()).then_some(tools)
+        };
+        let instructions = || Some(self.request.system_text()).filter(|text| !text.trim().is_empty());
+        let written = &self.wire.written;
+        let (tools, instructions) = (written.tools(self.request, tools)?, written.system(self.request, instructions)?);
+        Ok(self.extra.left([("tools", tools), ("instructions", instructions)]))
     }
 
     fn tools(&self) -> Vec<Tool<'_>> {
@@ -99,10 +111,6 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("text", &text)?;
         }
         fields.put_extra(&["text"])?;
-        let tools = self.tools();
-        fields.put_some("tools", (!tools.is_empty()).then_some(tools))?;
-        let instructions = self.request.system_text();
-        fields.put_some("instructions", (!instructions.trim().is_empty()).then_some(instructions))?;
         fields.map.end()
     }
 }

@@ -11,7 +11,7 @@ use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value};
 
-use crate::body::Written;
+use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
@@ -98,7 +98,7 @@ pub struct Responses {
 }
 
 impl Wire for Responses {
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<Vec<u8>, ModelError> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
     }
 

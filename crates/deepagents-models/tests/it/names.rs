@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use deepagents_core::model::ChatModel;
+use deepagents_core::model::{ChatModel, ModelRequest};
 use deepagents_models::{Anthropic, ConfigError, ModelConfig, Registry, providers};
+use serde_json::json;
+
+use crate::server::{Reply, Server, events};
 
 fn key() -> ModelConfig {
     ModelConfig { api_key: Some("sk-very-secret\n".into()), ..ModelConfig::default() }
@@ -22,6 +25,22 @@ fn every_known_provider_makes_models() {
         let model = registry.model_with(&name, ModelConfig { base_url, ..key() }).unwrap();
         assert_eq!(model.name(), name);
         assert_eq!(registry.model(&name).is_err(), provider.key_required || provider.base_url.is_none(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn openai_and_azure_speak_the_responses_api_unless_the_name_says_chat() {
+    for (provider, path) in [
+        ("openai", "/responses"),
+        ("azure", "/responses"),
+        ("openai-chat", "/chat/completions"),
+        ("azure-chat", "/chat/completions"),
+    ] {
+        let server = Server::start([Reply::json(400, &json!({"error": {"message": "enough"}}))]).await;
+        let model = Registry::new().model_with(&format!("{provider}:gpt-5.2"), server.config()).unwrap();
+        events(&*model, ModelRequest::new("Hello.")).await;
+        let head = server.seen()[0].head.clone();
+        assert!(head.split(['?', ' ']).nth(1).unwrap().ends_with(path), "{provider}: {head}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Calls over a real connection: retries, time limits, errors.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
 use deepagents_models::{Anthropic, ModelConfig, Registry, RetryPolicy, SharedBackoff, Timeouts};
 use serde_json::json;
@@ -250,6 +252,24 @@ async fn a_plain_call_gives_the_same_events_in_one_piece() {
     assert!(matches!(&events[0], Ok(ModelEvent::Text { block: 0, delta }) if delta == "hello"));
     assert_eq!(output(&events).message.text(), "hello");
     assert_eq!(server.seen()[0].json().get("stream"), None);
+}
+
+#[tokio::test]
+async fn every_attempt_of_every_request_of_a_conversation_sends_all_of_it_with_its_length() {
+    let replies = (0..40).flat_map(|_| [rate_limited(), Reply::sse(anthropic_text("done"))]);
+    let server = Server::start(replies).await;
+    let (model, mut history) = (server.anthropic(), Messages::new());
+    let mut expected = Vec::new();
+    for n in 0..40 {
+        history.put(Arc::new(Message::user("x".repeat(n * n + 1))));
+        let request = ModelRequest::new(history.clone());
+        history.put(Arc::new(Message::Assistant(model.invoke(request.clone()).await.unwrap().message)));
+        let body = server.anthropic().request_body(&request).unwrap();
+        expected.extend([body.clone(), body]);
+    }
+    let seen = server.seen();
+    assert!(seen.iter().all(|request| request.head.to_lowercase().contains("content-length: ")));
+    assert!(seen.iter().map(|request| &request.body).eq(&expected));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolMessage};
 use deepagents_core::model::ModelError;
-use deepagents_core::model::{CacheTtl, ModelRequest};
+use deepagents_core::model::{CacheTtl, ModelRequest, SystemBlock, ToolChoice, ToolSpec};
 use deepagents_models::{
     Anthropic, Bedrock, Dialect, Gemini, Interactions, ModelConfig, Ollama, OpenAiChat, OpenAiResponses,
 };
@@ -101,4 +101,36 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn tools_and_prompts_that_were_written_before_are_the_same_bytes_as_those_of_a_new_client(
+        wire in 0..WIRES,
+        steps in prop::collection::vec((0usize..4, 0usize..3, 0u8..3, prop::option::of(0u8..2), any::<bool>()), 1..30),
+    ) {
+        let used = client(wire);
+        let kept: Vec<Arc<ToolSpec>> = (0..4).map(tool).collect();
+        for (tools, system, choice, cached, anew) in steps {
+            let mut request = ModelRequest::new("go");
+            let known = kept.iter().take(tools).cloned();
+            request.tools = if anew { (0..tools).map(tool).collect() } else { known.collect() };
+            request.system = (0..system).map(|n| SystemBlock::new(format!("You are \"{n}\".\n"))).collect();
+            request.tool_choice = match (choice, request.tools.first()) {
+                (1, _) => ToolChoice::None,
+                (2, Some(first)) => ToolChoice::Tool(first.name.clone()),
+                _ => ToolChoice::Auto,
+            };
+            let ttl = |long| if long == 0 { CacheTtl::FiveMinutes } else { CacheTtl::OneHour };
+            request.cache.tools = cached.map(ttl);
+            let (body, fresh) = (used(&request).unwrap(), client(wire)(&request).unwrap());
+            prop_assert_eq!(String::from_utf8(body).unwrap(), String::from_utf8(fresh).unwrap());
+        }
+    }
+}
+
+fn tool(n: usize) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
+        name: format!("look_{n}"),
+        description: format!("Looks at \"{n}\"."),
+        schema: Arc::new(json!({"type": "object", "properties": {"at": {"type": "string"}}})),
+    })
 }

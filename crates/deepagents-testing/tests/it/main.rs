@@ -8,6 +8,7 @@
 )]
 
 mod checkpoint_list;
+mod claims;
 mod crash;
 mod examples;
 mod layers;

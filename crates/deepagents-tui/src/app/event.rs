@@ -3,7 +3,7 @@
 use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
-use super::transcript::Item;
+use super::transcript::{Item, Picture};
 use crate::host::{CommandFile, Effort, Page};
 use crate::policy::{Mode, Rule};
 
@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Transcript { title: String, items: Vec<Item> },
     /// What a command of the person came to.
     Card { title: String, body: String },
+    /// Pictures that are sent along, or are in results.
+    Pictures(Vec<Picture>),
     /// A note, and whether it is about something that went wrong.
     Notice { text: String, bad: bool },
     /// The text that an editor left.

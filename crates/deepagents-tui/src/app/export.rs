@@ -52,6 +52,7 @@ fn markdown(items: &[Item]) -> String {
                 out += &fenced(&work.answer);
             }
             Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
+            Item::Picture(picture) => out += &format!("*{}*\n\n", picture.about),
             Item::Thinking(_) | Item::Head { .. } | Item::Todos(_) | Item::Note { .. } | Item::Card { .. } => {}
         }
     }
@@ -92,6 +93,7 @@ fn item_json(item: &Item) -> Option<Value> {
         Item::Shell { command, output, code, .. } => {
             json!({"type": "shell", "command": command, "output": output, "exit_code": code})
         }
+        Item::Picture(picture) => json!({"type": "image", "about": picture.about}),
         Item::Todos(todos) => json!({"type": "todos", "todos": todos}),
         Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => return None,
     })
@@ -134,6 +136,7 @@ fn item_html(item: &Item) -> String {
             folded(&format!("{}: {}", work.name, crate::text::shorten(&work.task, 200)), work.failed, &body)
         }
         Item::Shell { command, output, code, .. } => folded(&format!("$ {command}"), *code != Some(0), &pre(output)),
+        Item::Picture(picture) => format!("<div class=\"t\"><i>{}</i></div>\n", escaped(&picture.about)),
         Item::Todos(todos) => {
             let rows: String =
                 todos.iter().map(|todo| format!("<li>{} ({:?})</li>", escaped(&todo.content), todo.status)).collect();

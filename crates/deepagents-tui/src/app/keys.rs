@@ -253,6 +253,21 @@ impl App {
                 self.respond();
                 Vec::new()
             }
+            KeyCode::Up | KeyCode::Down if responds && self.questions.has_choices() && self.editor.is_empty() => {
+                self.respond();
+                Vec::new()
+            }
+            // Whoever is asked for words begins to write them.
+            KeyCode::Char(c)
+                if responds
+                    && !approves
+                    && !self.questions.has_choices()
+                    && !matches!(c, 'n' | 'N' | 'f' | 'F')
+                    && self.editor.is_empty() =>
+            {
+                self.respond();
+                return self.question_key(key);
+            }
             KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
             KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
             KeyCode::Char('e' | 'E') if !edits => return None,

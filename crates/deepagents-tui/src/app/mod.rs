@@ -40,7 +40,7 @@ use menu::Menu;
 use pager::{Pager, Source};
 use pending::Questions;
 use picker::Picker;
-use transcript::Item;
+use transcript::{Item, forget_pictures};
 
 /// How long a second Ctrl+C counts as one.
 const TWICE: Duration = Duration::from_secs(2);
@@ -126,6 +126,8 @@ pub(crate) struct App {
     pub(crate) work: Work,
     /// Since when something is under way.
     pub(crate) since: Instant,
+    /// What the conversation had spent then.
+    pub(crate) spent_before: Usage,
     pub(crate) todos: Vec<Todo>,
     /// Threads whose runs go on in the background.
     pub(crate) background: Vec<String>,
@@ -197,6 +199,7 @@ impl App {
             live: Live::default(),
             work: Work::Nothing,
             since: now,
+            spent_before: Usage::default(),
             todos: Vec::new(),
             background: Vec::new(),
             waiting: Vec::new(),
@@ -332,6 +335,10 @@ impl App {
                 self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
             }
             Event::Card { title, body } => self.items.push(Item::Card { title, body }),
+            Event::Pictures(pictures) => {
+                self.items.extend(pictures.into_iter().map(Item::Picture));
+                forget_pictures(&mut self.items);
+            }
             Event::Notice { text, bad } => self.note(text, bad),
             Event::EditorClosed(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
             Event::EditorClosed(Err(problem)) => self.note(problem, true),
@@ -385,7 +392,7 @@ impl App {
     }
 
     fn begin(&mut self, work: Work) {
-        (self.work, self.since) = (work, self.now);
+        (self.work, self.since, self.spent_before) = (work, self.now, self.session.usage);
     }
 
     fn idle(&mut self) {

@@ -1,10 +1,16 @@
 //! What has been said and done, as it is shown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todo;
-use deepagents::core::message::{Author, Block, Message};
+use deepagents::core::message::{Author, Block, Media, MediaKind, MediaSource, Message};
 use serde_json::Value;
+
+use crate::session::images::described;
+
+/// Pictures whose bytes are kept.
+const PICTURES: usize = 8;
 
 /// One finished part of the conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +25,8 @@ pub(crate) enum Item {
     Thinking(String),
     /// A tool call and its result.
     Call(Call),
+    /// A picture in a message or a result.
+    Picture(Picture),
     /// The work of a sub-agent.
     Agent(AgentWork),
     /// A command of the person.
@@ -34,7 +42,10 @@ pub(crate) enum Item {
 impl Item {
     /// Whether it is one of the messages of the thread, and not the program's own.
     pub(crate) fn is_of_thread(&self) -> bool {
-        matches!(self, Self::User(_) | Self::Answer(_) | Self::Thinking(_) | Self::Call(_) | Self::Agent(_))
+        matches!(
+            self,
+            Self::User(_) | Self::Answer(_) | Self::Thinking(_) | Self::Call(_) | Self::Picture(_) | Self::Agent(_)
+        )
     }
 }
 
@@ -47,6 +58,57 @@ pub(crate) struct Call {
     pub(crate) failed: bool,
     /// The text of the file before, where it was read.
     pub(crate) file: Option<String>,
+}
+
+/// A picture in a message or a result.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Picture {
+    /// What it is, in words.
+    pub(crate) about: String,
+    /// Its bytes as base64, as whoever sent it wrote them, while they are kept.
+    pub(crate) data: Option<Arc<str>>,
+}
+
+impl Picture {
+    /// One that the person sends along.
+    pub(crate) fn sent(media: &Media) -> Self {
+        Self { about: format!("with the image {}", described(media)), ..Self::of_result(media) }
+    }
+
+    /// One in the result of a call.
+    fn of_result(media: &Media) -> Self {
+        let data = match &media.source {
+            MediaSource::Base64(data) => Some(data.as_str().into()),
+            _ => None,
+        };
+        Self { about: format!("image {}", described(media)), data }
+    }
+}
+
+/// The pictures in a result.
+pub(crate) fn pictures_of(content: &[Block]) -> impl Iterator<Item = Picture> {
+    images(content).map(Picture::of_result)
+}
+
+fn images(content: &[Block]) -> impl Iterator<Item = &Media> {
+    content.iter().filter_map(|block| match block {
+        Block::Media(media) if media.kind == MediaKind::Image => Some(media),
+        _ => None,
+    })
+}
+
+/// Lets go of the bytes of all but the last pictures.
+pub(crate) fn forget_pictures(items: &mut [Item]) {
+    let pictures = items.iter_mut().rev().filter_map(|item| match item {
+        Item::Picture(picture) => Some(picture),
+        _ => None,
+    });
+    // Those before one that is forgotten are forgotten already.
+    for picture in pictures.skip(PICTURES) {
+        if picture.data.take().is_none() {
+            break;
+        }
+    }
 }
 
 /// What a sub-agent did.
@@ -70,11 +132,8 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
     for message in messages {
         match message {
             Message::User(user) if user.author == Author::Human => {
-                let images = user.content.iter().filter_map(|block| match block {
-                    Block::Media(media) => Some(format!("\n[{}]", crate::session::images::described(media))),
-                    _ => None,
-                });
-                items.push(Item::User(message.text() + &images.collect::<String>()));
+                items.push(Item::User(message.text()));
+                items.extend(images(&user.content).map(Picture::sent).map(Item::Picture));
             }
             Message::User(_) => {}
             Message::Assistant(answer) => {
@@ -112,10 +171,12 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
                     call.result = message.text();
                     call.failed = result.is_error;
                 }
+                items.extend(pictures_of(&result.content).map(Item::Picture));
             }
             _ => {}
         }
     }
+    forget_pictures(&mut items);
     for item in &mut items {
         if let Item::Call(call) = item
             && call.name == "task"

@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
-use super::threads::of_state;
+use super::threads::{WORKED_ON, of_state};
 use crate::app::event::Event;
 use crate::host::Connection;
 
@@ -108,13 +108,18 @@ impl Session {
                     return None;
                 }
                 let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
-                let ended = event.path.is_empty() && event.kind.is_end();
-                if !(ended || is_step && event.path.is_empty()) {
+                let began = matches!(event.kind, EventKind::RunStarted { .. });
+                let ended = event.kind.is_end();
+                if !event.path.is_empty() || !(began || is_step || ended) {
                     continue;
                 }
                 let state = connection.agent.state(&thread).await.ok()?;
                 let mut opened = of_state(&state);
                 opened.thread = Some(thread.clone());
+                let is_own = this.with(|state| state.background.iter().any(|background| background.thread == thread));
+                if began && !is_own {
+                    opened.note = Some(WORKED_ON.to_owned());
+                }
                 if ended {
                     opened.note = Some("the other program is done with its turn".to_owned());
                     opened.questions = this.open_questions(&connection, &state).await;

@@ -8,6 +8,7 @@ use deepagents::core::message::{Block, Media, MediaKind, MediaSource, UserMessag
 
 use super::Session;
 use crate::app::event::Event;
+use crate::app::transcript::Picture;
 use crate::host::Connection;
 use crate::text::grouped;
 
@@ -32,16 +33,17 @@ impl Session {
         }
         let root = self.root.clone();
         let read = tokio::task::spawn_blocking(move || read_all(&root, &named)).await;
-        let mut content = vec![Block::text(text)];
+        let (mut content, mut pictures) = (vec![Block::text(text)], Vec::new());
         for result in read.unwrap_or_default() {
             match result {
                 Ok(media) => {
-                    self.tell(Event::Notice { text: format!("with the image {}", described(&media)), bad: false });
+                    pictures.push(Picture::sent(&media));
                     content.push(Block::Media(media));
                 }
                 Err(problem) => self.tell(Event::Notice { text: problem, bad: true }),
             }
         }
+        self.tell(Event::Pictures(pictures));
         Message::User(UserMessage { content, ..UserMessage::default() })
     }
 }

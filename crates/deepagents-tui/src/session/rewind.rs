@@ -37,7 +37,8 @@ impl Session {
         let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
         let connection = self.connection().await?;
         let history = connection.agent.history(&thread, None, CHECKPOINTS).await.map_err(|error| error.to_string())?;
-        let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position == position);
+        // A parent may be the end of the log as an undo left it, which is behind its last checkpoint.
+        let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position <= position);
         // The branch that the thread is on, from its end back: others were left by going back.
         let mut next = history.first();
         while let Some(checkpoint) = next {

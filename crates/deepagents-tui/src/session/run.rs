@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
+use deepagents::core::message::ToolMessage;
 use deepagents::fs::{Backend, ByteRange, VPath};
 use deepagents::{
     ActionRequest, DecisionRecord, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Session;
 use super::hooks::decides;
 use crate::app::event::{Event, PendingApproval, RunEnd};
+use crate::app::transcript::{Picture, pictures_of};
 use crate::host::Connection;
 use crate::text::shorten;
 
@@ -185,6 +187,7 @@ impl Session {
             state.run = Some(handle);
         });
         let mut cancelled = false;
+        let mut finished = BTreeSet::new();
         loop {
             let event = tokio::select! {
                 biased;
@@ -204,6 +207,19 @@ impl Session {
                 && !decides(connection)
             {
                 self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
+            }
+            match &event.kind {
+                EventKind::ToolFinished { id, error: false, .. } if event.path.is_empty() => {
+                    finished.insert(id.clone());
+                }
+                // The results of a turn have joined the conversation when the model is asked about them.
+                EventKind::ModelStarted { .. } if event.path.is_empty() && !finished.is_empty() => {
+                    let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
+                    if !pictures.is_empty() {
+                        self.tell(Event::Pictures(pictures));
+                    }
+                }
+                _ => {}
             }
             self.tell(Event::Run(Box::new(event)));
         }
@@ -244,6 +260,21 @@ impl Session {
         }
         Event::RunEnded(Box::new(end))
     }
+}
+
+/// The pictures in the results of these calls, which are the last of the conversation.
+fn pictures(state: &State, calls: &BTreeSet<String>) -> Vec<Picture> {
+    let is_result = |message: &&Arc<Message>| matches!(***message, Message::Tool(_));
+    // What was said meanwhile stands behind them.
+    let recent = state.messages().iter().rev().skip_while(|message| !is_result(message)).take_while(is_result);
+    let mut results: Vec<&ToolMessage> = recent
+        .filter_map(|message| match &**message {
+            Message::Tool(result) if calls.contains(&result.call_id) => Some(result),
+            _ => None,
+        })
+        .collect();
+    results.reverse();
+    results.into_iter().flat_map(|result| pictures_of(&result.content)).collect()
 }
 
 /// The end of a run that did not begin.

@@ -12,6 +12,9 @@ use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval}
 use crate::app::transcript::items_of;
 use crate::host::{Begin, Connection};
 
+/// What is said while another program goes on with the thread.
+pub(super) const WORKED_ON: &str =
+    "another program works on this thread; it is shown as it goes on, and /takeover goes on with it here";
 /// Threads that are listed.
 const THREADS: usize = 200;
 
@@ -103,10 +106,7 @@ impl Session {
             );
         }
         if is_owned(self, info) {
-            return Some(
-                "another program works on this thread; it is shown as it goes on, and /takeover goes on with it here"
-                    .to_owned(),
-            );
+            return Some(WORKED_ON.to_owned());
         }
         let open = open_calls(state);
         match info.status {

@@ -1,12 +1,16 @@
 //! The terminal: its modes, what is written to it, and what comes from it.
 
+mod graphics;
 mod input;
 mod modes;
 mod output;
 mod sgr;
+mod sixel;
 mod surface;
 
+pub(crate) use graphics::Canvas;
+pub use graphics::Graphics;
 pub(crate) use input::Input;
-pub(crate) use modes::{Modes, last_panic, size};
+pub(crate) use modes::{Modes, cell, last_panic, size};
 pub(crate) use output::Output;
 pub(crate) use surface::Surface;

@@ -30,6 +30,13 @@ pub(crate) fn size() -> (u16, u16) {
     }
 }
 
+/// Pixels of a cell, across and down; a usual size where the terminal does not say.
+pub(crate) fn cell() -> (u16, u16) {
+    let of = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|pixels| *pixels > 0);
+    let known = crossterm::terminal::window_size().ok();
+    known.and_then(|known| of(known.width, known.columns).zip(of(known.height, known.rows))).unwrap_or((10, 20))
+}
+
 /// The terminal in raw mode. It is whole again when this is dropped, a panic included.
 #[derive(Debug)]
 pub(crate) struct Modes {

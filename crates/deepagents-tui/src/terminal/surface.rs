@@ -9,6 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::graphics::Drawing;
 use super::sgr::sgr;
 use crate::text::ascii;
 
@@ -77,7 +78,7 @@ impl Surface {
     /// Writes lines above the live area; they are never touched again.
     pub(crate) fn commit(&mut self, lines: &[Line<'_>]) {
         let height = self.shown.area.height;
-        let room = usize::from(self.rows.saturating_sub(height));
+        let room = usize::from(self.room());
         if room == 0 {
             // No row is free: the lines take the place of the live area, which is drawn below them anew.
             self.move_to(0, 0);
@@ -106,6 +107,25 @@ impl Surface {
             }
             self.at = (0, 0);
         }
+    }
+
+    /// Rows above the live area.
+    pub(crate) fn room(&self) -> u16 {
+        self.rows.saturating_sub(self.shown.area.height)
+    }
+
+    /// Shows a picture above the live area, where it is never touched again.
+    pub(crate) fn picture(&mut self, drawing: &Drawing) {
+        if drawing.rows == 0 || drawing.rows > self.room() {
+            return;
+        }
+        self.commit(&vec![Line::default(); usize::from(drawing.rows)]);
+        self.move_to(0, 0);
+        // Terminals differ on where a picture leaves the cursor.
+        self.out.extend_from_slice(b"\x1b7");
+        self.csi(drawing.rows, b'A');
+        self.out.extend_from_slice(&drawing.sequence);
+        self.out.extend_from_slice(b"\x1b8");
     }
 
     /// Shows the live area, with the cursor where it is wanted.

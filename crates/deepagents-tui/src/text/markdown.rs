@@ -172,13 +172,17 @@ impl Page {
                     }
                     _ => "• ".to_owned(),
                 };
+                self.prefix.push(match marker.chars().count() {
+                    ..=2 => "  ",
+                    3 => "   ",
+                    _ => "    ",
+                });
                 self.marker = Some(marker);
-                self.prefix.push("  ");
                 self.gap = false;
             }
-            Tag::Table(_) => {
+            Tag::Table(alignments) => {
                 self.space();
-                self.table = Some(Table::default());
+                self.table = Some(Table::new(alignments));
             }
             Tag::TableCell => {
                 if let Some(table) = &mut self.table {
@@ -270,7 +274,7 @@ impl Page {
     }
 
     fn indent_width(&self) -> usize {
-        self.prefix.len() * 2
+        self.prefix.iter().map(|part| part.chars().count()).sum()
     }
 
     /// A blank line between blocks.
@@ -298,9 +302,11 @@ impl Page {
             let mut spans = Vec::new();
             let marker = self.marker.take();
             for (at, part) in self.prefix.iter().enumerate() {
-                let is_item = *part == "  " && at + 1 == self.prefix.len();
+                let is_item = part.trim().is_empty() && at + 1 == self.prefix.len();
                 match &marker {
-                    Some(marker) if is_item => spans.push(Span::styled(format!("{marker:<2}"), self.theme.accent)),
+                    Some(marker) if is_item => {
+                        spans.push(Span::styled(format!("{marker:<width$}", width = part.len()), self.theme.accent));
+                    }
                     _ => spans.push(Span::styled(*part, self.theme.dim)),
                 }
             }

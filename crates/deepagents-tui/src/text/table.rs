@@ -1,5 +1,6 @@
 //! Tables whose columns stand below each other.
 
+use pulldown_cmark::Alignment;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -10,12 +11,16 @@ use crate::theme::Theme;
 const LEAST: usize = 4;
 
 /// A table that is being read.
-#[derive(Default)]
 pub(super) struct Table {
     rows: Vec<Vec<Vec<Span<'static>>>>,
+    alignments: Vec<Alignment>,
 }
 
 impl Table {
+    pub(super) fn new(alignments: Vec<Alignment>) -> Self {
+        Self { rows: Vec::new(), alignments }
+    }
+
     pub(super) fn row(&mut self) {
         self.rows.push(Vec::new());
     }
@@ -59,9 +64,16 @@ impl Table {
                     }
                     let part = cells.get(column).and_then(|lines| lines.get(line)).cloned().unwrap_or_default();
                     let used: usize = part.spans.iter().map(|span| width(&span.content)).sum();
+                    let free = room.saturating_sub(used);
+                    let before = match self.alignments.get(column) {
+                        Some(Alignment::Right) => free,
+                        Some(Alignment::Center) => free / 2,
+                        _ => 0,
+                    };
+                    spans.push(Span::raw(" ".repeat(before)));
                     spans.extend(part.spans);
                     if column + 1 < widths.len() {
-                        spans.push(Span::raw(" ".repeat(room.saturating_sub(used))));
+                        spans.push(Span::raw(" ".repeat(free - before)));
                     }
                 }
                 out.push(Line::from(spans));

@@ -23,6 +23,8 @@ const HEAD: usize = 3;
 const TAIL: usize = 3;
 /// Lines of a change that are shown folded.
 const CHANGE: usize = 16;
+/// Lines of a person's message that are shown folded.
+const MESSAGE: usize = 12;
 /// Lines of a sub-agent's answer that are shown folded.
 const ANSWER: usize = 3;
 
@@ -72,6 +74,10 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
             lines
         }
         Item::Todos(todos) => todo_lines(todos, usize::MAX, columns, theme),
+        Item::Picture(picture) => {
+            let mark = if theme.spoken { "Note: " } else { "· " };
+            prefixed(&picture.about, mark, theme.dim, theme.dim, columns)
+        }
         Item::Note { text, bad } => {
             let style = if *bad { theme.bad } else { theme.dim };
             let mark = match (theme.spoken, *bad) {
@@ -121,10 +127,9 @@ fn prefixed(
 fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let mark = if theme.spoken { "You: " } else { "› " };
     let mut lines = prefixed(text, mark, theme.user, theme.bold, columns);
-    let most = 40;
-    if fold == Detail::Brief && lines.len() > most {
-        let more = lines.len() - most;
-        lines.truncate(most);
+    if fold == Detail::Brief && lines.len() > MESSAGE + 1 {
+        let more = lines.len() - MESSAGE;
+        lines.truncate(MESSAGE);
         lines.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
     }
     lines
@@ -141,11 +146,35 @@ fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<
     )]
 }
 
-/// Lines that are laid out, with what is left out told in the middle.
+/// Lines of output, which are broken where their columns end.
 fn folded(text: &str, columns: usize, theme: Theme, fold: Detail, head: usize, tail: usize) -> Vec<Line<'static>> {
+    laid_out(hard_wrap, text, columns, theme, fold, (head, tail))
+}
+
+/// The same for words, which stay whole.
+fn folded_words(
+    text: &str,
+    columns: usize,
+    theme: Theme,
+    fold: Detail,
+    head: usize,
+    tail: usize,
+) -> Vec<Line<'static>> {
+    laid_out(wrap, text, columns, theme, fold, (head, tail))
+}
+
+/// Lines that are laid out, with what is left out told in the middle.
+fn laid_out(
+    broken: fn(&Line<'_>, usize, &str) -> Vec<Line<'static>>,
+    text: &str,
+    columns: usize,
+    theme: Theme,
+    fold: Detail,
+    (head, tail): (usize, usize),
+) -> Vec<Line<'static>> {
     let text = visible(text.trim_end_matches('\n'));
     let room = columns.saturating_sub(4).max(2);
-    let lay_out = |line: &str| hard_wrap(&dim(line, theme), room, "");
+    let lay_out = |line: &str| broken(&dim(line, theme), room, "");
     let total = text.lines().count();
     if fold == Detail::Full || total <= head + tail + 1 {
         let mut lines: Vec<Line<'static>> = text.lines().flat_map(lay_out).collect();
@@ -195,15 +224,18 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
     let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, theme);
     if call.failed {
         let text = if call.result.is_empty() { "it did not come to an end" } else { &call.result };
-        lines.extend(indented(&folded(text, columns, theme, fold, 1, 6)));
+        lines.extend(indented(&folded_words(text, columns, theme, fold, 1, 6)));
         return lines;
     }
     match call.name.as_str() {
         "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
         "write_todos" | "read_todos" if fold == Detail::Brief => {}
         "read_file" | "ls" | "glob" | "grep" if fold == Detail::Brief => {
-            let found = count(call.result.lines().count(), "line");
-            lines.push(dim(&format!("  {found}"), theme));
+            // What is no text has none; an image is described below.
+            if !call.result.is_empty() {
+                let found = count(call.result.lines().count(), "line");
+                lines.push(dim(&format!("  {found}"), theme));
+            }
         }
         _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
     }
@@ -269,7 +301,7 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
         lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
         return lines;
     }
-    lines.extend(indented(&folded(&work.answer, columns, theme, fold, ANSWER, 0)));
+    lines.extend(indented(&folded_words(&work.answer, columns, theme, fold, ANSWER, 0)));
     lines
 }
 

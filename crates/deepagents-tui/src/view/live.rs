@@ -14,6 +14,8 @@ use crate::app::{App, Overlay, Work};
 use crate::duration;
 use crate::text::{clip, count, grouped, markdown, shorten, visible};
 
+/// Columns from which on what the work costs is told beside it.
+const ROOM_FOR_COSTS: usize = 60;
 /// Pictures of the clock that shows that something goes on, one each tenth of a second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Lines of a command's output that are shown while it runs.
@@ -279,13 +281,30 @@ fn status(app: &App, columns: usize) -> Option<Line<'static>> {
         },
     };
     let mut spans = vec![Span::styled(format!("{spinner} "), theme.accent)];
-    let clock = format!("  {}", duration::show(elapsed));
+    let spent = if columns < ROOM_FOR_COSTS { String::new() } else { spent(app) };
+    let clock = format!("  {}{spent}", duration::show(elapsed));
     let stop = "  Esc stops";
-    let room = columns.saturating_sub(2 + clock.len() + stop.len()).max(4);
+    let room = columns.saturating_sub(2 + crate::text::width(&clock) + stop.len()).max(4);
     spans.push(Span::raw(shorten(&words, room.saturating_sub(1))));
     spans.push(Span::styled(clock, theme.dim));
     spans.push(Span::styled(stop, theme.dim));
     Some(clip(&Line::from(spans), columns))
+}
+
+/// The tokens that the model has answered with since the work began, an estimate for what comes just now, and what all of
+/// the work has cost.
+fn spent(app: &App) -> String {
+    let coming = u64::try_from((app.live.answer.len() + app.live.thinking.len()) / 4).unwrap_or(0);
+    let (now, before) = (app.session.usage, app.spent_before);
+    let tokens = now.output.saturating_sub(before.output).saturating_add(coming);
+    let mut text = String::new();
+    if tokens > 0 {
+        let about = if coming > 0 { "~" } else { "" };
+        text += &format!(" · {about}{} tokens", grouped(tokens));
+    }
+    let price = app.session.connected.as_ref().and_then(|connected| connected.price);
+    let cost = price.map(|price| price.cost(now) - price.cost(before)).filter(|cost| *cost > 0.0);
+    text + &cost.map(|cost| format!(" · ${cost:.4}")).unwrap_or_default()
 }
 
 /// The mode, the model, the directory, how full the window is.

@@ -12,7 +12,7 @@ use ratatui::text::Line;
 
 pub(crate) use items::{Detail, call_title, item_lines};
 pub(crate) use live::live;
-pub(crate) use printer::Printer;
+pub(crate) use printer::{Printed, Printer};
 pub(crate) use screen::pager;
 
 use crate::app::App;

@@ -203,7 +203,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
-    let answer = if app.questions.has_choices() { "answer, or its number" } else { "answer" };
+    let answer = if app.questions.has_choices() { "answer (↑ ↓), or its number" } else { "answer" };
     let mut spans = Vec::new();
     for (key, what, offered) in [
         ("y", "yes", approves),
@@ -291,14 +291,18 @@ pub(crate) fn secret(provider: &str, editor: &Editor, columns: usize, theme: The
 
 /// Completions.
 pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Vec<Line<'static>> {
-    let (first, shown) = menu.visible(rows);
+    // The last row says how much more there is, where there is more.
+    let hidden = menu.rows.len() > rows && rows > 2;
+    let (first, shown) = menu.visible(if hidden { rows - 1 } else { rows });
     let widest = shown.iter().map(|row| crate::text::width(&row.text)).max().unwrap_or(0);
     let lines = shown.iter().enumerate().map(|(at, entry)| {
         let gap = " ".repeat(widest.saturating_sub(crate::text::width(&entry.text)));
         let text = if entry.detail.is_empty() { entry.text.clone() } else { format!("{}{gap}", entry.text) };
         row(first + at == menu.selected, &text, &entry.detail, columns, theme)
     });
-    lines.collect()
+    let more = format!("  … {} more (↑ ↓)", menu.rows.len() - shown.len());
+    let more = hidden.then(|| clip(&Line::from(Span::styled(more, theme.dim)), columns));
+    lines.chain(more).collect()
 }
 
 /// A question of the program itself.

@@ -1,14 +1,26 @@
 //! What of the conversation goes into the scrollback, and when.
 
+use std::sync::Arc;
+
 use ratatui::text::Line;
 
 use super::items::{Detail, item_lines};
 use crate::app::App;
-use crate::app::transcript::Item;
+use crate::app::transcript::{Item, Picture};
 use crate::text::{last_block, markdown};
 
 /// Lines of a conversation that are printed when it is opened.
 const BACKLOG: usize = 400;
+/// Rows that a picture may well take.
+const PICTURE: usize = 8;
+
+/// What is printed: lines, and pictures by the number of lines before them.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    pub(crate) lines: Vec<Line<'static>>,
+    /// Pictures as base64.
+    pub(crate) pictures: Vec<(usize, Arc<str>)>,
+}
 
 /// How far the conversation is printed.
 #[derive(Debug, Default)]
@@ -25,9 +37,9 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// The lines to be printed now. The rest of the answer that comes is left to the live area: at most `room` lines.
-    pub(crate) fn next(&mut self, app: &App, room: usize) -> Vec<Line<'static>> {
+    pub(crate) fn next(&mut self, app: &App, room: usize) -> Printed {
         let columns = usize::from(app.size.0);
-        let mut out = Vec::new();
+        let Printed { lines: mut out, mut pictures } = Printed::default();
         let first = self.skip_backlog(app, BACKLOG, &mut out);
         for at in first..app.items.len() {
             let Some(item) = app.items.get(at) else { break };
@@ -40,6 +52,9 @@ impl Printer {
                 out.push(Line::default());
             }
             out.extend(item_lines(item, columns, app.theme, Detail::Brief));
+            if let Item::Picture(Picture { data: Some(data), .. }) = item {
+                pictures.push((out.len(), data.clone()));
+            }
         }
         self.items = app.items.len();
         if app.live.answer.trim().is_empty() {
@@ -48,21 +63,26 @@ impl Printer {
         } else {
             self.stable(app, columns, room, &mut out);
         }
-        out
+        Printed { lines: out, pictures }
     }
 
     /// Begins anew on an empty screen of so many rows.
-    pub(crate) fn restart(&mut self, app: &App, rows: usize) -> Vec<Line<'static>> {
+    pub(crate) fn restart(&mut self, app: &App, rows: usize) -> Printed {
         *self = Self::default();
         let most = if app.reopened { BACKLOG } else { rows };
         let mut skipped = Vec::new();
         self.items = self.skip_backlog(app, most, &mut skipped);
         let mut lines = if app.reopened { skipped } else { Vec::new() };
-        lines.extend(self.next(app, rows));
-        if !app.reopened && lines.len() > rows {
-            lines.drain(..lines.len() - rows);
-        }
-        lines
+        let before = lines.len();
+        let next = self.next(app, rows);
+        lines.extend(next.lines);
+        let hidden = if app.reopened { 0 } else { lines.len().saturating_sub(rows) };
+        lines.drain(..hidden);
+        // Of the pictures those are drawn anew that may still be seen.
+        let unseen = next.pictures.len().saturating_sub((rows / PICTURE).max(1));
+        let pictures = next.pictures.into_iter().skip(unseen);
+        let pictures = pictures.filter_map(|(at, picture)| Some(((before + at).checked_sub(hidden)?, picture)));
+        Printed { lines, pictures: pictures.collect() }
     }
 
     /// The first part that is printed where there is more than is printed at once.
@@ -154,5 +174,8 @@ impl Printer {
 fn has_gap(before: Option<&Item>, item: &Item) -> bool {
     let is_work = |item: &Item| matches!(item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
     let is_note = |item: &Item| matches!(item, Item::Note { .. });
-    before.is_some_and(|before| !(is_work(before) && is_work(item) || is_note(before) && is_note(item)))
+    let is_picture = |item: &Item| matches!(item, Item::Picture(_));
+    let belongs =
+        |before: &Item| is_work(before) && is_work(item) || is_note(before) && is_note(item) || is_picture(item);
+    before.is_some_and(|before| !belongs(before))
 }

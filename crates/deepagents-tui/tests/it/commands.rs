@@ -13,6 +13,7 @@ async fn letters_narrow_the_menu_and_an_unknown_command_is_not_sent() {
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("/").await;
     assert!(screens.live().iter().filter(|line| line.contains("  /") || line.contains("❯ /")).count() >= 5);
+    assert!(screens.live().join("\n").contains(" more (↑ ↓)"), "{:?}", screens.live());
     screens.type_text("mod").await;
     let live = screens.live().join("\n");
     assert!(live.contains("/model") && !live.contains("/compact"), "{live}");
@@ -213,6 +214,10 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     assert!(world.has("one.txt") && world.has("two.txt"));
     say(&mut screens, "/redo").await;
     assert!(screens.wait_for("there is nothing to redo").await, "{}", screens.text());
+    say(&mut screens, "/rewind").await;
+    assert!(screens.wait_until_live("make file one").await, "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
+    screens.press("esc").await;
     assert!(screens.wait_idle().await);
     say(&mut screens, "and now").await;
     assert!(screens.wait_for("Third.").await);

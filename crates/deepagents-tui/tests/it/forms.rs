@@ -159,3 +159,23 @@ async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_cho
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
     assert!(world.told().contains("The user chose: red"), "{}", world.told());
 }
+
+#[tokio::test]
+async fn whoever_is_asked_begins_to_write_or_to_choose() {
+    let asks = |args: Value| Turn::call("ask_user", args);
+    let world = World::new([
+        asks(json!({"question": "Which colour?"})),
+        asks(json!({"question": "Which one?", "choices": ["left", "right"]})),
+        Turn::text("Thanks."),
+    ]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "ask").await;
+    assert!(screens.wait_until_live("Which colour?").await, "{:?}", screens.live());
+    screens.type_text("a blue one").await;
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("Which one?").await, "{:?}", screens.live());
+    screens.press("down down enter").await;
+    assert!(screens.wait_for("Thanks.").await, "{}", screens.text());
+    let told = world.told();
+    assert!(told.contains("The user answered: a blue one") && told.contains("The user chose: right"), "{told}");
+}

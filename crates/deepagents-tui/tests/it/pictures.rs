@@ -1,5 +1,7 @@
 //! What a person sees, as pictures of letters.
 
+use deepagents::Usage;
+use deepagents::core::model::Price;
 use deepagents::models::scripted::Turn;
 use deepagents_tui::{Headless, Mode};
 use serde_json::{Value, json};
@@ -100,4 +102,66 @@ async fn sub_agents_show_what_they_do_and_can_be_opened() {
     screens.press("ctrl-o").await;
     let open = screens.live().join("\n");
     assert!(open.contains("read_file /notes.txt") && open.contains("CHILD-ANSWER"), "{open}");
+}
+
+#[tokio::test]
+async fn what_work_has_spent_is_told_while_it_goes_on() {
+    let waits = "while ! test -e go; do sleep 0.01; done";
+    let spends = Usage { input: 1_000, output: 200, ..Usage::default() };
+    let mut world = World::new([Turn::call("execute", json!({"command": waits})).usage(spends), Turn::text("Done.")]);
+    world.price = Some(Price::new(1_000.0, 10_000.0));
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "spend").await;
+    assert!(screens.wait_until_live("200 tokens · $3.0000  Esc stops").await, "{:?}", screens.live());
+    screens.resize(40, 24).await;
+    assert!(!screens.live().join("\n").contains("200 tokens"), "{:?}", screens.live());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn an_image_in_a_result_is_described_now_and_later() {
+    let world = World::new([Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("A dot.")]);
+    std::fs::write(world.dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "look").await;
+    assert!(screens.wait_for("A dot.").await && screens.wait_idle().await, "{}", screens.text());
+    let described = "● read_file /dot.png\n· image dot.png (image/png, 1 kB)\n\nA dot.";
+    assert!(screens.text().contains(described), "{}", screens.text());
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
+    assert!(screens.wait_for(described).await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn words_stay_whole_and_long_messages_are_folded() {
+    let words: Vec<String> = (100..160).map(|number| format!("word{number}")).collect();
+    let world = World::new([
+        Turn::call("task", json!({"description": "talk", "subagent_type": "general-purpose"})),
+        Turn::text(words.join(" ")),
+        Turn::text("Told."),
+    ]);
+    let mut screens = world.screens(Mode::Auto);
+    screens.event(crossterm::event::Event::Paste(vec!["a line"; 30].join("\n"))).await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("Told.").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("… 18 more lines (ctrl+o)"), "{text}");
+    for word in &words {
+        assert!(text.split_whitespace().any(|shown| shown == word), "{word} is broken: {text}");
+    }
+}
+
+#[tokio::test]
+async fn items_hang_from_their_numbers_and_columns_stand_as_the_table_says() {
+    let text = "9. a number that is long enough to wrap around\n10. ten\n\n| n | what |\n|--:|:-:|\n| 7 | abcde |\n| 100 | b |\n";
+    let world = World::new([Turn::text(text)]);
+    let mut screens = world.screens(Mode::Ask);
+    screens.resize(32, 60).await;
+    say(&mut screens, "list").await;
+    assert!(screens.wait_idle().await);
+    let shown = "9. a number that is long enough\n   to wrap around\n10. ten\n\n  n │ what\n────┼──────\n  7 │ abcde\n100 │   b";
+    let text = screens.text();
+    let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert!(text.join("\n").contains(shown), "{text:?}");
 }

@@ -138,7 +138,7 @@ async fn an_image_that_a_message_names_is_sent_along_and_described() {
     assert_eq!(requests.last().unwrap().messages.iter().map(|message| media(message)).sum::<usize>(), 1);
     drop(screens);
     let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
-    assert!(screens.wait_for("[my dot.png (image/png, 1 kB)]").await, "{}", screens.text());
+    assert!(screens.wait_for("with the image my dot.png (image/png, 1 kB)").await, "{}", screens.text());
 }
 
 #[tokio::test]

@@ -75,10 +75,17 @@ async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
     assert!(two.wait_for("First.").await, "{}", two.text());
     say(&mut one, "say second").await;
     assert!(one.wait_for("Second.").await && one.wait_idle().await);
+    assert!(two.wait_for("another program works on this thread").await, "{}", two.text());
     assert!(two.wait_for("Second.").await, "{}", two.text());
     assert!(two.wait_for("the other program is done with its turn").await, "{}", two.text());
     say(&mut two, "say third").await;
     assert!(two.wait_for("Third.").await, "{}", two.text());
     assert!(one.wait_for("Third.").await, "{}", one.text());
     assert_eq!(one.text().matches("Second.").count(), 1, "{}", one.text());
+    assert_eq!(
+        one.text().matches("another program").count(),
+        1,
+        "its own turns are no other program's: {}",
+        one.text()
+    );
 }

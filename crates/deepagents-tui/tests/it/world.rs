@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::Price;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) background: bool,
     /// A tool that the agent has beside the usual ones.
     pub(crate) tool: Option<Arc<dyn DynTool>>,
+    /// What tokens cost, where that is known.
+    pub(crate) price: Option<Price>,
     hooks: Option<HookRunner>,
     /// What was always allowed in the directory.
     pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
@@ -49,6 +52,7 @@ struct TestHost {
     detached: Arc<Mutex<Vec<String>>>,
     background: bool,
     tool: Option<Arc<dyn DynTool>>,
+    price: Option<Price>,
     hooks: Option<HookRunner>,
     remembered: Arc<Mutex<Vec<RememberedRule>>>,
 }
@@ -72,6 +76,7 @@ impl World {
             detached,
             background: false,
             tool: None,
+            price: None,
             hooks: None,
             remembered: Arc::default(),
         }
@@ -105,6 +110,7 @@ impl World {
             detached: self.detached.clone(),
             background: self.background,
             tool: self.tool.clone(),
+            price: self.price,
             hooks: self.hooks.clone(),
             remembered: self.remembered.clone(),
         };
@@ -172,7 +178,7 @@ impl Host for TestHost {
                 hooks: self.hooks.clone(),
                 model: "scripted".to_owned(),
                 window: Some(100_000),
-                price: None,
+                price: self.price,
                 sandbox: "unconfined".to_owned(),
                 confined: true,
                 remembered: self.remembered.lock().unwrap().clone(),

@@ -149,7 +149,10 @@ impl Middleware for HumanInTheLoop {
                 request.tool = request.cx.tool(&edited_action.name).cloned();
                 request.call =
                     ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
-                let mut response = next.run(request).await?;
+                let mut response = match unfit(&request.call, &request.cx) {
+                    Some(why) => ToolResponse::error(why),
+                    None => next.run(request).await?,
+                };
                 response.content.insert(0, Block::text(note));
                 Ok(response)
             }

@@ -208,6 +208,16 @@ async fn arguments_that_do_not_fit_the_edited_tool_are_told_to_the_model() {
 }
 
 #[tokio::test]
+async fn an_edited_call_with_an_argument_that_its_tool_does_not_know_is_not_made() {
+    let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
+    office.go().await;
+    let done = office.answer(&[("0.0", edit("send", json!({"n": 2, "unlesss": "it is late"})))]).await.unwrap();
+    let (text, is_error) = &results(&done)[0];
+    assert!(*is_error && text.contains("send does not take these arguments") && text.contains("unlesss"), "{text}");
+    assert_eq!(office.made(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_response_is_the_result_and_the_tool_does_not_run() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
     office.go().await;

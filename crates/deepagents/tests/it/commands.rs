@@ -70,7 +70,7 @@ async fn a_command_in_the_background_is_stopped_by_its_tool_and_at_the_end_of_th
     let (outcome, _) =
         play(script, |b| b.backend(workspace(folder.path())).files(options(BackgroundCommands::EndWithRun))).await;
     let answers = results(&outcome);
-    assert!(answers[1].0.ends_with("[stopped: the run was cancelled]"), "{}", answers[1].0);
+    assert!(answers[1].0.ends_with("[command-1 was stopped]") && !answers[1].1, "{}", answers[1].0);
     let pid = answers[3].0.lines().next().unwrap();
     assert!(pid.parse::<u32>().is_ok() && !lives(pid), "{pid} is still there");
 }

@@ -1,5 +1,6 @@
 //! What the documents that the project began with say, statement by statement; the book has them in a table.
 
+mod below;
 mod context;
 mod delegation;
 mod planning;

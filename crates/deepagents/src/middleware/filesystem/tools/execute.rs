@@ -91,6 +91,12 @@ async fn look(files: &Filesystem, id: &str, wait: Duration, stop: bool, cx: &Too
     };
     let output = format!("{dropped}{}", look.output);
     match look.end {
+        // That is what the call was for.
+        Some(Ok(end)) if stop && end.exit == Exit::Cancelled => {
+            let output = output.trim_end_matches('\n');
+            let output = if output.is_empty() { "(no new output)" } else { output };
+            Ok(ToolOutput::text(format!("{output}\n[{id} was stopped]")))
+        }
         Some(Ok(mut end)) => {
             (end.output, end.dropped) = (output, 0);
             Ok(show(&end))

@@ -1,0 +1,61 @@
+//! Messages as lines. A line that cannot be a message is replaced by words that say why, which are answered with a parse
+//! error: no line breaks the connection.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
+
+/// Bytes of a line. Prompts carry pictures, as base64.
+const LONGEST: usize = 64 << 20;
+
+/// A message in a line of its own.
+#[derive(Debug)]
+pub(crate) struct MessageLines(LinesCodec);
+
+impl Default for MessageLines {
+    fn default() -> Self {
+        Self(LinesCodec::new_with_max_length(LONGEST))
+    }
+}
+
+/// What one try to read gives: a line, words in its place, or nothing yet. Blank lines are passed over.
+fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -> io::Result<Option<String>> {
+    loop {
+        match read() {
+            Ok(Some(line)) if line.trim().is_empty() => {}
+            Ok(line) => return Ok(line),
+            Err(LinesCodecError::MaxLineLengthExceeded) => {
+                return Ok(Some(format!("a line of more than {} MiB, left out", LONGEST >> 20)));
+            }
+            Err(LinesCodecError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Some("a line that is not UTF-8, left out".to_owned()));
+            }
+            Err(LinesCodecError::Io(error)) => return Err(error),
+        }
+    }
+}
+
+impl Decoder for MessageLines {
+    type Item = String;
+    type Error = io::Error;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
+        readable(|| self.0.decode(bytes))
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<String>> {
+        readable(|| self.0.decode_eof(bytes))
+    }
+}
+
+impl Encoder<String> for MessageLines {
+    type Error = io::Error;
+
+    fn encode(&mut self, line: String, bytes: &mut BytesMut) -> io::Result<()> {
+        self.0.encode(line, bytes).map_err(|error| match error {
+            LinesCodecError::Io(error) => error,
+            LinesCodecError::MaxLineLengthExceeded => io::Error::other(error.to_string()),
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! What an editor sends that is no message.
+
+use std::time::Duration;
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Host, allows};
+
+const PARSE_ERROR: i64 = -32700;
+
+async fn connected(turns: impl IntoIterator<Item = Turn>) -> Editor {
+    Editor::connect(Host::new(ScriptedModel::new(turns)), json!({}), allows).await
+}
+
+/// What the complaints say of the lines that they are about.
+fn lines(editor: &Editor) -> Vec<Value> {
+    let complaints = editor.complaints();
+    assert!(complaints.iter().all(|(code, _)| *code == PARSE_ERROR), "{complaints:?}");
+    complaints.into_iter().map(|(_, data)| data["line"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connection_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = connected([Turn::text("Still here.")]).await;
+    let session = editor.session(dir.path()).await;
+    let noise: Vec<u8> = (0..=u8::MAX).filter(|byte| *byte != b'\n').collect();
+    editor.raw(b"{\"jsonrpc\": \"2.0\", \"id\": 7, \"method\": \"caf\xe9\"}\n");
+    editor.raw(&[noise.as_slice(), b"\n"].concat());
+    editor.raw(b"{\"jsonrpc\": \n");
+    assert_eq!(editor.say(&session, "Who is there?").await, "end_turn");
+    assert_eq!(editor.text("agent_message_chunk"), "Still here.");
+    let not_text = json!("a line that is not UTF-8, left out");
+    assert_eq!(lines(&editor), [not_text.clone(), not_text, json!("{\"jsonrpc\": ")]);
+}
+
+#[tokio::test]
+async fn blank_lines_and_ends_of_lines_of_other_systems_are_no_messages() {
+    let mut editor = connected([]).await;
+    editor.raw(b"\n\r\n  \n");
+    editor.raw(b"{\"jsonrpc\": \"2.0\", \"method\": \"session/cancel\", \"params\": {\"sessionId\": \"x\"}}\r\n");
+    assert!(editor.call("session/list", json!({})).await.is_ok());
+    assert_eq!(lines(&editor), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_line_without_end_takes_bounded_memory_and_is_left_out() {
+    let mut editor = connected([]).await;
+    editor.raw(&vec![b'['; (64 << 20) + 1]);
+    editor.until(|editor| !editor.complaints().is_empty()).await;
+    assert_eq!(lines(&editor), ["a line of more than 64 MiB, left out"], "it is told before it has ended");
+    editor.raw(&vec![b'['; 1 << 20]);
+    editor.raw(b"\n");
+    assert!(editor.call("session/list", json!({})).await.is_ok());
+    assert_eq!(lines(&editor).len(), 1);
+}
+
+#[tokio::test]
+async fn half_a_line_at_the_end_ends_the_connection_as_any_end_does() {
+    for rest in [b"{\"jsonrpc\": \"2.0\", \"id\": 9, \"meth".as_slice(), b"caf\xc3", b"\r"] {
+        let editor = connected([]).await;
+        editor.raw(rest);
+        tokio::time::timeout(Duration::from_secs(60), editor.disconnect()).await.expect("an end");
+    }
+}

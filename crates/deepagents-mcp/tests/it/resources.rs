@@ -1,0 +1,86 @@
+//! Resources and prompts of servers: there on request, and never in a prompt unasked.
+
+use deepagents_core::event::{EventKind, MiddlewareEvent};
+use deepagents_models::scripted::Turn;
+use futures_util::StreamExt;
+use serde_json::{Map, json};
+
+use crate::script::{Script, agent, alone, echo, offered, results, text};
+
+fn library() -> Script {
+    let listed = json!({"resources": [{"uri": "mem://note/1", "name": "first", "description": "a note\u{1b}[2J"}]});
+    let templates = json!({"resourceTemplates": [{"uriTemplate": "mem://note/{n}", "name": "any"}]});
+    let read = json!({"_meta": {"example.com/age": 3}, "contents": [
+        {"uri": "mem://note/1", "text": "words of the note"},
+        {"uri": "mem://note/2", "mimeType": "application/octet-stream", "blob": "AAEC"},
+    ]});
+    let prompts = json!({"prompts": [{"name": "greet", "description": "Greets", "arguments": [{"name": "who", "required": true}]}]});
+    let prompt = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello to Ada."}}]});
+    Script::new(&[echo()], text("fine"))
+        .capable(
+            "resources",
+            &[("resources/list", listed), ("resources/templates/list", templates), ("resources/read", read)],
+        )
+        .capable("prompts", &[("prompts/list", prompts), ("prompts/get", prompt)])
+}
+
+#[tokio::test]
+async fn resources_are_listed_and_read_when_the_model_asks_for_them() {
+    let script = library();
+    let servers = alone(script.config());
+    let turns = [
+        Turn::call("mcp__list_resources", json!({})),
+        Turn::call("mcp__read_resource", json!({"server": "alpha", "uri": "mem://note/1"})),
+        Turn::call("mcp__read_resource", json!({"server": "beta", "uri": "mem://note/1"})),
+        Turn::text("Done."),
+    ];
+    let (agent, model) = agent(&servers, turns);
+    let mut run = agent.run("Go.");
+    let (mut sources, mut metas) = (Vec::new(), Vec::new());
+    while let Some(event) = run.next().await {
+        if let EventKind::Middleware(MiddlewareEvent::ForeignResult { source, meta, .. }) = event.kind {
+            sources.push(source);
+            metas.push(meta);
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    servers.close().await;
+    let results = results(&outcome);
+    assert_eq!(results[0].0, "alpha:\n  mem://note/1 (first): a note[2J\n  mem://note/{n} (any)");
+    let words = "mem://note/1:\nwords of the note";
+    assert!(results[1].0.starts_with(words) && results[1].0.contains("3 bytes, not shown"), "{results:?}");
+    assert!(results[2].1 && results[2].0.contains("there is no MCP server `beta`"), "{results:?}");
+    assert_eq!(sources, ["mcp:resources", "mcp:alpha"]);
+    assert_eq!(metas, [None, Some(json!({"example.com/age": 3}))]);
+    assert!(offered(&model, 0).contains(&"mcp__read_resource".to_owned()));
+    let first = serde_json::to_string(&model.requests()[0].messages).unwrap();
+    assert!(!first.contains("mem://"), "nothing is told unasked: {first}");
+}
+
+#[tokio::test]
+async fn prompts_are_for_people_to_choose_from() {
+    let script = library();
+    let servers = alone(script.config());
+    let prompts = servers.prompts().await;
+    assert_eq!(
+        (prompts.len(), prompts[0].name.as_str(), &prompts[0].arguments),
+        (1, "greet", &vec![("who".to_owned(), true)])
+    );
+    let arguments: Map<_, _> = [("who".to_owned(), json!("Ada"))].into_iter().collect();
+    assert_eq!(servers.prompt("alpha", "greet", arguments).await.unwrap(), "Say hello to Ada.");
+    let missing = servers.prompt("beta", "greet", Map::new()).await.unwrap_err();
+    assert!(missing.to_string().contains("beta"), "{missing}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_declares_neither_is_asked_for_neither() {
+    let script = Script::new(&[echo()], text("fine"));
+    let servers = alone(script.config());
+    let (agent, model) = agent(&servers, [Turn::text("Done.")]);
+    agent.invoke("Go.").await.unwrap();
+    assert!(servers.prompts().await.is_empty());
+    servers.close().await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+    assert_eq!(script.sent("resources/list") + script.sent("prompts/list"), 0);
+}

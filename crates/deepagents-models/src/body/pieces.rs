@@ -1,0 +1,75 @@
+//! A request's body in pieces: what requests have in common is shared, not copied.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// The body of a request, in the order in which its pieces are sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestBody {
+    pieces: Arc<[Bytes]>,
+    len: usize,
+}
+
+impl RequestBody {
+    /// Bytes of all pieces.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All of it in one piece.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+}
+
+impl FromIterator<Bytes> for RequestBody {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let pieces: Arc<[Bytes]> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        let len = pieces.iter().map(Bytes::len).sum();
+        Self { pieces, len }
+    }
+}
+
+impl From<Vec<u8>> for RequestBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        std::iter::once(Bytes::from(bytes)).collect()
+    }
+}
+
+/// What the HTTP client reads a body from; its length is known, so that it is not sent in chunks.
+impl From<RequestBody> for reqwest::Body {
+    fn from(body: RequestBody) -> Self {
+        Self::wrap(Sending { left: body.len as u64, pieces: body.pieces, next: 0 })
+    }
+}
+
+struct Sending {
+    pieces: Arc<[Bytes]>,
+    next: usize,
+    left: u64,
+}
+
+impl http_body::Body for Sending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.pieces.get(self.next).cloned();
+        self.next += 1;
+        self.left = self.left.saturating_sub(piece.as_ref().map_or(0, |piece| piece.len() as u64));
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
