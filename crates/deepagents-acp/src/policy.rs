@@ -163,7 +163,9 @@ impl Policy {
     pub(crate) fn decide(&self, tool: &str) -> PolicyDecision {
         self.with(|inner| match inner.mode {
             Mode::Plan => PolicyDecision::Refuse,
-            Mode::Auto if matches!(tool, "write_file" | "edit_file" | "delete") => PolicyDecision::Allow,
+            Mode::Auto if matches!(tool, "write_file" | "edit_file" | "apply_patch" | "delete") => {
+                PolicyDecision::Allow
+            }
             Mode::Auto if tool == "execute" && inner.sandboxed => PolicyDecision::Allow,
             Mode::Ask | Mode::Auto => PolicyDecision::Ask,
         })

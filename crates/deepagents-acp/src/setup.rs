@@ -18,7 +18,7 @@ use crate::host::McpServer;
 use crate::policy::{ASKED, Mode, Policy, PolicyDecision};
 
 /// Tools that change something outside of the conversation.
-const GATED: [&str; 4] = ["write_file", "edit_file", "delete", "execute"];
+const GATED: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", "execute"];
 
 /// What the agent of a session is to be: its directory, its model, and the editor's part in it.
 #[derive(Clone)]

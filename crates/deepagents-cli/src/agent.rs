@@ -124,7 +124,7 @@ pub(crate) struct Shape {
 pub(crate) const MODE_ASKS: &str = "--approve: what changes something is asked about";
 
 /// Calls that change something outside of the conversation, or tell somebody there.
-const GATED: [&str; 6] = ["write_file", "edit_file", "delete", "execute", "fetch_url", "web_search"];
+const GATED: [&str; 7] = ["write_file", "edit_file", "apply_patch", "delete", "execute", "fetch_url", "web_search"];
 
 impl Shape {
     /// The shape that the options describe; what lies in files is not looked for.

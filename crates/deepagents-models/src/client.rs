@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 
 use crate::decoded::Decoded;
-use crate::http::{Endpoint, Wire, call, decode_recorded};
+use crate::http::{Endpoint, Wire, call, count_tokens, decode_recorded};
 
 /// A model behind HTTP, such as [`Anthropic`](crate::Anthropic) or [`OpenAiResponses`](crate::OpenAiResponses).
 #[derive(Debug)]
@@ -59,5 +60,15 @@ impl<W: Wire> ChatModel for HttpModel<W> {
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         call(Arc::clone(&self.endpoint), Arc::clone(&self.wire) as Arc<dyn Wire>, request)
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        let (endpoint, wire) = (Arc::clone(&self.endpoint), Arc::clone(&self.wire));
+        Box::pin(async move {
+            match wire.token_count(&endpoint, &request)? {
+                Some(question) => count_tokens(&endpoint, question).await,
+                None => Ok(None),
+            }
+        })
     }
 }

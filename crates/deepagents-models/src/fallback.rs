@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
 /// How long a model that failed is passed over.
 const COOL_DOWN: Duration = Duration::from_secs(60);
+
+/// Whether the next model is asked after an error.
+type PassesOn = dyn Fn(&ModelError) -> bool + Send + Sync;
 
 /// A chain of models: when one cannot answer, the next one is asked.
 ///
@@ -36,6 +40,7 @@ pub struct Fallback(Arc<Chain>);
 struct Chain {
     models: Vec<Arc<dyn ChatModel>>,
     cool_down: Duration,
+    passes_on: Arc<PassesOn>,
     /// Until when each is passed over.
     passed_over: Mutex<Vec<Option<Instant>>>,
     /// The one that answered last.
@@ -45,25 +50,31 @@ struct Chain {
 impl Fallback {
     /// A chain that begins with this model, whose name and profile are those of the chain.
     pub fn new(first: Arc<dyn ChatModel>) -> Self {
-        Self::from_models(vec![first], COOL_DOWN)
+        Self::from_parts(vec![first], COOL_DOWN, Arc::new(passes_on))
     }
 
     /// The chain with one more model at its end.
     #[must_use]
     pub fn then(self, next: Arc<dyn ChatModel>) -> Self {
         let models = self.0.models.iter().cloned().chain([next]).collect();
-        Self::from_models(models, self.0.cool_down)
+        Self::from_parts(models, self.0.cool_down, self.0.passes_on.clone())
     }
 
     /// The chain with another time for which a model that failed is passed over.
     #[must_use]
     pub fn cool_down(self, time: Duration) -> Self {
-        Self::from_models(self.0.models.clone(), time)
+        Self::from_parts(self.0.models.clone(), time, self.0.passes_on.clone())
     }
 
-    fn from_models(models: Vec<Arc<dyn ChatModel>>, cool_down: Duration) -> Self {
+    /// The chain with another rule for which errors the next model is asked, such as `ModelError::is_retryable` alone.
+    #[must_use]
+    pub fn when(self, passes_on: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
+        Self::from_parts(self.0.models.clone(), self.0.cool_down, Arc::new(passes_on))
+    }
+
+    fn from_parts(models: Vec<Arc<dyn ChatModel>>, cool_down: Duration, passes_on: Arc<PassesOn>) -> Self {
         let passed_over = Mutex::new(vec![None; models.len()]);
-        Self(Arc::new(Chain { models, cool_down, passed_over, last: AtomicUsize::new(0) }))
+        Self(Arc::new(Chain { models, cool_down, passes_on, passed_over, last: AtomicUsize::new(0) }))
     }
 
     /// The name of the model that answered last.
@@ -127,7 +138,7 @@ impl Call {
         let told =
             events.next().await.unwrap_or_else(|| Err(ModelError::truncated("the model stopped without an answer")));
         match told {
-            Err(error) if passes_on(&error) => {
+            Err(error) if (self.chain.passes_on)(&error) => {
                 self.chain.mark(at, Some(&error));
                 self.asked = None;
                 if self.order.is_empty() {
@@ -173,6 +184,15 @@ impl ChatModel for Fallback {
             profile.pdf = both(profile.pdf, other.pdf);
         }
         profile
+    }
+
+    /// As the model counts that would be asked now.
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        let first = self.0.order().front().copied().unwrap_or_default();
+        match self.0.models.get(first) {
+            Some(model) => model.count_tokens(self.0.request_for(first, &request)),
+            None => Box::pin(std::future::ready(Ok(None))),
+        }
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

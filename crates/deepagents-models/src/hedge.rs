@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::future::Either;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -97,6 +98,10 @@ impl ChatModel for Hedged {
 
     fn profile(&self) -> ModelProfile {
         self.first.profile()
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        self.first.count_tokens(request)
     }
 
     fn stream(&self, request: ModelRequest) -> Events {

@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Attempt<'a> {
-    /// Where it goes.
+    /// Where it goes, without a name and a password.
     pub url: &'a Url,
     /// 1 for the first attempt of a call.
     pub number: u32,
@@ -23,7 +23,7 @@ pub struct Attempt<'a> {
 pub struct Answered<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// Its headers.
+    /// Its headers, without cookies.
     pub headers: &'a HeaderMap,
     /// The time from the request to them.
     pub after: Duration,
@@ -31,8 +31,11 @@ pub struct Answered<'a> {
 
 /// Sees each attempt of a call, and may add headers.
 ///
-/// Credentials are added afterwards and are never shown. Both methods are called between reading and writing, so they must
-/// not block.
+/// What may be secret is not shown: credentials, headers that are configured ([`ModelConfig::headers`]), and those of a call
+/// that are known to hold a key. A header that a hook adds is sent in the place of one of these with its name. Both methods
+/// are called between reading and writing, so they must not block.
+///
+/// [`ModelConfig::headers`]: crate::ModelConfig::headers
 ///
 /// ```
 /// use deepagents_models::{Attempt, CallHook};

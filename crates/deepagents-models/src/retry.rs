@@ -55,17 +55,38 @@ impl RetryPolicy {
     }
 }
 
-/// Makes calls that share a key wait together.
+/// Retries that calls with one key have in common where nothing else is said.
+const RETRIES: u32 = 100;
+
+/// Makes calls that share a key wait together, and bounds how often they are retried together.
 ///
 /// When a provider tells one call to come back later, the others with the same address and key wait too, each a
-/// little differently, instead of running into the same refusal. Clones share what is held back.
-#[derive(Clone, Default)]
+/// little differently, instead of running into the same refusal. A provider that fails every call is not asked many times
+/// by each of them: retries come out of a budget that the calls with a key have in common. A retry takes one from it; a call
+/// that succeeds gives back what it took, or one if it took none. While nothing is left, calls are made once. Clones share
+/// all of this.
+///
+/// ```
+/// use deepagents_models::{ModelConfig, Registry, SharedBackoff};
+/// let mut registry = Registry::new();
+/// let backoff = Some(SharedBackoff::with_retry_budget(20));
+/// registry.configure("anthropic", ModelConfig { backoff, ..ModelConfig::default() });
+/// ```
+#[derive(Clone)]
 pub struct SharedBackoff(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     hasher: RandomState,
-    held_until: Mutex<HashMap<u64, Instant>>,
+    retries: u32,
+    keys: Mutex<HashMap<u64, KeyState>>,
+}
+
+/// What is known of a key; a key of which nothing is known is left out.
+#[derive(Default)]
+struct KeyState {
+    held_until: Option<Instant>,
+    /// How many retries are taken out of the budget.
+    taken: u32,
 }
 
 /// Whose calls wait together. Only a keyed hash is kept, so that no secret is held.
@@ -73,9 +94,14 @@ struct Shared {
 pub(crate) struct BackoffKey(u64);
 
 impl SharedBackoff {
-    /// Nothing is held back yet.
+    /// Nothing is held back yet, and 100 retries are left.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_retry_budget(RETRIES)
+    }
+
+    /// As [`new`](Self::new), with another number of retries that the calls with a key have in common.
+    pub fn with_retry_budget(retries: u32) -> Self {
+        Self(Arc::new(Shared { hasher: RandomState::new(), retries, keys: Mutex::default() }))
     }
 
     pub(crate) fn key(&self, base_url: &str, credentials: Option<&Credentials>) -> BackoffKey {
@@ -84,29 +110,52 @@ impl SharedBackoff {
 
     /// Holds calls back until this moment.
     pub(crate) fn hold(&self, key: BackoffKey, until: Instant) {
-        let mut held = self.held();
-        let entry = held.entry(key.0).or_insert(until);
-        *entry = until.max(*entry);
+        let mut keys = self.keys();
+        let held = &mut keys.entry(key.0).or_default().held_until;
+        *held = (*held).max(Some(until));
     }
 
     /// Until when calls are held back, if they are.
     pub(crate) fn until(&self, key: BackoffKey) -> Option<Instant> {
-        let mut held = self.held();
-        let until = *held.get(&key.0)?;
-        if until <= Instant::now() {
-            held.remove(&key.0);
-            return None;
+        let mut keys = self.keys();
+        let state = keys.get_mut(&key.0)?;
+        state.held_until = state.held_until.filter(|until| *until > Instant::now());
+        let until = state.held_until;
+        if until.is_none() && state.taken == 0 {
+            keys.remove(&key.0);
         }
-        Some(until)
+        until
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
-        self.0.held_until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes a retry out of the budget, if there is one left.
+    pub(crate) fn take_retry(&self, key: BackoffKey) -> bool {
+        let mut keys = self.keys();
+        let taken = &mut keys.entry(key.0).or_default().taken;
+        let left = *taken < self.0.retries;
+        *taken += u32::from(left);
+        left
+    }
+
+    /// A call that took so many retries succeeded.
+    pub(crate) fn succeeded(&self, key: BackoffKey, retries: u32) {
+        if let Some(state) = self.keys().get_mut(&key.0) {
+            state.taken = state.taken.saturating_sub(retries.max(1));
+        }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<u64, KeyState>> {
+        self.0.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for SharedBackoff {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl std::fmt::Debug for SharedBackoff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedBackoff").field("held", &self.held().len()).finish_non_exhaustive()
+        f.debug_struct("SharedBackoff").field("keys", &self.keys().len()).finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use deepagents_core::message::Block;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, StopReason};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
@@ -39,6 +40,10 @@ impl ChatModel for TextToolCalls {
 
     fn profile(&self) -> ModelProfile {
         self.0.profile()
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        self.0.count_tokens(request)
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -67,7 +67,7 @@ impl std::fmt::Display for Rule {
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
 /// Tools that change something outside of the conversation.
-const CHANGES: [&str; 4] = ["write_file", "edit_file", "delete", EXECUTE];
+const CHANGES: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", EXECUTE];
 /// Tools that change the conversation alone, or delegate to agents that are bound alike.
 const HARMLESS: [&str; 6] =
     ["write_todos", "read_todos", "task", "compact_conversation", "check_async_task", "list_async_tasks"];

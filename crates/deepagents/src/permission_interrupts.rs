@@ -7,9 +7,13 @@ use deepagents_fs::permissions::{AccessMode, CommandReason, Decision, Operation,
 use serde_json::Value;
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
+use crate::middleware::filesystem::Patch;
 
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
+
+/// The tool that changes several files.
+const APPLY_PATCH: &str = "apply_patch";
 
 /// What a file tool does: the operation, the argument that holds its path, and whether it goes for all that lies below.
 const TOOLS: [(&str, Operation, &str, bool); 7] = [
@@ -43,6 +47,14 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
             out = out.before(tool, InterruptOn::any().when(asks).name_rule(name));
         }
     }
+    if rules.asks_about(Operation::Write) {
+        let (rules, named) = (rules.clone(), rules.clone());
+        let asks = move |call: &ToolCall, _: &Context| asked_path(&rules, call).is_some();
+        let name = move |call: &ToolCall, _: &Context| {
+            Some(format!("{} {}", Operation::Write.name(), asked_path(&named, call)?))
+        };
+        out = out.before(APPLY_PATCH, InterruptOn::any().when(asks).name_rule(name));
+    }
     if rules.asks_about_commands() {
         let (rules, named) = (rules.clone(), rules.clone());
         let asks = move |call: &ToolCall, _: &Context| {
@@ -68,6 +80,14 @@ pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String>
     let decision = decide(rules, call, operation, argument, tree)?;
     let pattern = decision.pattern.filter(|_| decision.mode == AccessMode::Allow)?;
     Some(format!("{} {pattern}", operation.name()))
+}
+
+/// The pattern of a rule that asks about a path which a patch touches.
+fn asked_path(rules: &Permissions, call: &ToolCall) -> Option<String> {
+    let patch = Patch::parse(call.args.get("input")?.as_str()?).ok()?;
+    let decided = patch.paths().map(|path| rules.decide_tree(Operation::Write, path));
+    let asks = decided.filter(|decision| decision.mode == AccessMode::Ask).last()?;
+    Some(asks.pattern.map_or_else(String::new, |pattern| pattern.to_string()))
 }
 
 /// The command that a call is to run.

@@ -43,6 +43,7 @@ impl Described {
             "ls" => (wire::ToolKind::Read, named("List", "path"), at("path")),
             "write_file" => (wire::ToolKind::Edit, named("Write", "file_path"), at("file_path")),
             "edit_file" => (wire::ToolKind::Edit, named("Edit", "file_path"), at("file_path")),
+            "apply_patch" => (wire::ToolKind::Edit, "Change files".to_owned(), None),
             "delete" => (wire::ToolKind::Delete, named("Delete", "file_path"), at("file_path")),
             "glob" => (wire::ToolKind::Search, format!("Find {}", text("pattern")), at("path")),
             "grep" => (wire::ToolKind::Search, format!("Search for {}", text("pattern")), at("path")),

@@ -180,6 +180,10 @@ impl ChatModel for ObservedModel {
         self.model.profile()
     }
 
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        self.model.count_tokens(request)
+    }
+
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.observer.clone().model(self.call.clone(), &self.model, request)
     }

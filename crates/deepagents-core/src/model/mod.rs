@@ -62,6 +62,13 @@ pub trait ChatModel: Send + Sync + 'static {
     /// A stream that ends without either is an error to its reader ([`ModelError::Truncated`]).
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 
+    /// How many tokens of input a request has, counted by the provider; `None` where it has no endpoint for that, as is the
+    /// case unless a model says otherwise. It is a request of its own, which is not retried.
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        let _ = request;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Answers a request in one piece.
     fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
         let mut events = self.stream(request);
@@ -88,5 +95,8 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
     fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
         (**self).invoke(request)
+    }
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        (**self).count_tokens(request)
     }
 }

@@ -8,15 +8,16 @@ mod turns;
 
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "anthropic-messages";
@@ -28,6 +29,18 @@ pub const BASE_URL: &str = "https://api.anthropic.com";
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// What is asked for at most without being told: more would only matter to answers that run away.
 const USUAL_MAX_TOKENS: u64 = 32_000;
+/// The fields of a request that are counted.
+const COUNTED: [&str; 9] = [
+    "model",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "output_config",
+    "mcp_servers",
+    "context_management",
+];
 
 /// A model behind the Messages API, plain or streamed.
 ///
@@ -142,6 +155,28 @@ pub struct Messages {
 impl Wire for Messages {
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
+    }
+
+    fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
+        let body = encode::body(self, request, false)?;
+        let path = endpoint.url.path();
+        Ok(Some(match self.host {
+            Host::Anthropic => TokenCount {
+                path: format!("{path}/count_tokens"),
+                body: fields_of(&body, &COUNTED)?,
+                field: "input_tokens",
+            },
+            Host::Vertex => {
+                let mut body = fields_of(&body, &COUNTED)?;
+                body.insert("model".to_owned(), self.origin.model.as_str().into());
+                let models = path.rsplit_once('/').map_or(path, |(models, _)| models);
+                TokenCount { path: format!("{models}/count-tokens:rawPredict"), body, field: "input_tokens" }
+            }
+            Host::Bedrock => crate::bedrock::token_count(
+                endpoint,
+                json!({"invokeModel": {"body": BASE64_STANDARD.encode(body.to_vec())}}),
+            ),
+        }))
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "bedrock-converse";
@@ -87,6 +87,17 @@ pub(crate) fn endpoint(
     Endpoint::new(base, &format!("/model/{id}/{method}"), auth, &[], config)
 }
 
+/// The fields of a request that are counted.
+const COUNTED: [&str; 4] = ["messages", "system", "toolConfig", "additionalModelRequestFields"];
+
+/// Asks Bedrock for the number of tokens of an input.
+pub(crate) fn token_count(endpoint: &Endpoint, input: Value) -> TokenCount {
+    let path = endpoint.url.path();
+    let model = path.rsplit_once('/').map_or(path, |(model, _)| model);
+    let body = Map::from_iter([("input".to_owned(), input)]);
+    TokenCount { path: format!("{model}/count-tokens"), body, field: "inputTokens" }
+}
+
 /// The wire of the Converse API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Converse {
@@ -99,6 +110,11 @@ pub struct Converse {
 impl Wire for Converse {
     fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request)
+    }
+
+    fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
+        let body = fields_of(&encode::body(self, request)?, &COUNTED)?;
+        Ok(Some(token_count(endpoint, json!({"converse": body}))))
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {

@@ -15,7 +15,7 @@ use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// The name of this wire in [`Origin::api`].
 pub const API: &str = "gemini";
@@ -86,6 +86,10 @@ impl Gemini {
     }
 }
 
+/// The fields of a request that are counted.
+const COUNTED: [&str; 6] =
+    ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "cachedContent"];
+
 /// The wire of `generateContent`: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct GenerateContent {
@@ -97,6 +101,21 @@ pub struct GenerateContent {
 impl Wire for GenerateContent {
     fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request)
+    }
+
+    fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
+        let body = encode::body(self, request)?;
+        let path = endpoint.url.path();
+        let model = path.rsplit_once(':').map_or(path, |(model, _)| model);
+        let body = if self.origin.provider == VERTEX {
+            fields_of(&body, &["contents", "systemInstruction", "tools"])?
+        } else {
+            let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
+            let mut whole = Map::from_iter([("model".to_owned(), format!("models/{name}").into())]);
+            whole.extend(fields_of(&body, &COUNTED)?);
+            Map::from_iter([("generateContentRequest".to_owned(), whole.into())])
+        };
+        Ok(Some(TokenCount { path: format!("{model}:countTokens"), body, field: "totalTokens" }))
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelRequest};
+use deepagents_core::model::{ErrorInfo, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use reqwest::Response;
@@ -16,7 +16,7 @@ use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
 use crate::body::RequestBody;
 use crate::credentials::Credential;
 use crate::events::events_of;
-use crate::hook::{Answered, Attempt};
+use crate::hook::Attempt;
 
 /// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -41,6 +41,7 @@ pub(crate) fn call(
         credential: None,
         renewed: false,
         failures: 0,
+        retries: 0,
         began: Instant::now(),
     };
     Box::pin(stream::unfold(call, |mut call| async move { call.next().await.map(|item| (item, call)) }))
@@ -62,6 +63,8 @@ struct Call {
     /// Whether a refused credential was exchanged for another one; that is done once.
     renewed: bool,
     failures: u32,
+    /// Retries that were taken out of the budget of the key.
+    retries: u32,
     began: Instant,
 }
 
@@ -150,24 +153,39 @@ impl Call {
     fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
         self.failures += 1;
         let now = Instant::now();
+        let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
         let asked = error.info().retry_after;
-        if let (Some(after), ModelError::RateLimited(_) | ModelError::Overloaded(_)) = (asked, error)
-            && let Some(until) = now.checked_add(after)
-        {
-            self.endpoint.backoff.hold(self.endpoint.backoff_key, until);
+        let after = asked.unwrap_or_else(|| policy.pause(self.failures));
+        let next = now.checked_add(after);
+        // A limit is that of the key, so other calls run into it too, also where the server does not say for how long.
+        let holds = match error {
+            ModelError::RateLimited(_) => true,
+            ModelError::Overloaded(_) => asked.is_some(),
+            _ => false,
+        };
+        if let Some(until) = next.filter(|_| holds) {
+            endpoint.backoff.hold(endpoint.backoff_key, until);
         }
         if self.renews(error) {
             return Some(Duration::ZERO);
         }
-        let policy = &self.endpoint.retry;
+        let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
         if !error.is_retryable() || self.failures >= policy.max_attempts {
             return None;
         }
-        let after = asked.unwrap_or_else(|| policy.pause(self.failures));
-        let next = now.checked_add(after)?;
-        let in_budget = next.duration_since(self.began) <= policy.budget;
-        let in_time = self.timeout.is_none_or(|limit| next.duration_since(self.began) < limit);
-        (in_budget && in_time).then_some(after)
+        let waited = next?.duration_since(self.began);
+        let in_time = waited <= policy.budget && self.timeout.is_none_or(|limit| waited < limit);
+        if !in_time || !endpoint.backoff.take_retry(endpoint.backoff_key) {
+            return None;
+        }
+        self.retries += 1;
+        Some(after)
+    }
+
+    /// The answer is whole.
+    fn finish(&mut self, output: ModelOutput) {
+        self.endpoint.backoff.succeeded(self.endpoint.backoff_key, self.retries);
+        self.queue.push_back(ModelEvent::Finished(Box::new(output)));
     }
 
     async fn step(&mut self) -> Result<(), ModelError> {
@@ -210,9 +228,7 @@ impl Call {
         let status = response.status();
         let headers = response.headers();
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-        if let Some(hook) = &endpoint.hook {
-            hook.response(&attempt, &Answered { status: status.as_u16(), headers, after: began.elapsed() });
-        }
+        endpoint.answered(&attempt, status, headers, began.elapsed());
         let request_id = REQUEST_ID.iter().find_map(|name| header(name));
         if status.is_success()
             && endpoint.streaming
@@ -230,7 +246,7 @@ impl Call {
         let decoded = super::decode_recorded(&*self.wire, status.as_u16(), &headers, &body)
             .map_err(|error| with_request_id(error, request_id))?;
         self.queue.extend(events_of(&decoded.output.message, usize::MAX));
-        self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
+        self.finish(decoded.output);
         self.state = State::Done;
         Ok(())
     }
@@ -283,7 +299,7 @@ impl Call {
             _ => reading.answer.finish().map(Some),
         });
         if let Some(decoded) = result.map_err(|error| with_request_id(error, reading.request_id.take()))? {
-            self.queue.push_back(ModelEvent::Finished(Box::new(decoded.output)));
+            self.finish(decoded.output);
             if let State::Reading(reading) = std::mem::replace(&mut self.state, State::Done)
                 && !ended
             {

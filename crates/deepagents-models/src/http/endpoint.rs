@@ -1,11 +1,13 @@
 //! Where a model's calls go and what goes with each.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
-use tokio::time::timeout;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use reqwest::{Client, Method, StatusCode, Url};
+use tokio::time::{Instant, timeout};
 
 use super::ClientPool;
 use super::auth::Auth;
@@ -14,7 +16,7 @@ use super::error::{authority, from_body, from_transport};
 use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig, Timeouts};
 use crate::credentials::{Credential, Credentials};
-use crate::hook::{Attempt, CallHook};
+use crate::hook::{Answered, Attempt, CallHook};
 use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
 
@@ -97,8 +99,8 @@ impl Endpoint {
         }
     }
 
-    /// The headers of a request to an address: those configured win over those of the call, and these and those that a
-    /// hook adds over the credential's.
+    /// The headers of a request to an address: those configured win over those of the call, those that a hook adds over
+    /// both, and all of these over the credential's. A hook is shown none that may hold a secret.
     pub(crate) fn headers(
         &self,
         credential: Option<&Credential>,
@@ -108,11 +110,19 @@ impl Endpoint {
     ) -> Result<HeaderMap, ModelError> {
         let mut given = HeaderMap::new();
         for (name, value) in of_call {
-            insert(&mut given, name, value, false).map_err(|error| ModelError::invalid(error.to_string()))?;
+            let sensitive = SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+            insert(&mut given, name, value, sensitive).map_err(|error| ModelError::invalid(error.to_string()))?;
         }
         given.extend(self.headers.clone());
         if let Some(hook) = &self.hook {
-            hook.request(attempt, &mut given);
+            let (mut hidden, mut shown) = (HeaderMap::new(), HeaderMap::new());
+            for (name, value) in &given {
+                let side = if value.is_sensitive() { &mut hidden } else { &mut shown };
+                side.append(name, value.clone());
+            }
+            hook.request(&Attempt { url: &public(attempt.url), ..*attempt }, &mut shown);
+            hidden.extend(shown);
+            given = hidden;
         }
         let mut headers = match credential {
             Some(credential) => self.auth.headers(credential, attempt.url, &given, body)?,
@@ -120,6 +130,17 @@ impl Endpoint {
         };
         headers.extend(given);
         Ok(headers)
+    }
+
+    /// Tells a hook what came back.
+    pub(crate) fn answered(&self, attempt: &Attempt<'_>, status: StatusCode, headers: &HeaderMap, after: Duration) {
+        let Some(hook) = &self.hook else { return };
+        let attempt = Attempt { url: &public(attempt.url), ..*attempt };
+        let mut shown = Cow::Borrowed(headers);
+        if headers.contains_key(SET_COOKIE) {
+            shown.to_mut().remove(SET_COOKIE);
+        }
+        hook.response(&attempt, &Answered { status: status.as_u16(), headers: &shown, after });
     }
 
     /// Asks something of the same server, beside a call; the answer's body.
@@ -142,9 +163,11 @@ impl Endpoint {
         let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {
             let client = self.client().await?;
+            let began = Instant::now();
             let response = client.request(method, url.clone()).headers(headers).body(body).send().await;
             let response = response.map_err(|error| from_transport(&error, url))?;
             let (status, headers) = (response.status(), response.headers().clone());
+            self.answered(&attempt, status, &headers, began.elapsed());
             let body = response.bytes().await.map_err(|error| from_transport(&error, url))?;
             if status.is_success() { Ok(body) } else { Err(from_body(status.as_u16(), &headers, &body)) }
         };
@@ -154,6 +177,27 @@ impl Endpoint {
             error
         })
     }
+}
+
+/// Headers of a call that hold secrets.
+const SECRET: [&str; 7] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "x-amz-security-token",
+];
+
+/// An address without what may be secret in it: a name and a password before the host.
+fn public(url: &Url) -> Cow<'_, Url> {
+    let mut shown = Cow::Borrowed(url);
+    if !url.username().is_empty() || url.password().is_some() {
+        // An address of a server has a host, so it can be without them.
+        let _ = shown.to_mut().set_username("").and_then(|()| shown.to_mut().set_password(None));
+    }
+    shown
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str, sensitive: bool) -> Result<(), ConfigError> {

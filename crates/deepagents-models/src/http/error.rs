@@ -7,6 +7,8 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use super::rate_limit;
+
 /// How much of an unreadable answer is quoted, in characters.
 const QUOTED: usize = 400;
 
@@ -30,6 +32,9 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     }
     info.status = Some(status);
     info.retry_after = retry_after(headers).or(info.retry_after);
+    if status == 429 && info.retry_after.is_none() {
+        info.retry_after = rate_limit::resets_after(headers);
+    }
     info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
     // Amazon names the class of its errors in a header, with an address behind it.
     let amazon = header("x-amzn-errortype").and_then(|kind| kind.split(':').next().map(str::to_owned));

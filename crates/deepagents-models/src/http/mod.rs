@@ -9,7 +9,9 @@ mod error;
 mod frames;
 mod lines;
 mod post;
+mod rate_limit;
 mod sse;
+mod token_count;
 
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
 use futures_util::future::BoxFuture;
@@ -22,6 +24,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use error::{from_body, from_stream};
 pub(crate) use frames::{FrameDecoder, Framing};
 pub use post::PostAnswer;
+pub(crate) use token_count::{TokenCount, count_tokens, fields_of};
 
 use crate::body::RequestBody;
 use crate::decoded::Decoded;
@@ -34,6 +37,10 @@ pub(crate) trait Wire: Send + Sync + 'static {
     }
     /// The request's body.
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError>;
+    /// How the provider is asked for the number of tokens of a request, if it has an endpoint for that.
+    fn token_count(&self, _endpoint: &Endpoint, _request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
+        Ok(None)
+    }
     /// Reads an answer that came in one piece.
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
     /// Reads a streamed answer.

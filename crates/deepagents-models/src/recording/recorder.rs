@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -88,6 +89,10 @@ impl ChatModel for RecordingModel {
 
     fn profile(&self) -> ModelProfile {
         self.model.profile()
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        self.model.count_tokens(request)
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -15,7 +15,7 @@ use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 use crate::registry::Provider;
 
 /// The name of this wire in [`Origin::api`].
@@ -76,6 +76,19 @@ impl OpenAiResponses {
     }
 }
 
+/// The fields of a request that are counted.
+const COUNTED: [&str; 9] = [
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "text",
+    "reasoning",
+    "truncation",
+];
+
 /// The wire of the Responses API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Responses {
@@ -87,6 +100,11 @@ pub struct Responses {
 impl Wire for Responses {
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
+    }
+
+    fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
+        let body = fields_of(&encode::body(self, request, false)?, &COUNTED)?;
+        Ok(Some(TokenCount { path: format!("{}/input_tokens", endpoint.url.path()), body, field: "input_tokens" }))
     }
 
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {

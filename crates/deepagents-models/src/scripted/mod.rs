@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{FutureExt, stream};
 
@@ -53,6 +54,7 @@ pub struct ScriptedModel {
     name: Arc<str>,
     profile: ModelProfile,
     chunk: usize,
+    token_count: Option<u64>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -79,6 +81,7 @@ impl ScriptedModel {
             name: Arc::from("scripted:script"),
             profile: ModelProfile::default(),
             chunk: CHUNK,
+            token_count: None,
             shared: Arc::new(Mutex::new(Shared { scripts, requests: Vec::new() })),
         }
     }
@@ -101,6 +104,13 @@ impl ScriptedModel {
     #[must_use]
     pub fn with_chunk_size(mut self, characters: usize) -> Self {
         self.chunk = characters.max(1);
+        self
+    }
+
+    /// Sets what [`ChatModel::count_tokens`] says of every request; nothing otherwise.
+    #[must_use]
+    pub fn with_token_count(mut self, tokens: u64) -> Self {
+        self.token_count = Some(tokens);
         self
     }
 
@@ -179,6 +189,10 @@ impl ChatModel for ScriptedModel {
 
     fn profile(&self) -> ModelProfile {
         self.profile.clone()
+    }
+
+    fn count_tokens(&self, _request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        Box::pin(std::future::ready(Ok(self.token_count)))
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -76,6 +76,16 @@ async fn what_was_told_before_a_break_is_void_and_a_wrong_request_is_not_passed_
 }
 
 #[tokio::test]
+async fn which_errors_are_passed_on_can_be_said() {
+    let wrong = || Reply::json(400, &json!({"error": {"type": "invalid_request_error", "message": "no"}}));
+    let (first, second) = (Server::start([wrong(), busy()]).await, Server::start([chat("b")]).await);
+    let model = chain(&first, &second).cool_down(Duration::ZERO).when(|error| error.kind() == "invalid_request");
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "b");
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap_err().kind(), "overloaded");
+    assert_eq!((first.seen().len(), second.seen().len()), (2, 1));
+}
+
+#[tokio::test]
 async fn the_last_error_comes_out_when_none_can_answer() {
     let (first, second) = (Server::start([busy()]).await, Server::start([busy()]).await);
     let nobody = Ollama::new("m", ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..once(&first) }).unwrap();

@@ -37,6 +37,52 @@ async fn a_hook_adds_headers_and_sees_each_attempt_but_no_credential() {
     assert!(head.contains("x-tenant: blue") && head.contains("x-api-key: sk-very-secret"), "{head}");
 }
 
+/// Keeps all that a hook is shown.
+#[derive(Default)]
+struct Everything(Mutex<String>);
+
+impl CallHook for Everything {
+    fn request(&self, attempt: &Attempt<'_>, headers: &mut HeaderMap) {
+        for (name, value) in headers.iter() {
+            self.0.lock().unwrap().push_str(&format!("{name}: {}; ", value.to_str().unwrap()));
+        }
+        self.0.lock().unwrap().push_str(&format!("{attempt:?}; "));
+        headers.insert("x-team", HeaderValue::from_static("red"));
+    }
+
+    fn response(&self, attempt: &Attempt<'_>, answered: &Answered<'_>) {
+        self.0.lock().unwrap().push_str(&format!("{attempt:?} {answered:?}"));
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_secret_is_sent_and_never_shown_to_a_hook() {
+    let answer = Reply::sse(anthropic_text("hi")).header("set-cookie", "session=secret5").header("x-limit", "3");
+    let server = Server::start([answer]).await;
+    let hook = Arc::new(Everything::default());
+    let headers = [("authorization", "Bearer secret2"), ("x-team", "blue")];
+    let config = ModelConfig {
+        api_key: Some("secret1".into()),
+        base_url: Some(server.url.replace("http://", "http://me:secret3@")),
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        hook: Some(hook.clone()),
+        ..server.config()
+    };
+    let mut request = ModelRequest::new("x");
+    request.headers = vec![("Cookie".into(), "secret4".into()), ("traceparent".into(), "00-1-2-01".into())];
+    deepagents_models::Anthropic::new("m", config).unwrap().invoke(request).await.unwrap();
+    let shown = hook.0.lock().unwrap().clone();
+    assert!(
+        !shown.contains("secret") && shown.contains("traceparent: 00-1-2-01") && shown.contains("x-limit"),
+        "{shown}"
+    );
+    let head = &server.seen()[0].head;
+    for sent in ["x-api-key: secret1", "authorization: Bearer secret2", "cookie: secret4", "x-team: red"] {
+        assert!(head.contains(sent), "{sent}: {head}");
+    }
+    assert!(!head.contains("blue"), "what a hook adds takes the place of what is configured: {head}");
+}
+
 #[tokio::test]
 async fn servers_say_which_models_they_have() {
     let ollama = json!({"models": [{"name": "qwen3:4b", "model": "qwen3:4b"}]});

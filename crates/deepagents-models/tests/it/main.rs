@@ -23,6 +23,7 @@ mod responses;
 mod scripted;
 mod server;
 mod text_calls;
+mod token_count;
 mod transport;
 mod window;
 mod written;

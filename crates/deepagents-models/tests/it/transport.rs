@@ -173,6 +173,57 @@ async fn calls_with_one_key_wait_together() {
 }
 
 #[tokio::test]
+async fn a_limit_whose_end_is_in_other_headers_or_nowhere_holds_the_other_calls_back_too() {
+    let reset = |after: &str| {
+        rate_limited().header("x-ratelimit-remaining-requests", "0").header("x-ratelimit-reset-requests", after)
+    };
+    let server = Server::start([reset("1h0m3s"), rate_limited()]).await;
+    let config = || ModelConfig { backoff: Some(SharedBackoff::new()), ..server.config() };
+    let shared = config();
+    let first = failure(&Anthropic::new("a", shared.clone()).unwrap()).await;
+    assert_eq!((first.kind(), first.info().retry_after), ("rate_limited", Some(Duration::from_secs(3_603))));
+    assert_eq!(failure(&Anthropic::new("b", shared).unwrap()).await.kind(), "rate_limited");
+    assert_eq!(server.seen().len(), 1);
+
+    // The server says nothing: others wait as long as the call itself would before it tries again.
+    let hour = Duration::from_secs(3_600);
+    let slow =
+        RetryPolicy { max_attempts: 1, base: 200 * hour, max_delay: 200 * hour, budget: Duration::from_millis(1) };
+    let shared = ModelConfig { retry: Some(slow), ..config() };
+    assert_eq!(failure(&Anthropic::new("a", shared.clone()).unwrap()).await.kind(), "rate_limited");
+    let held = failure(&Anthropic::new("b", shared).unwrap()).await;
+    assert!(held.to_string().contains("another call with this key"), "{held}");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn calls_with_one_key_have_a_number_of_retries_in_common_and_success_gives_them_back() {
+    let busy = || Reply::json(529, &json!({"error": {"type": "overloaded_error", "message": "busy"}}));
+    let ok = || Reply::sse(anthropic_text("ok"));
+    let replies = [busy(), busy(), busy(), busy(), ok(), busy(), ok(), busy(), busy(), busy()];
+    let server = Server::start(replies).await;
+    let backoff = Some(SharedBackoff::with_retry_budget(2));
+    let config = ModelConfig { backoff, ..server.config() };
+    let model = |name: &str, key: &str| {
+        Anthropic::new(name, ModelConfig { api_key: Some(key.into()), ..config.clone() }).unwrap()
+    };
+    // Five attempts each are allowed, but two retries are all that there are.
+    assert_eq!(failure(&model("a", "k")).await.kind(), "overloaded");
+    assert_eq!(server.seen().len(), 3);
+    assert_eq!(failure(&model("b", "k")).await.kind(), "overloaded");
+    assert_eq!(server.seen().len(), 4);
+    // A call that succeeds gives one back, one that needed a retry gives back what it took.
+    for _ in 0..2 {
+        assert_eq!(model("b", "k").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "ok");
+    }
+    assert_eq!(failure(&model("a", "k")).await.kind(), "overloaded");
+    assert_eq!(server.seen().len(), 9);
+    // Another key has its own.
+    let other = Anthropic::new("a", ModelConfig { api_key: Some("other".into()), ..config.clone() }).unwrap();
+    assert!(matches!(events(&other, ModelRequest::new("x")).await[0], Ok(ModelEvent::Retry { .. })));
+}
+
+#[tokio::test]
 async fn models_of_a_registry_share_the_gate_and_connections() {
     let answers = ["a", "b"].map(|text| Reply::sse(anthropic_text(text)));
     let limited = rate_limited().header("retry-after", "3600");

@@ -178,7 +178,7 @@ impl Session {
         let calls = here.messages().iter().skip(known).filter_map(|message| message.as_assistant());
         for block in calls.flat_map(|answer| &answer.content) {
             if let Block::ToolCall(call) = block
-                && matches!(call.name.as_str(), "write_file" | "edit_file" | "delete")
+                && matches!(call.name.as_str(), "write_file" | "edit_file" | "apply_patch" | "delete")
             {
                 items.push(Item::Call(Call { name: call.name.clone(), args: call.args.clone(), ..Call::default() }));
             }

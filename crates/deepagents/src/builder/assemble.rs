@@ -194,7 +194,9 @@ impl DeepAgentBuilder {
         } else if !self.skill_tools.is_empty() {
             return Err(refused("there are skill tools but no skills; name sources with `.skills(...)`"));
         }
-        stack.push(Filesystem::on(workspace.clone()).options(self.files.clone()).noting(self.permissions.clone()));
+        let mut files = self.files.clone();
+        files.edit_tool = files.edit_tool.or(profile.config.edit_tool);
+        stack.push(Filesystem::on(workspace.clone()).options(files).noting(self.permissions.clone()));
         let (registry, sub_agents) = self.delegation(&profile)?;
         if let Some(sub_agents) = sub_agents {
             stack.push(sub_agents);

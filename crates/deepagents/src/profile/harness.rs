@@ -8,6 +8,7 @@ use deepagents_core::middleware::{DynMiddleware, Middleware};
 use serde::{Deserialize, Serialize};
 
 use super::ProfileError;
+use crate::middleware::filesystem::EditTool;
 
 /// Middlewares that no profile may take away.
 const REQUIRED: [&str; 2] = ["Filesystem", "SubAgents"];
@@ -35,6 +36,9 @@ pub struct ProfileConfig {
     /// Tools that are neither offered nor run.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub excluded_tools: BTreeSet<String>,
+    /// The tool with which the model edits files, where the caller does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit_tool: Option<EditTool>,
     /// Middlewares that are left out, by name.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub excluded_middleware: BTreeSet<String>,
@@ -148,6 +152,7 @@ impl ProfileConfig {
         out.system_prompt_suffix = self.system_prompt_suffix.or(out.system_prompt_suffix);
         out.tool_description_overrides.extend(self.tool_description_overrides);
         out.excluded_tools.extend(self.excluded_tools);
+        out.edit_tool = self.edit_tool.or(out.edit_tool);
         out.excluded_middleware.extend(self.excluded_middleware);
         out.general_purpose_subagent = match (self.general_purpose_subagent, out.general_purpose_subagent) {
             (Some(own), Some(base)) => Some(GeneralPurpose {

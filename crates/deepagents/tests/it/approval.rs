@@ -530,10 +530,10 @@ fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() 
     let profile = ProfileConfig { excluded_middleware: ["HumanInTheLoop".into()].into(), ..ProfileConfig::default() };
     for (builder, calls) in [
         (asked().without("HumanInTheLoop"), "calls of send"),
-        (ruled().without("HumanInTheLoop"), "calls of delete, edit_file, write_file"),
+        (ruled().without("HumanInTheLoop"), "calls of apply_patch, delete, edit_file, write_file"),
         (Office::new([]).builder().middleware(own).without("HumanInTheLoop"), "calls of send"),
         (asked().profile(profile.clone()), "calls of send"),
-        (ruled().profile(profile.clone()), "calls of delete, edit_file, write_file"),
+        (ruled().profile(profile.clone()), "calls of apply_patch, delete, edit_file, write_file"),
     ] {
         let error = builder.build().unwrap_err().to_string();
         assert!(error.contains("nobody would be asked") && error.contains(calls), "{error}");

@@ -30,17 +30,17 @@ use tokio::sync::Semaphore;
 use crate::results;
 
 /// What is left of a journal to a process that ends after so many appends. What leases it has run out then.
-struct Process {
+pub(crate) struct Process {
     inner: Arc<MemoryJournal>,
     appends: AtomicUsize,
 }
 
 impl Process {
-    fn ending_after(inner: &Arc<MemoryJournal>, appends: usize) -> Arc<Self> {
+    pub(crate) fn ending_after(inner: &Arc<MemoryJournal>, appends: usize) -> Arc<Self> {
         Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends) })
     }
 
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.appends.load(Ordering::SeqCst) == 0
     }
 }

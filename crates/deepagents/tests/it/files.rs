@@ -3,6 +3,7 @@
 mod bounds;
 mod edges;
 mod own;
+mod patching;
 mod protected;
 mod searching;
 

@@ -3,6 +3,7 @@
 use deepagents::channels::{Files, Todos};
 use deepagents::fs::VPath;
 use deepagents::middleware::subagents::DelegationLimits;
+use deepagents::models::Fallback;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::{Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
 use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, FinishReason, Message, ModelRequest, Outcome};
@@ -258,4 +259,18 @@ async fn events_of_a_sub_agent_carry_its_path_and_its_tokens_count() {
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.usage.input, 35);
     assert_eq!(outcome.usage_by_agent["general-purpose"].input, 5);
+}
+
+#[tokio::test]
+async fn sub_agents_go_on_with_the_model_that_stood_in_for_another() {
+    let away = || Turn::error(deepagents::ModelError::transport("away"));
+    let first = ScriptedModel::new([away(), away(), away()]).with_name("first:m");
+    let second = ScriptedModel::rules()
+        .when(first_asked("Count"), [Turn::text("Three.")])
+        .otherwise([Turn::calls([task("Count the birds.")]), Turn::text("There are three.")])
+        .build();
+    let chain = Fallback::new(std::sync::Arc::new(first.clone())).then(std::sync::Arc::new(second.clone()));
+    let agent = DeepAgent::builder().model(chain).build().unwrap();
+    assert_eq!(agent.invoke("Main job.").await.unwrap().text(), "There are three.");
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 3), "the one that failed is asked once");
 }

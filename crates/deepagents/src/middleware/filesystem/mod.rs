@@ -1,9 +1,10 @@
-//! Files: the tools `ls`, `read_file`, `write_file`, `edit_file`, `delete`, `glob`, `grep` and, where the
+//! Files: the tools `ls`, `read_file`, `write_file`, `edit_file` or `apply_patch`, `delete`, `glob`, `grep` and, where the
 //! [`Backend`] can run commands, `execute`.
 
 mod background;
 mod evict;
 mod long;
+mod patch;
 mod render;
 mod seen;
 mod sessions;
@@ -22,6 +23,7 @@ use deepagents_core::tool::DynTool;
 use deepagents_fs::permissions::Permissions;
 use deepagents_fs::shell::SessionOptions;
 use deepagents_fs::{Backend, StateBackend, VPath};
+use serde::{Deserialize, Serialize};
 
 use crate::description_override::DescriptionOverride;
 use crate::permission_interrupts;
@@ -32,6 +34,7 @@ use long::{LongMessages, Since};
 pub(crate) use tools::NO_SESSION;
 
 pub use background::BackgroundCommands;
+pub use patch::{FileChange, Hunk, HunkError, HunkLine, Patch, PatchError};
 pub use seen::SeenFiles;
 
 /// Gives the agent files.
@@ -78,7 +81,9 @@ pub struct FilesystemOptions {
     pub listing_tokens: Option<usize>,
     /// About how many tokens a person's message may have before it goes to a file; `None` or zero for no limit.
     pub message_tokens: Option<usize>,
-    /// The tools to offer; all that the backend allows by default.
+    /// How the model edits files: what its profile says, and otherwise `edit_file`.
+    pub edit_tool: Option<EditTool>,
+    /// The tools to offer; by default all that the backend allows, of those that edit the [one](Self::edit_tool) chosen.
     pub tools: Option<Vec<String>>,
     /// Other descriptions for some tools, by name.
     pub descriptions: BTreeMap<String, String>,
@@ -108,6 +113,7 @@ impl Default for FilesystemOptions {
             result_tokens: Some(20_000),
             listing_tokens: Some(20_000),
             message_tokens: Some(50_000),
+            edit_tool: None,
             tools: None,
             descriptions: BTreeMap::new(),
             allowed_prefixes: Vec::new(),
@@ -120,12 +126,44 @@ impl Default for FilesystemOptions {
     }
 }
 
+/// The tool with which a model edits files.
+///
+/// ```
+/// use deepagents::profile::ProfileConfig;
+/// let config: ProfileConfig = serde_json::from_str(r#"{"edit_tool": "apply_patch"}"#)?;
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EditTool {
+    /// `edit_file`: a text in the place of another one.
+    #[default]
+    EditFile,
+    /// `apply_patch`: a [`Patch`] of several files, in the format that OpenAI's models are trained on.
+    ApplyPatch,
+    /// Both.
+    Both,
+}
+
+impl EditTool {
+    /// Whether a tool is left out.
+    fn leaves_out(self, tool: &str) -> bool {
+        match tool {
+            "edit_file" => self == Self::ApplyPatch,
+            "apply_patch" => self == Self::EditFile,
+            _ => false,
+        }
+    }
+}
+
 /// The tools there are.
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 11] = [
     "ls",
     "read_file",
     "write_file",
     "edit_file",
+    "apply_patch",
     "delete",
     "glob",
     "grep",
@@ -217,7 +255,11 @@ impl Middleware for Filesystem {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let tools = tools::all(&Arc::new(self.clone()));
-        let wanted = |name: &str| self.options.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name));
+        let edit = self.options.edit_tool.unwrap_or_default();
+        let wanted = |name: &str| match &self.options.tools {
+            Some(tools) => tools.iter().any(|tool| tool == name),
+            None => !edit.leaves_out(name),
+        };
         let tools = tools.into_iter().filter(|tool| wanted(&tool.spec().name));
         tools.map(|tool| DescriptionOverride::by(&self.options.descriptions, tool)).collect()
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::message::Block;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::messages::redact_blocks;
@@ -32,6 +33,10 @@ impl ChatModel for RedactedModel {
 
     fn profile(&self) -> ModelProfile {
         self.model.profile()
+    }
+
+    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
+        self.model.count_tokens(request)
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

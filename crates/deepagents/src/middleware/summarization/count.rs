@@ -116,6 +116,16 @@ impl Tally {
         count
     }
 
+    /// Takes what the provider counted for the request that was counted last.
+    pub(super) fn correct(&mut self, tokens: u64) -> Count {
+        let Count { tokens: estimated, correction, fixed, .. } = self.last;
+        let ratio = tokens.saturating_mul(correction) / estimated.max(1);
+        let ratio = ratio.clamp(*CORRECTION.start(), *CORRECTION.end());
+        let fixed = fixed.saturating_mul(ratio) / correction.max(1);
+        self.last = Count { tokens, fixed, correction: ratio, reported: None };
+        self.last
+    }
+
     /// What messages have of the last request's tokens, from a corrected estimate of theirs. Where a provider counts far
     /// more than can be corrected, what system prompt and tools do not explain is the messages', each by its size.
     pub(super) fn share(&self, corrected: u64) -> u64 {

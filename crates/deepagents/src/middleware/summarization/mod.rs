@@ -167,6 +167,7 @@ impl Inner {
     /// Does what is due before a request is sent.
     async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
         work.measure();
+        work.count_exactly().await;
         if let Some(args) = &self.options.args
             && (work.is_over() || work.cuts_args() || args.trigger.met(work.length()))
         {

@@ -43,6 +43,7 @@ pub struct SummarizationOptions {
     pub(super) prompt: Option<Arc<str>>,
     pub(super) max_summary_tokens: u64,
     pub(super) compact_tool: bool,
+    pub(super) provider_counts: bool,
     pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 
@@ -101,6 +102,7 @@ impl Default for SummarizationOptions {
             prompt: None,
             max_summary_tokens: 8_000,
             compact_tool: false,
+            provider_counts: false,
             before: None,
         }
     }
@@ -151,6 +153,12 @@ impl SummarizationOptions {
 
         /// Offers the model the tool `compact_conversation`; off unless told otherwise.
         compact_tool(on: bool) => compact_tool = on;
+
+        /// Asks the provider for the number of tokens of a request ([`ChatModel::count_tokens`]) where it has not reported
+        /// any for the conversation as it is shown, and the estimate is so near to a limit that it matters: a conversation
+        /// from elsewhere, another model, after a compaction. Off unless told otherwise, as each question takes a moment. Where
+        /// the provider does not count, and in replays of recordings, the estimate holds.
+        provider_counts(on: bool) => provider_counts = on;
     }
 
     /// Asks before it compacts.
@@ -189,6 +197,7 @@ impl SummarizationOptions {
             prefix: self.prefix,
             prompt: self.prompt.unwrap_or_else(|| include_str!("../../prompts/summary.md").trim_end().into()),
             max_summary_tokens: self.max_summary_tokens.max(1),
+            provider_counts: self.provider_counts,
             before: self.before,
         };
         settled.trigger.check(window)?;
@@ -213,6 +222,7 @@ pub(super) struct Settled {
     pub(super) prefix: CacheReuse,
     pub(super) prompt: Arc<str>,
     pub(super) max_summary_tokens: u64,
+    pub(super) provider_counts: bool,
     pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 

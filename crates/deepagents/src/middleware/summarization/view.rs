@@ -9,7 +9,7 @@ use super::event::CompactionState;
 use super::options::SettledArgs;
 
 /// Tools whose long arguments are cut: what they wrote is in a file.
-const WRITERS: [&str; 2] = ["write_file", "edit_file"];
+const WRITERS: [&str; 3] = ["write_file", "edit_file", "apply_patch"];
 /// Characters left of an argument that is cut.
 const LEFT: usize = 20;
 /// Fields of the provider's own items that hold content bound to what came before it.

@@ -21,6 +21,8 @@ use super::{BudgetState, notice, render};
 
 /// Messages that must come after a failed summary before another one is tried, unless the window is full.
 const PAUSE: usize = 10;
+/// How many times as many tokens as estimated a request may have.
+const MISJUDGED: u64 = 2;
 
 /// A request, and what is done to make it fit.
 pub(super) struct Work<'a> {
@@ -44,6 +46,20 @@ impl Work<'_> {
     pub(super) fn measure(&mut self) {
         self.count =
             self.ledger.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
+    }
+
+    /// Asks the provider to count, where an estimate is so near to a limit that it may be on the other side of it.
+    pub(super) async fn count_exactly(&mut self) {
+        let most = self.count.tokens.saturating_mul(MISJUDGED);
+        let matters = self.budget().is_some_and(|budget| most > budget)
+            || self.options.trigger.met(Length { tokens: most, ..self.length() });
+        if !self.options.provider_counts || self.count.reported.is_some() || !matters {
+            return;
+        }
+        // Where nobody counts the estimate has to do, as it does without being asked.
+        if let Ok(Some(tokens)) = self.model.count_tokens(self.request.clone()).await {
+            self.count = self.ledger.tally.correct(tokens);
+        }
     }
 
     pub(super) fn length(&self) -> Length {

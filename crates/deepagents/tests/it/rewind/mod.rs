@@ -11,7 +11,7 @@ use deepagents::core::journal::{Claim, Journal};
 use deepagents::fs::{
     ConflictReason, FileUndo, LocalBackend, LocalOptions, OnConflict, RestoreError, UndoStore, UndoUpdate, VPath,
 };
-use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::filesystem::{EditTool, FilesystemOptions};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::rewind::{Done, Rewind, RewindError};
 use deepagents::{DeepAgent, Middleware, Result, RunInput, ToolNext, ToolRequest, ToolResponse};
@@ -175,6 +175,26 @@ async fn edits_creations_and_deletions_go_back_with_the_conversation() {
     world.go_back("t", again, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.read("a.txt").as_deref(), Some("three"));
     assert_eq!(world.read("b.txt").as_deref(), Some("also mine"));
+}
+
+#[tokio::test]
+async fn what_a_patch_added_changed_moved_and_deleted_goes_back() {
+    let world = World::new().await;
+    let first = world.play("t", ["/a.txt", "/b.txt", "/c.txt"].map(|path| write(path, "one\n"))).await;
+    let before = world.tree();
+    let patch = "*** Begin Patch\n*** Add File: /d.txt\n+new\n*** Update File: /a.txt\n-one\n+two\n\
+                 *** Update File: /b.txt\n*** Move to: /e/b.txt\n*** Delete File: /c.txt\n*** End Patch";
+    let files = FilesystemOptions {
+        edit_tool: Some(EditTool::ApplyPatch),
+        read_before_edit: false,
+        ..FilesystemOptions::default()
+    };
+    let turns = [Turn::call("apply_patch", json!({ "input": patch }))];
+    world.builder(turns).files(files).build().unwrap().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(world.read("e/b.txt").as_deref(), Some("one\n"));
+    assert_eq!((world.read("a.txt").as_deref(), world.read("c.txt")), (Some("two\n"), None));
+    world.go_back("t", first, OnConflict::Refuse).await.unwrap();
+    assert_eq!(world.tree(), before);
 }
 
 #[tokio::test]

@@ -129,3 +129,21 @@ async fn once_arguments_are_cut_others_follow_as_they_grow_old() {
     // Without the long one a request has far less than is needed to begin.
     assert_eq!(shown, [vec![], vec![60_000], vec![cut, 3_000], vec![cut, cut]]);
 }
+
+#[tokio::test]
+async fn what_the_provider_counts_takes_the_place_of_an_estimate_near_a_limit_where_it_is_asked_for() {
+    let compacts = async |counted: Option<u64>, ask: bool, trigger: u64| {
+        let model = talker().with_profile(window(20_000));
+        let model = counted.into_iter().fold(model, ScriptedModel::with_token_count);
+        let options = SummarizationOptions::default().trigger(Trigger::tokens(trigger)).keep(Size::Messages(2));
+        let builder = DeepAgent::builder().model(model.clone()).summarization(options.provider_counts(ask));
+        builder.build().unwrap().invoke(RunInput::messages(hundreds())).await.unwrap();
+        !requests(&model).0.is_empty()
+    };
+    // The standard stack and ten messages are estimated at between two and ten thousand tokens.
+    assert!(compacts(Some(11_000), true, 3_500).await && !compacts(None, true, 3_500).await);
+    assert!(!compacts(Some(500), true, 2_000).await);
+    assert!(compacts(Some(500), false, 2_000).await, "nobody asked");
+    assert!(compacts(None, true, 2_000).await, "nobody counts");
+    assert!(!compacts(Some(19_000), true, 1_000_000).await, "far from any limit nobody is asked");
+}

@@ -2,6 +2,7 @@
 
 mod change;
 mod execute;
+mod patch;
 mod read;
 mod refusal;
 mod search;
@@ -85,19 +86,29 @@ struct Target {
 impl Target {
     /// Asks a person where that is needed, unless one has agreed to the call already.
     fn approved(&self, cx: &ToolContext) -> Result<(), ToolError> {
-        let path = self.path.quoted();
+        Self::all_approved(std::slice::from_ref(self), cx)
+    }
+
+    /// Asks a person once about all that need it.
+    fn all_approved(targets: &[Self], cx: &ToolContext) -> Result<(), ToolError> {
+        let asks: Vec<&Self> = targets.iter().filter(|target| target.asks).collect();
+        let all = |name: fn(&Self) -> &VPath| {
+            asks.iter().map(|target| name(target).quoted().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let path = all(|target| &target.path);
         let decided = cx.state().get::<ActionRequests>().and_then(|asked| asked.get(&cx.call_id().to_string()));
-        if !self.asks || decided.is_some_and(|review| review.decision.is_some()) {
+        if asks.is_empty() || decided.is_some_and(|review| review.decision.is_some()) {
             return Ok(());
         }
         if cx.thread().is_none() && cx.path().is_empty() {
             let why = "is changed only where a person agrees, and nobody can be asked in this run";
             return Err(ToolError::denied_by(format!("protected place: {path}"), format!("Error: {path} {why}")));
         }
-        let leads =
-            if self.place == self.path { String::new() } else { format!(", which leads to {},", self.place.quoted()) };
-        let text = format!("{path}{leads} is part of what steers the agent. May {} change it?", cx.tool_name());
-        let rule = format!("protected place: {}", self.place.quoted());
+        let place = all(|target| &target.place);
+        let leads = if place == path { String::new() } else { format!(", which leads to {place},") };
+        let (are, them) = if asks.len() > 1 { ("are", "them") } else { ("is", "it") };
+        let text = format!("{path}{leads} {are} part of what steers the agent. May {} change {them}?", cx.tool_name());
+        let rule = format!("protected place: {place}");
         match cx.interrupt_by(rule, text, [DecisionKind::Approve, DecisionKind::Reject])? {
             Decision::Approve => Ok(()),
             Decision::Reject { message: Some(message) } => Err(failed(format!("{path} may not be changed: {message}"))),
@@ -196,6 +207,10 @@ const EDIT_FILE: Told = (
     "edit_file",
     "Replaces text in a file that you have read. The old text must occur exactly once unless replace_all is set.",
 );
+const APPLY_PATCH: Told = (
+    "apply_patch",
+    "Changes files: `*** Begin Patch`, then of each file `*** Add File: PATH` with its lines after a `+`, `*** Delete File: PATH`, or `*** Update File: PATH` (`*** Move to: PATH` below it renames) with hunks: `@@ LINE`, a line that stands above the place, then lines after a blank (they stay), `-` or `+`; last `*** End Patch`. Paths are absolute. If a hunk does not apply, no file is changed. Read files before you update them.",
+);
 const DELETE: Told = ("delete", "Deletes a file, or a directory with everything in it. There is no way back.");
 const GLOB: Told = (
     "glob",
@@ -276,6 +291,7 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
         tool(files, READ_FILE, |_| Effect::Read, read::read_file),
         tool(files, WRITE_FILE, |args: &change::WriteArgs| writes(&args.file_path), change::write_file),
         tool(files, EDIT_FILE, |args: &change::EditArgs| writes(&args.file_path), change::edit_file),
+        tool(files, APPLY_PATCH, patch::effect, patch::apply_patch),
         tool(files, DELETE, |args: &change::DeleteArgs| writes(&args.file_path), change::delete),
         tool(files, GLOB, |_| Effect::Read, search::glob),
         tool(files, GREP, |_| Effect::Read, search::grep),

@@ -1,0 +1,117 @@
+//! When a limit that a refused call ran into is reset, as the headers of its answer say.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+
+/// What comes before what is left of a limit, in the names of headers. What follows the word says of which limit: requests,
+/// tokens; of some servers nothing.
+const REMAINING: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-remaining", "ratelimit-remaining"];
+
+/// Seconds since 1970 from which on a number is a moment and no time.
+const MOMENT: f64 = 1e9;
+/// From which on it counts milliseconds.
+const MILLISECONDS: f64 = 1e12;
+
+/// The longest time until a limit of which nothing is left is reset.
+pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    // A moment counts from the server's own clock, which every answer shows.
+    let now = text("date").and_then(|date| httpdate::parse_http_date(date).ok());
+    let now = now.and_then(|now| now.duration_since(std::time::UNIX_EPOCH).ok());
+    let used_up = headers.iter().filter(|(name, value)| {
+        let is_rest =
+            name.as_str().contains("remaining") && REMAINING.iter().any(|start| name.as_str().starts_with(start));
+        is_rest && value.to_str().is_ok_and(|left| left.trim() == "0")
+    });
+    let reset = |name: &str| text(&name.replace("remaining", "reset")).and_then(|reset| time_until(reset, now));
+    used_up.filter_map(|(name, _)| reset(name.as_str())).max()
+}
+
+/// A time such as `6m0.5s`, `20ms` or `3` (seconds), or one until a moment: seconds or milliseconds since 1970, or a date.
+fn time_until(text: &str, now: Option<Duration>) -> Option<Duration> {
+    let until = |moment: Duration| Some(moment.saturating_sub(now?));
+    if let Ok(number) = text.parse::<f64>() {
+        return match number {
+            _ if number < 0.0 => None,
+            _ if number < MOMENT => Duration::try_from_secs_f64(number).ok(),
+            _ if number < MILLISECONDS => until(Duration::try_from_secs_f64(number).ok()?),
+            _ => until(Duration::try_from_secs_f64(number / 1000.0).ok()?),
+        };
+    }
+    parts(text).or_else(|| until(rfc3339(text)?))
+}
+
+/// Numbers with units, as in `1h2m3.5s`.
+fn parts(text: &str) -> Option<Duration> {
+    let (mut rest, mut sum) = (text, 0.0);
+    while !rest.is_empty() {
+        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at_checked(unit_at)?;
+        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, next) = after.split_at_checked(end)?;
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        sum += number.parse::<f64>().ok()? * seconds;
+        rest = next;
+    }
+    if text.is_empty() { None } else { Duration::try_from_secs_f64(sum).ok() }
+}
+
+/// The time since 1970 of a moment such as `2026-11-23T06:00:00Z`.
+fn rfc3339(text: &str) -> Option<Duration> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Duration::try_from(moment.duration_since(jiff::Timestamp::UNIX_EPOCH)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(headers: &[(&'static str, &str)]) -> Option<Duration> {
+        let headers =
+            headers.iter().map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")));
+        resets_after(&headers.collect())
+    }
+
+    const DATE: (&str, &str) = ("date", "Mon, 23 Nov 2026 06:00:00 GMT");
+
+    #[test]
+    fn the_reset_of_what_is_used_up_is_read_in_the_forms_of_many_services() {
+        let openai = [
+            ("x-ratelimit-remaining-requests", "0"),
+            ("x-ratelimit-reset-requests", "1m0.5s"),
+            ("x-ratelimit-remaining-tokens", "5000"),
+            ("x-ratelimit-reset-tokens", "6h"),
+        ];
+        assert_eq!(after(&openai), Some(Duration::from_millis(60_500)));
+        let anthropic = [
+            DATE,
+            ("anthropic-ratelimit-tokens-remaining", "0"),
+            ("anthropic-ratelimit-tokens-reset", "2026-11-23T06:00:07Z"),
+        ];
+        assert_eq!(after(&anthropic), Some(Duration::from_secs(7)));
+        let openrouter = [DATE, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1795413609000")];
+        assert_eq!(after(&openrouter), Some(Duration::from_secs(9)));
+        assert_eq!(after(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "20")]), Some(Duration::from_secs(20)));
+        let long = [("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "20ms"), openai[0], openai[1]];
+        assert_eq!(after(&long), Some(Duration::from_millis(60_500)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_and_what_is_past_holds_nobody_up() {
+        let reset = |text| after(&[DATE, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", text)]);
+        for nonsense in ["", "soon", "-5", "1x", "1.2.3s", "s", "NaN", "inf", "1e400", "99999999999999999999d"] {
+            assert_eq!(reset(nonsense), None, "{nonsense}");
+        }
+        assert_eq!(reset("1000000001"), Some(Duration::ZERO));
+        assert_eq!(after(&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1795413609")]), None, "no clock");
+        assert_eq!(after(&[("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "9s")]), None);
+    }
+}

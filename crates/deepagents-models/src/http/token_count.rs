@@ -1,0 +1,42 @@
+//! Asking a provider how many tokens a request has.
+
+use deepagents_core::model::ModelError;
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::{Endpoint, parse_json};
+use crate::body::RequestBody;
+
+/// A question for the number of tokens of a request.
+pub(crate) struct TokenCount {
+    /// The path of the endpoint, with its query if it has one.
+    pub(crate) path: String,
+    /// What it is sent.
+    pub(crate) body: Map<String, Value>,
+    /// The field of its answer that holds the number.
+    pub(crate) field: &'static str,
+}
+
+/// The fields of a body that an endpoint takes; others it refuses.
+pub(crate) fn fields_of(body: &RequestBody, known: &[&str]) -> Result<Map<String, Value>, ModelError> {
+    let Value::Object(mut fields) = parse_json("the request", &body.to_vec())? else { return Ok(Map::new()) };
+    fields.retain(|name, _| known.contains(&name.as_str()));
+    Ok(fields)
+}
+
+/// Asks, once; nothing where the server has no such endpoint, as servers that imitate a provider may not.
+pub(crate) async fn count_tokens(endpoint: &Endpoint, question: TokenCount) -> Result<Option<u64>, ModelError> {
+    let mut url: Url = endpoint.url.clone();
+    url.set_query(None);
+    url.set_path(&question.path);
+    match endpoint.post(&url, Value::Object(question.body).to_string().into()).await {
+        Ok(answer) => {
+            let answer = parse_json("the number of tokens", &answer)?;
+            let count = answer.get(question.field).and_then(Value::as_u64);
+            let missing = || ModelError::protocol(format!("the answer has no number `{}`", question.field));
+            count.ok_or_else(missing).map(Some)
+        }
+        Err(error) if matches!(error.info().status, Some(404 | 405 | 501)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

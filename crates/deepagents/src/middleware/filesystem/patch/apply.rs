@@ -1,0 +1,322 @@
+//! Changing the lines of a text.
+
+use super::{Hunk, HunkLine};
+
+/// Comparisons of lines that the hunks of one file may take: a patch is written by a model, which may have sent anything.
+const MOST_WORK: usize = 20_000_000;
+/// Lines of a hunk that an error quotes.
+const QUOTED: usize = 3;
+
+/// Why a hunk does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HunkError {
+    /// A line that stands above the place is not there.
+    #[error("hunk {hunk}: there is no line `{line}` after line {after}; hunks stand in the order of the file")]
+    NoContext {
+        /// Which hunk, from 1.
+        hunk: usize,
+        /// The line.
+        line: String,
+        /// The line behind which it was looked for, from 1; 0 for the beginning.
+        after: usize,
+    },
+    /// The lines of the hunk are not there.
+    #[error("hunk {hunk}: its lines are not there{}, from line {from} on; they begin with\n{lines}", if *.at_end { " at the end" } else { "" })]
+    NotFound {
+        /// Which hunk, from 1.
+        hunk: usize,
+        /// The first lines that were looked for.
+        lines: String,
+        /// From which line on, from 1.
+        from: usize,
+        /// Whether they were to be the last ones.
+        at_end: bool,
+    },
+    /// The lines of the hunk are there several times.
+    #[error(
+        "hunk {hunk}: its lines are there several times, first at the lines {first} and {second}; put `@@ LINE` with a line that stands above the place before them, or more lines around them"
+    )]
+    NotUnique {
+        /// Which hunk, from 1.
+        hunk: usize,
+        /// The first place.
+        first: usize,
+        /// The second one.
+        second: usize,
+    },
+    /// The lines are looked for at too many places.
+    #[error("hunk {0}: finding its place takes too long; put `@@ LINE` before it, or fewer lines into it")]
+    TooMuchWork(usize),
+}
+
+/// How alike lines have to be: exactly, but for blanks at the end, but for characters that look the same.
+const LEVELS: [fn(&str, &str) -> bool; 3] =
+    [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| plain(a.trim_end()).eq(plain(b.trim_end()))];
+
+/// Characters as keyboards have them, which models write in the place of others.
+fn plain(line: &str) -> impl Iterator<Item = char> {
+    line.chars().map(|c| match c {
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        other => other,
+    })
+}
+
+/// A line without its end.
+fn body(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+/// The lines of a text while it is changed.
+struct Lines<'a> {
+    all: Vec<&'a str>,
+    /// Lines that are done.
+    done: usize,
+    /// Comparisons that are left.
+    work: usize,
+}
+
+impl Lines<'_> {
+    /// Whether these lines are at a place.
+    fn are_at(&mut self, at: usize, wanted: &[&str], alike: fn(&str, &str) -> bool) -> Option<bool> {
+        let there = self.all.get(at..)?;
+        if there.len() < wanted.len() {
+            return Some(false);
+        }
+        for (there, wanted) in there.iter().zip(wanted) {
+            self.work = self.work.checked_sub(1)?;
+            if !alike(body(there), wanted) {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// The line after which the place of a hunk is: behind the last of the lines that stand above it.
+    fn below(&mut self, hunk: &Hunk, number: usize) -> Result<usize, HunkError> {
+        let mut from = self.done;
+        for line in &hunk.above {
+            let wanted = line.trim();
+            let is_it = |there: &&str| body(there).trim() == wanted;
+            let found = self.all.iter().skip(from).position(is_it);
+            let missing = || HunkError::NoContext { hunk: number, line: line.chars().take(200).collect(), after: from };
+            from = from + found.ok_or_else(missing)? + 1;
+        }
+        Ok(from)
+    }
+
+    /// Where lines are, from a place on. Without lines above to tell them apart there must be one such place.
+    fn find(&mut self, hunk: &Hunk, wanted: &[&str], from: usize, number: usize) -> Result<Option<usize>, HunkError> {
+        let last = self.all.len().checked_sub(wanted.len());
+        let places = match last {
+            None => 0..0,
+            Some(last) if hunk.at_end => last.max(from)..last.saturating_add(1),
+            Some(last) => from..last.saturating_add(1),
+        };
+        for alike in LEVELS {
+            let mut found: Option<usize> = None;
+            for at in places.clone() {
+                if !self.are_at(at, wanted, alike).ok_or(HunkError::TooMuchWork(number))? {
+                    continue;
+                }
+                if let Some(first) = found {
+                    return Err(HunkError::NotUnique { hunk: number, first: first + 1, second: at + 1 });
+                }
+                found = Some(at);
+                if !hunk.above.is_empty() {
+                    break;
+                }
+            }
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The text with the hunks applied, all of them or none. Lines that stay keep their bytes; those that come end as the first
+/// line of the text does, and a text without an end of its last line stays so.
+pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
+    let mut lines = Lines { all: text.split_inclusive('\n').collect(), done: 0, work: MOST_WORK };
+    let end = if lines.all.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut out = String::with_capacity(text.len());
+    for (number, hunk) in (1..).zip(hunks) {
+        let from = lines.below(hunk, number)?;
+        let mut changes = hunk.lines.as_slice();
+        let mut wanted: Vec<&str> = changes.iter().filter_map(expected).collect();
+        let at = if wanted.is_empty() {
+            // Lines that only come: below the line above them, or at the end.
+            if hunk.above.is_empty() || hunk.at_end { lines.all.len() } else { from }
+        } else {
+            let mut found = lines.find(hunk, &wanted, from, number)?;
+            if let (None, Some((HunkLine::Context(last), rest))) = (found, changes.split_last())
+                && last.is_empty()
+                && wanted.len() > 1
+            {
+                // An empty line at the end is often that of the patch.
+                (changes, _) = (rest, wanted.pop());
+                found = lines.find(hunk, &wanted, from, number)?;
+            }
+            found.ok_or_else(|| HunkError::NotFound {
+                hunk: number,
+                lines: wanted.iter().take(QUOTED).map(|line| format!("{line:.200}")).collect::<Vec<_>>().join("\n"),
+                from: from + 1,
+                at_end: hunk.at_end,
+            })?
+        };
+        out.extend(lines.all.get(lines.done..at).unwrap_or_default().iter().copied());
+        lines.done = at;
+        for change in changes {
+            match change {
+                HunkLine::Context(_) => out.push_str(lines.all.get(lines.done).copied().unwrap_or_default()),
+                HunkLine::Remove(_) => {}
+                HunkLine::Add(line) => {
+                    if !out.is_empty() && !out.ends_with('\n') {
+                        out.push_str(end);
+                    }
+                    out.push_str(line);
+                    out.push_str(end);
+                }
+            }
+            lines.done += usize::from(expected(change).is_some());
+        }
+    }
+    out.extend(lines.all.get(lines.done..).unwrap_or_default().iter().copied());
+    if !text.is_empty() && !text.ends_with('\n') && out.ends_with(end) {
+        out.truncate(out.len() - end.len());
+    }
+    Ok(out)
+}
+
+/// The line that a line of a hunk expects.
+fn expected(line: &HunkLine) -> Option<&str> {
+    match line {
+        HunkLine::Context(line) | HunkLine::Remove(line) => Some(line),
+        HunkLine::Add(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{FileChange, Patch};
+    use super::*;
+
+    fn patched(text: &str, hunks: &str) -> Result<String, HunkError> {
+        let patch =
+            Patch::parse(&format!("*** Begin Patch\n*** Update File: /a\n{hunks}\n*** End Patch")).expect("a patch");
+        let Some(FileChange::Update { hunks, .. }) = patch.changes.first() else { panic!("an update") };
+        apply(text, hunks)
+    }
+
+    const TEXT: &str = "fn a() {\n    one();\n}\n\nfn b() {\n    one();\n}\n";
+
+    #[test]
+    fn a_line_above_tells_places_apart_and_without_it_there_must_be_one() {
+        let change = "-    one();\n+    two();";
+        let want = "fn a() {\n    one();\n}\n\nfn b() {\n    two();\n}\n";
+        assert_eq!(patched(TEXT, &format!("@@ fn b() {{\n{change}")).unwrap(), want);
+        assert_eq!(patched(TEXT, change), Err(HunkError::NotUnique { hunk: 1, first: 2, second: 6 }));
+        assert_eq!(patched(TEXT, &format!("@@\n fn b() {{\n{change}")).unwrap(), want);
+        let missing = patched(TEXT, &format!("@@ fn c() {{\n{change}")).unwrap_err();
+        assert!(missing.to_string().contains("no line `fn c() {`"), "{missing}");
+    }
+
+    #[test]
+    fn hunks_apply_in_the_order_of_the_file_and_all_of_them_or_none() {
+        let both = "@@ fn a() {\n-    one();\n+    1();\n@@ fn b() {\n-    one();\n+    2();";
+        assert_eq!(patched(TEXT, both).unwrap(), "fn a() {\n    1();\n}\n\nfn b() {\n    2();\n}\n");
+        let backwards = "@@ fn b() {\n-    one();\n+    2();\n@@ fn a() {\n-    one();\n+    1();";
+        assert!(matches!(patched(TEXT, backwards), Err(HunkError::NoContext { hunk: 2, .. })));
+    }
+
+    #[test]
+    fn lines_that_only_come_go_below_the_line_above_or_to_the_end() {
+        assert_eq!(patched("a\nb\n", "@@ a\n+x").unwrap(), "a\nx\nb\n");
+        assert_eq!(patched("a\nb\n", "+x").unwrap(), "a\nb\nx\n");
+        assert_eq!(patched("", "+x").unwrap(), "x\n");
+        assert_eq!(patched("a\nb\na\n", " a\n+x\n*** End of File").unwrap(), "a\nb\na\nx\n");
+        assert!(matches!(patched("a\nb\n", " a\n+x\n*** End of File"), Err(HunkError::NotFound { at_end: true, .. })));
+    }
+
+    #[test]
+    fn ends_of_lines_and_of_the_text_stay_as_they_are() {
+        assert_eq!(patched("a\r\nb\r\n", "-b\n+c").unwrap(), "a\r\nc\r\n");
+        assert_eq!(patched("a\nb", "-b\n+c").unwrap(), "a\nc");
+        assert_eq!(patched("a\nb", " b\n+c").unwrap(), "a\nb\nc");
+        assert_eq!(patched("a\nb", "-a\n+c").unwrap(), "c\nb");
+    }
+
+    #[test]
+    fn blanks_at_ends_and_characters_that_look_alike_are_forgiven_and_what_stays_keeps_its_bytes() {
+        assert_eq!(patched("a  \nb \u{2013} c\nd\n", " a\n b - c\n-d\n+e").unwrap(), "a  \nb \u{2013} c\ne\n");
+        // Indentation is not forgiven: what comes would be at the wrong depth.
+        assert!(matches!(patched("    a\n", "-a\n+b"), Err(HunkError::NotFound { .. })));
+        assert_eq!(patched("a\nb\n", "-a\n+c\n\n@@ b\n+d").unwrap(), "c\nb\nd\n");
+    }
+
+    #[test]
+    fn a_place_that_takes_too_long_to_find_is_refused() {
+        let text = "a\n".repeat(60_000);
+        let hunk = format!("{}-b\n+c", " a\n".repeat(30_000));
+        assert_eq!(patched(&text, &hunk), Err(HunkError::TooMuchWork(1)));
+    }
+
+    /// Lines that are all different, with some that change.
+    fn changes() -> impl Strategy<Value = Vec<(String, Option<Vec<String>>)>> {
+        let line = "[a-z{} ]{0,6}";
+        let change = prop::option::weighted(0.2, prop::collection::vec(line, 0..3));
+        prop::collection::vec((line, change), 1..40).prop_map(|lines| {
+            let numbered = lines.into_iter().enumerate();
+            numbered.map(|(at, (line, change))| (format!("{line}{at}"), change)).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_made_of_two_texts_makes_the_one_of_the_other(
+            lines in changes(), end in prop::sample::select(vec!["\n", "\r\n"]), ends in any::<bool>()
+        ) {
+            let joined = |lines: Vec<String>| {
+                let text = lines.join(end);
+                if ends && !text.is_empty() { text + end } else { text }
+            };
+            let old = joined(lines.iter().map(|(line, _)| line.clone()).collect());
+            let new: Vec<String> = lines
+                .iter()
+                .flat_map(|(line, change)| change.clone().unwrap_or_else(|| vec![line.clone()]))
+                .collect();
+            prop_assume!(lines.iter().any(|(_, change)| change.is_some()) && !new.is_empty());
+            let hunks: Vec<String> = lines
+                .iter()
+                .filter_map(|(line, change)| {
+                    let comes: String = change.as_ref()?.iter().map(|line| format!("+{line}\n")).collect();
+                    Some(format!("@@\n-{line}\n{comes}"))
+                })
+                .collect();
+            // A text whose last lines go ends as the line before did.
+            let got = patched(&old, hunks.concat().trim_end_matches('\n')).unwrap();
+            let want = joined(new);
+            prop_assert_eq!(got.trim_end_matches(['\r', '\n']), want.trim_end_matches(['\r', '\n']));
+        }
+
+        #[test]
+        fn whatever_is_sent_is_a_patch_or_an_error(text in "(\\*\\*\\* (Begin Patch|End Patch|Add File: /a|Update File: b|Delete File: \\.\\./c|Move to: d|End of File)\n|@@ ?[a-c]?\n|[ +-]?[a-cé]{0,3}\n){0,12}", file in "([a-c]{0,2}\r?\n){0,8}") {
+            for text in [text.clone(), format!("*** Begin Patch\n{text}*** End Patch")] {
+                if let Ok(patch) = Patch::parse(&text) {
+                    for change in &patch.changes {
+                        if let FileChange::Update { hunks, .. } = change {
+                            let _ = apply(&file, hunks);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `apply_patch`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deepagents_core::state::Update;
+use deepagents_core::tool::{Effect, ToolContext, ToolError, ToolOutput};
+use deepagents_fs::permissions::AccessMode;
+use deepagents_fs::{Backend, FsError, Kind, VPath, WriteMode, edit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Answered, AtLink, Target, failed, failed_at};
+use crate::middleware::filesystem::Filesystem;
+use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
+use crate::middleware::filesystem::seen::{self, SeenFiles};
+
+/// Bytes of text that are worth a thread of their own.
+const MANY_BYTES: usize = 64 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PatchArgs {
+    /// The whole patch.
+    input: String,
+}
+
+/// All its paths are written; what is no patch touches nothing.
+pub(super) fn effect(args: &PatchArgs) -> Effect {
+    match Patch::parse(&args.input) {
+        Ok(patch) => Effect::Write { paths: patch.paths().map(|path| path.as_str().to_owned()).collect() },
+        Err(_) => Effect::Read,
+    }
+}
+
+/// A write or a deletion that is to be done.
+struct FileStep {
+    path: VPath,
+    /// What is written; nothing where the path goes.
+    write: Option<(Bytes, WriteMode)>,
+}
+
+pub(super) async fn apply_patch(files: Arc<Filesystem>, args: PatchArgs, cx: ToolContext) -> Answered {
+    let patch = Patch::parse(&args.input).map_err(failed)?;
+    let mut targets = Vec::new();
+    for path in patch.paths() {
+        let target = files.reach_to_change(path.as_str(), AtLink::Follows, &cx).await?;
+        // What a person is shown of the patch is where it goes.
+        if target.place != target.path {
+            let (path, place) = (target.path.quoted(), target.place.quoted());
+            return Err(failed(format!("{path} leads to {place}: name that path in the patch")));
+        }
+        targets.push(target);
+    }
+    let backend = files.workspace.backend_for(&cx);
+    let mut steps = Vec::new();
+    for change in patch.changes {
+        plan(&files, &*backend, change, &cx, &mut steps).await?;
+    }
+    Target::all_approved(&targets, &cx)?;
+    carry_out(&*backend, steps, &cx).await
+}
+
+/// Finds out what a change writes. Nothing is written yet, so that what cannot be done leaves all files as they are.
+async fn plan(
+    files: &Filesystem,
+    backend: &dyn Backend,
+    change: FileChange,
+    cx: &ToolContext,
+    steps: &mut Vec<FileStep>,
+) -> Result<(), ToolError> {
+    match change {
+        FileChange::Add { path, content } => {
+            absent(backend, &path, cx).await?;
+            steps.push(FileStep { path, write: Some((content.into(), WriteMode::Create)) });
+        }
+        FileChange::Delete { path } => {
+            changeable(backend, &path)?;
+            match backend.read_to_change(cx.state(), &path).await {
+                Ok(_) | Err(FsError::TooLarge { .. }) => {}
+                Err(error) => return Err(failed_at(&path)(error)),
+            }
+            steps.push(FileStep { path, write: None });
+        }
+        FileChange::Update { path, move_to, hunks } => {
+            changeable(backend, &path)?;
+            let file = backend.read_to_change(cx.state(), &path).await.map_err(failed_at(&path))?;
+            if file.stat.kind != Kind::File {
+                return Err(failed(FsError::IsDirectory(path)));
+            }
+            if files.options.read_before_edit {
+                seen::check(cx, &path, &file.stat.version)?;
+            }
+            let after = changed(&path, file.bytes, hunks).await?;
+            let Some(to) = move_to else {
+                steps.push(FileStep { path, write: Some((after, WriteMode::IfVersion(file.stat.version))) });
+                return Ok(());
+            };
+            absent(backend, &to, cx).await?;
+            // Written first: whatever comes between, it is somewhere.
+            steps.push(FileStep { path: to, write: Some((after, WriteMode::Create)) });
+            steps.push(FileStep { path, write: None });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a path that the store would refuse to change.
+fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
+    match backend.change_access(path) {
+        AccessMode::Deny => Err(failed(FsError::Protected(path.clone()))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a path at which there is something, or that may not be written.
+async fn absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result<(), ToolError> {
+    changeable(backend, path)?;
+    match backend.read_to_change(cx.state(), path).await {
+        Err(FsError::NotFound(_)) => Ok(()),
+        Ok(_) | Err(FsError::TooLarge { .. } | FsError::IsDirectory(_)) => {
+            Err(failed(format!("{} exists already; change it with `*** Update File`", path.quoted())))
+        }
+        Err(error) => Err(failed_at(path)(error)),
+    }
+}
+
+/// What a file holds after its hunks.
+async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes, ToolError> {
+    let binary = || failed(edit::EditError::Binary(path.clone()));
+    if before.contains(&0) {
+        return Err(binary());
+    }
+    let large = before.len() > MANY_BYTES;
+    let work = move || {
+        let (mark, text) = match before.strip_prefix(BOM) {
+            Some(text) => (BOM, text),
+            None => (&[][..], &before[..]),
+        };
+        let text = std::str::from_utf8(text).ok()?;
+        Some(apply(text, &hunks).map(|after| [mark, after.as_bytes()].concat()))
+    };
+    let done = if large {
+        let lost = |_| failed(format!("{}: the patch did not finish", path.quoted()));
+        tokio::task::spawn_blocking(work).await.map_err(lost)?
+    } else {
+        work()
+    };
+    let after = done.ok_or_else(binary)?.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
+    let (size, limit) = (after.len() as u64, edit::MAX_BYTES);
+    if size > limit {
+        return Err(failed(FsError::TooLarge { path: path.clone(), size, limit }));
+    }
+    Ok(after.into())
+}
+
+/// The mark that some texts begin with.
+const BOM: &[u8] = "\u{feff}".as_bytes();
+
+/// Does the steps one after the other. Where one fails, what was done before it stays and is told with what was not.
+async fn carry_out(backend: &dyn Backend, steps: Vec<FileStep>, cx: &ToolContext) -> Answered {
+    let (mut update, mut seen, mut done) = (Update::none(), Vec::new(), Vec::new());
+    let mut steps = steps.into_iter();
+    while let Some(FileStep { path, write }) = steps.next() {
+        let verb = if write.is_some() { "Wrote" } else { "Deleted" };
+        let result = match write {
+            Some((data, mode)) => backend.write(cx.state(), &path, data, mode).await.map(|written| {
+                seen.push((path.clone(), written.version));
+                written.update
+            }),
+            None => backend.delete(cx.state(), &path).await,
+        };
+        match result {
+            Ok(more) => {
+                update = update.and(more);
+                done.push(format!("{verb} {}", path.quoted()));
+            }
+            Err(error) if done.is_empty() => return Err(failed_at(&path)(error)),
+            Err(error) => {
+                let left: Vec<String> = std::iter::once(&path)
+                    .chain(steps.as_slice().iter().map(|step| &step.path))
+                    .map(|path| path.quoted().to_string())
+                    .collect();
+                let (done, left) = (done.join("\n"), left.join(", "));
+                let text = format!("Error: {error}\nThis was done before:\n{done}\nThese are as they were: {left}");
+                let seen = Update::new::<SeenFiles>(seen);
+                return Ok(ToolOutput::text(text).with_update(update.and(seen)).as_error());
+            }
+        }
+    }
+    Ok(ToolOutput::text(done.join("\n")).with_update(update.and(Update::new::<SeenFiles>(seen))))
+}
