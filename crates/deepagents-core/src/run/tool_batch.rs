@@ -10,6 +10,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ids::CallId;
+use crate::journal::ChildLog;
 use crate::machine::Open;
 use crate::message::{self, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::ToolResponse;
@@ -45,6 +46,8 @@ pub(super) struct Turn {
     pub(super) calls: Vec<Planned>,
     pub(super) running: JoinSet<Result<ToolResponse>>,
     pub(super) by_task: HashMap<Id, Running>,
+    /// What an earlier process left of sub-agents of calls that were aborted, or that wait, before they went on with them.
+    pub(super) untaken: Vec<ChildLog>,
     /// Channels that a call of this turn has written and no other may.
     pub(super) taken: HashSet<&'static str>,
     pub(super) shaped: bool,
@@ -106,6 +109,7 @@ impl Driver {
             calls,
             running: JoinSet::new(),
             by_task: HashMap::new(),
+            untaken: Vec::new(),
             taken: HashSet::new(),
             shaped: false,
             spent: None,

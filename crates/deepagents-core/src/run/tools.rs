@@ -247,7 +247,7 @@ impl Driver {
 
     async fn joined(&mut self, turn: &mut Turn, joined: Result<(Id, Result<ToolResponse>), JoinError>) -> Result<()> {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(Running { at, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
+        let Some(Running { at, info, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
         let response = match joined {
             Ok((_, Ok(response))) => response,
             Ok((_, Err(Error::Interrupted(pause)))) => {
@@ -255,6 +255,7 @@ impl Driver {
                 planned.state = Progress::Interrupted;
                 self.shared.budget.take_back_tool_call();
                 let call = planned.id.clone();
+                turn.untaken.extend(info.take_left(None));
                 self.record_interrupt(&call, *pause)?;
                 self.log.push(|| Record::ToolInterrupted { call });
                 return self.flush().await;
@@ -267,6 +268,8 @@ impl Driver {
             }
             Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
         };
+        // A call that ends without its sub-agents keeps what they had changed.
+        self.join_children(info.take_left(None))?;
         self.finished(turn, at, response).await
     }
 
@@ -376,8 +379,11 @@ impl Driver {
             }
             let text = format!("The call of {} was not completed: {why}.", planned.call.name());
             // What a sub-agent had changed before it began to wait is kept.
-            let untaken = turn.by_task.values().find(|task| task.at == at).map(|task| task.info.take_left(None));
-            let child_state = self.joined_below(&planned.id, untaken.unwrap_or_default())?;
+            let call = planned.id.clone();
+            let running = turn.by_task.values().find(|task| task.at == at);
+            let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
+            untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
+            let child_state = self.joined_below(&call, untaken)?;
             kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await);
         }
         kept
@@ -395,7 +401,8 @@ impl Driver {
             };
             match joined {
                 Some(Err(error)) if error.is_cancelled() => {
-                    turn.by_task.remove(&error.id());
+                    let aborted = turn.by_task.remove(&error.id());
+                    turn.untaken.extend(aborted.into_iter().flat_map(|task| task.info.take_left(None)));
                 }
                 Some(joined) => kept = kept.and(self.joined(turn, joined).await),
                 None => break,

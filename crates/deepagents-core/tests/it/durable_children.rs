@@ -508,3 +508,75 @@ async fn a_run_that_is_ended_before_it_has_gone_on_keeps_what_an_earlier_process
         assert!(again.is_disjoint(&calls(&started)), "cut at {cut}: {again:?}");
     }
 }
+
+/// What becomes of the call that an earlier process had delegated with, before it goes on with its sub-agent.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    GoesOn,
+    Waits,
+    Fails,
+    Panics,
+}
+
+/// Hands a task to the agent below, if it comes to that.
+struct Hesitates(Task, Before);
+
+impl Tool for Hesitates {
+    type Args = Value;
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn description(&self) -> &str {
+        self.0.description()
+    }
+
+    fn idempotent(&self, args: &Value) -> bool {
+        self.0.idempotent(args)
+    }
+
+    async fn call(&self, args: Value, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        match self.1 {
+            Before::GoesOn => self.0.call(args, cx).await,
+            Before::Waits => std::future::pending().await,
+            Before::Fails => Err(ToolError::model("nobody is there")),
+            Before::Panics => panic!("nobody is there"),
+        }
+    }
+}
+
+fn hesitating(before: Before, journal: &Arc<Appends>) -> Agent {
+    let work = tool("work", |_, cx| {
+        let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
+        async move { Ok(ToolOutput::text("worked").with_update(done)) }
+    });
+    let turns = vec![vec![("work", json!({}))], vec![("work", json!({})), ("work", json!({}))]];
+    let below = agent(model(turns)).name("below").ids(RandomIds).middleware(Keeps).tool(work);
+    let above = agent(model(vec![vec![("task", json!({})), ("task", json!({}))]])).ids(RandomIds).middleware(Keeps);
+    above.tool(Hesitates(Task(below.build().unwrap()), before)).journal(journal.clone()).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_had_done() {
+    let journal = Arc::new(Appends::default());
+    hesitating(Before::GoesOn, &journal).invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let log = records(&*journal, "t").await;
+    for (before, cut) in journal
+        .cuts()
+        .into_iter()
+        .flat_map(|cut| [Before::GoesOn, Before::Waits, Before::Fails, Before::Panics].map(|before| (before, cut)))
+    {
+        let thread = format!("{before:?}-{cut}");
+        journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
+        let (_, finished) = worked(&log[..cut]);
+        let agent = hesitating(before, &journal);
+        let limited = RunInput::resume(thread.as_str()).timeout(std::time::Duration::from_secs(1));
+        let outcome = agent.invoke(limited).await.unwrap();
+        assert_sound(outcome.messages());
+        let (done, kept) = (done(&outcome), calls(&finished));
+        assert!(done.is_superset(&kept), "{before:?}, cut at {cut}: {done:?} of {kept:?}");
+        let read_again = agent.state(&thread).await.unwrap();
+        assert_eq!(read_again.get::<Done>(), outcome.state.get::<Done>(), "{before:?}, cut at {cut}");
+    }
+}

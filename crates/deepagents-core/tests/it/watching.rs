@@ -1,14 +1,14 @@
 //! Readers of a run: they see the same, and none of them stands in its way.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::env::{Ids, SequentialIds};
+use deepagents_core::env::{FixedClock, Ids, SequentialIds, Timestamp};
 use deepagents_core::event::{Event, EventKind, EventStream, Subscribe};
-use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
+use deepagents_core::journal::{Journal, LogPosition, MemoryJournal, Record, RunStatus};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -67,6 +67,37 @@ async fn a_watcher_that_never_reads_neither_stops_the_run_nor_keeps_anything_out
     let finished = records(&*journal, "t").await;
     assert_eq!(finished.iter().filter(|r| matches!(r, Record::ToolFinished { .. })).count(), 3);
     drop(run);
+}
+
+/// What a run came to, what it made its thread's log hold, and how many tasks were alive in the middle of it.
+async fn watched_by(watchers: usize) -> (serde_json::Value, Vec<serde_json::Value>, Vec<usize>) {
+    let clock = FixedClock(Timestamp::UNIX_EPOCH);
+    let journal = Arc::new(MemoryJournal::with_clock(Arc::new(clock)));
+    let tasks = Arc::new(Mutex::new(Vec::new()));
+    let alive = tasks.clone();
+    let count = tool("count", move |_, _| {
+        alive.lock().unwrap().push(tokio::runtime::Handle::current().metrics().num_alive_tasks());
+        async { Ok("counted") }
+    });
+    let turns = [Turn::call("chatty", json!({})), Turn::call("count", json!({})), Turn::text("done")];
+    let agent = agent(ScriptedModel::new(turns)).tool(chatty()).tool(count).clock(clock).journal(journal.clone());
+    let agent = agent.build().unwrap();
+    let run = agent.run(RunInput::new("go").thread("t").id("once")).detach();
+    let unread: Vec<EventStream> = (0..watchers).map(|_| run.subscribe(Subscribe::Start)).collect();
+    let outcome = run.outcome().await.unwrap();
+    let log = journal.read("t", 0..LogPosition::MAX).await.unwrap();
+    drop(unread);
+    let log = log.iter().map(|entry| serde_json::to_value(&entry.record).unwrap()).collect();
+    let tasks = tasks.lock().unwrap().clone();
+    (serde_json::to_value(&outcome).unwrap(), log, tasks)
+}
+
+#[tokio::test]
+async fn a_run_with_watchers_that_never_read_costs_and_ends_like_one_without() {
+    let alone = watched_by(0).await;
+    assert_eq!((alone.0["stop"].as_str(), alone.2.len()), (Some("done"), 1), "{}", alone.0);
+    assert_eq!(watched_by(1).await, alone);
+    assert_eq!(watched_by(100).await, alone);
 }
 
 #[tokio::test(start_paused = true)]
