@@ -46,18 +46,21 @@ pub(super) enum State {
     Failed,
     Cancelled,
     Rejected,
+    /// A word that the protocol does not have, or none: nobody knows whether it will ever end.
+    Unknown,
 }
 
 impl State {
     fn read(word: &str) -> Self {
         match word {
+            "submitted" | "working" => Self::Open,
             "input-required" => Self::Asks,
             "auth-required" => Self::WantsLogin,
             "completed" => Self::Completed,
             "failed" => Self::Failed,
             "canceled" | "cancelled" => Self::Cancelled,
             "rejected" => Self::Rejected,
-            _ => Self::Open,
+            _ => Self::Unknown,
         }
     }
 
@@ -72,6 +75,8 @@ pub(super) struct View {
     pub(super) id: Option<String>,
     pub(super) context: Option<String>,
     pub(super) state: State,
+    /// The state in the agent's own word.
+    word: String,
     /// The message that came with the state.
     said: Value,
     /// The texts of its artifacts, in order of their ids' first appearance.
@@ -132,8 +137,8 @@ impl View {
     }
 
     fn status(&mut self, status: Option<&Value>, scope: &ChildScope) {
-        let Some(word) = status.and_then(|status| status.get("state")?.as_str()) else { return };
-        self.state = State::read(word);
+        let word = status.and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
+        (self.state, self.word) = (State::read(word), crate::http::cut(word));
         self.said = status.and_then(|status| status.get("message")).cloned().unwrap_or_default();
         let text = text_of(&self.said);
         if self.state.is_open() && !text.is_empty() {
@@ -197,6 +202,14 @@ impl View {
             State::Rejected => RemoteError::Failed { host, reason: or("the agent does not take the task") },
             State::WantsLogin => {
                 RemoteError::Failed { host, reason: "the agent wants a login that it was not given".to_owned() }
+            }
+            State::Unknown => {
+                let reason = if self.word.is_empty() {
+                    "its task has no state".to_owned()
+                } else {
+                    format!("its task is in the state `{}`, which is not one of the protocol's", self.word)
+                };
+                RemoteError::Answer { host, what: "the state of its task", reason }
             }
             _ => RemoteError::Failed { host, reason: or("the agent does not say why") },
         }

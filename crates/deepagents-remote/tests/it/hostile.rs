@@ -133,3 +133,25 @@ async fn the_card_of_an_a2a_agent_cannot_send_requests_to_another_host() {
     assert!(outcome.text().contains("sends requests to"), "{}", outcome.text());
     assert!(heads.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_task_whose_state_is_no_word_of_the_protocol_is_an_error_and_not_waited_for() {
+    for (status, said) in [
+        (json!({"state": "pondering"}), "`pondering`"),
+        (json!({"state": "unknown"}), "`unknown`"),
+        (json!({"state": 7}), "no state"),
+        (json!({}), "no state"),
+    ] {
+        let (url, _) = raw(move |line, _| {
+            if !line.starts_with("POST") {
+                return Some(NOT_FOUND.to_owned());
+            }
+            let task = json!({"kind": "task", "id": "t", "contextId": "c", "status": status});
+            Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
+        })
+        .await;
+        let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+        let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
+        assert!(text.contains(said), "{text}");
+    }
+}

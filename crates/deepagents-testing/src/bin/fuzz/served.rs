@@ -172,7 +172,8 @@ pub(crate) fn keys() -> Result<Check> {
 /// What another server answers ends the call of a sub-agent there, well or with an error, and never the run.
 fn remote(content_type: &'static str, config: fn(&str) -> Result<RemoteConfig>) -> Result<Check> {
     let (url, answer) = answering(content_type)?;
-    let config = config(&url)?.patience(Duration::from_millis(20));
+    // What says that it works on is waited for as long as it may take, which here is not long.
+    let config = config(&url)?.patience(Duration::from_millis(20)).deadline(PATIENCE);
     let runtime = runtime()?;
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
         Some(last) if last.as_tool().is_none() => {
