@@ -213,21 +213,21 @@ impl BudgetTracker {
         }
     }
 
-    /// Counts a tool call before it is made.
+    /// Counts a tool call before it is made. One that an earlier process has `begun` is made whatever is left.
     ///
     /// # Errors
     /// Why it may not be made; nothing is counted then.
-    pub(crate) fn begin_tool_call(&self) -> Result<(), FinishReason> {
-        self.begin_tool(None)
+    pub(crate) fn begin_tool_call(&self, begun: bool) -> Result<(), FinishReason> {
+        self.begin_tool(None, begun)
     }
 
-    fn begin_tool(&self, from: Option<&Arc<str>>) -> Result<(), FinishReason> {
+    fn begin_tool(&self, from: Option<&Arc<str>>, begun: bool) -> Result<(), FinishReason> {
         let mut book = self.lock();
-        if book.budget.tool_calls.is_some_and(|limit| book.all().tool_calls >= limit) {
+        if !begun && book.budget.tool_calls.is_some_and(|limit| book.all().tool_calls >= limit) {
             return Err(FinishReason::Budget(BudgetKind::ToolCalls));
         }
         if let Some(above) = &self.above {
-            above.begin_tool(self.beside.as_ref().or(from))?;
+            above.begin_tool(self.beside.as_ref().or(from), begun)?;
         }
         let spent = book.account(from);
         spent.tool_calls = spent.tool_calls.saturating_add(1);

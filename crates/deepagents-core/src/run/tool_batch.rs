@@ -25,6 +25,8 @@ pub(super) struct Planned {
     pub(super) tool: Option<Arc<dyn DynTool>>,
     /// Whether it may be made again if its outcome is unknown.
     pub(super) repeatable: bool,
+    /// Whether a process that ended has begun it.
+    pub(super) begun: bool,
     /// Earlier calls of the turn that must end first.
     pub(super) waits_for: HashSet<usize>,
     pub(super) state: Progress,
@@ -103,7 +105,7 @@ impl Driver {
                 }
             }
             let state = if self.is_asking(&id) { Progress::Interrupted } else { Progress::Pending };
-            calls.push(Planned { id, call, tool, repeatable, waits_for, state });
+            calls.push(Planned { id, call, tool, repeatable, begun: false, waits_for, state });
         }
         Turn {
             calls,
@@ -125,6 +127,7 @@ impl Driver {
         let shape = self.shared.agent.format.as_ref().filter(|_| self.shape_by_tool);
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
+            planned.begun = open.in_doubt.contains_key(&planned.id);
             let Some((message, added)) = open.finished.get(&planned.id) else { continue };
             turn.shaped |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
             planned.state = Progress::Finished { message: message.clone(), added: added.clone() };

@@ -162,7 +162,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The calls that wait for nothing and may be made. Those that may not, because the budget is spent, are answered.
+    /// The calls that wait for nothing and may be made. Those that may not, because the budget is spent, are answered. One
+    /// that has begun in an earlier process is made again whatever is left: nobody could say that it was not made.
     async fn affordable(&mut self, turn: &mut Turn) -> Result<BTreeSet<usize>> {
         let mut ready: BTreeSet<usize> = BTreeSet::new();
         loop {
@@ -171,7 +172,7 @@ impl Driver {
                 if !matches!(planned.state, Progress::Pending) || !planned.waits_for.is_empty() || ready.contains(&at) {
                     continue;
                 }
-                match self.shared.budget.begin_tool_call() {
+                match self.shared.budget.begin_tool_call(planned.begun) {
                     Ok(()) => {
                         ready.insert(at);
                     }
@@ -377,7 +378,10 @@ impl Driver {
                 Progress::Pending => self.queue_started(turn, at),
                 Progress::Running | Progress::Interrupted => {}
             }
-            let text = format!("The call of {} was not completed: {why}.", planned.call.name());
+            let text = match planned.state {
+                Progress::Pending if planned.begun => unknown_outcome(planned.call.name()),
+                _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
+            };
             // What a sub-agent had changed before it began to wait is kept.
             let call = planned.id.clone();
             let running = turn.by_task.values().find(|task| task.at == at);

@@ -273,6 +273,72 @@ async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the
     }
 }
 
+/// What was answered to calls.
+fn answers(outcome: &Outcome) -> String {
+    results(outcome).into_iter().map(|(text, _)| text).collect()
+}
+
+/// A process that ends after so many appends, which begin a task; whether it ended, and the task's thread if it was begun.
+async fn begun_by_a_process_that_ends(world: &World, journal: &Arc<MemoryJournal>, appends: usize) -> (bool, bool) {
+    let process = Process::ending_after(journal, appends);
+    {
+        let agent = agent(world, process.clone()).build().unwrap();
+        let _ = agent.invoke(input(start(&json!([["work", {"n": 1}]])))).await;
+    }
+    tokio::task::yield_now().await;
+    let tasks = agent(world, journal.clone()).build().unwrap().background("t").await.unwrap();
+    (process.has_ended(), tasks.iter().any(|task| task.end > 0))
+}
+
+#[tokio::test]
+async fn a_task_whose_start_was_never_answered_is_told_to_the_conversation_that_went_on_without_it() {
+    let mut orphans = 0;
+    for appends in 1.. {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let (has_ended, begun) = begun_by_a_process_that_ends(&world, &journal, appends).await;
+        let next = agent(&world, journal.clone()).build().unwrap();
+        // Not resumed: what was in doubt is answered as that.
+        let first = next.invoke(input("Go on.").take_over()).await.unwrap();
+        let said = answers(&first);
+        orphans += usize::from(begun && said.contains("is unknown"));
+        if begun {
+            let outcome = until_told(&next).await;
+            assert_eq!(told(&outcome).len(), 1, "after {appends} appends");
+            assert!(told(&outcome)[0].contains("status: success"), "after {appends} appends: {:?}", told(&outcome));
+        }
+        let tasks = next.background("t").await.unwrap();
+        let open = tasks.iter().filter(|task| task.end > 0 && task.status != RunStatus::Ended).count();
+        assert_eq!(open, 0, "after {appends} appends");
+        if !has_ended {
+            break;
+        }
+    }
+    assert!(orphans > 0, "no start was in doubt with its task begun");
+}
+
+#[tokio::test]
+async fn a_call_that_an_earlier_process_began_is_made_again_though_no_more_calls_may_be_made() {
+    let mut refused = 0;
+    for appends in 1.. {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let (has_ended, begun) = begun_by_a_process_that_ends(&world, &journal, appends).await;
+        if !has_ended {
+            break;
+        }
+        let next = agent(&world, journal.clone()).build().unwrap();
+        let info = journal.threads().get("t").await.unwrap();
+        if info.is_none_or(|info| info.status != RunStatus::Open) {
+            continue;
+        }
+        let none = Budget::default().tool_calls(0);
+        let outcome = next.invoke(RunInput::resume("t").take_over().budget(none)).await.unwrap();
+        let said = answers(&outcome);
+        assert!(!begun || !said.contains("was not made"), "after {appends} appends: {said}");
+        refused += usize::from(said.contains("was not made"));
+    }
+    assert!(refused > 0, "no call was refused at all");
+}
+
 #[tokio::test]
 async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reaches_whichever_asks() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));

@@ -146,7 +146,11 @@ impl Middleware for BackgroundAgents {
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
-        Ok(if has_tasks(cx) { HookOutput::update(self.tasks.news(cx).await?) } else { HookOutput::next() })
+        let orphans = self.tasks.orphans(cx).await?;
+        if orphans.is_empty() && !has_tasks(cx) {
+            return Ok(HookOutput::next());
+        }
+        Ok(HookOutput::update(self.tasks.news(cx, orphans).await?))
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {

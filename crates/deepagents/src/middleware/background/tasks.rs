@@ -163,7 +163,9 @@ impl Tasks {
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let agent = self.registry.find(cx.state(), name)?;
-        let (home, id) = (cx.background(), task_id(cx));
+        let messages = cx.messages();
+        let answer = messages.last_assistant().and_then(|at| messages.get(at)).map(|message| message.id());
+        let (home, id) = (cx.background(), task_id(answer.unwrap_or_default(), cx.provider_call_id()));
         let output = |changes: Vec<KnownTaskChange>| {
             ToolOutput::text(format!("Started. task_id: {id}")).with_update(Update::new::<KnownTasks>(changes))
         };
@@ -318,12 +320,9 @@ async fn begun(run: &RunHandle) -> Result<(), ToolError> {
     }
 }
 
-/// The id of the task that a call starts: the same if the call is made again, and another for every other call, also of
-/// a copy of the thread that has gone another way.
-fn task_id(cx: &ToolContext) -> String {
-    let messages = cx.messages();
-    let answer = messages.last_assistant().and_then(|at| messages.get(at)).map(|message| message.id().to_owned());
-    let text = format!("{}:{}", answer.unwrap_or_default(), cx.call_id());
-    let digest = Sha256::digest(text.as_bytes());
+/// The id of the task that a call of an answer starts: the same if the call is made again, and another for every other
+/// call, also of a copy of the thread that has gone another way.
+pub(super) fn task_id(answer: &str, call: &str) -> String {
+    let digest = Sha256::digest(format!("{answer}:{call}").as_bytes());
     digest.iter().take(5).fold("task_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
 }
