@@ -26,15 +26,15 @@ pub(crate) enum Ended {
     Crashed,
 }
 
-/// Runs, with something else that happens meanwhile, and looks at what is seen of it.
+/// Runs what was decided on when so many claims of the thread had been seen, with something else that happens meanwhile,
+/// and looks at what is seen of it.
 pub(crate) async fn attempt<F: Future<Output = ()>>(
     world: &Arc<World>,
     process: &Arc<Process>,
     agent: &DeepAgent,
-    (thread, input): (&str, RunInput),
+    (thread, input, seen): (&str, RunInput, usize),
     meanwhile: impl FnOnce(RunHandle) -> F,
 ) -> Ended {
-    let claims = world.lock().claims;
     let watcher = Watcher::begin(world, agent, thread).await;
     let run = agent.run(input).detach();
     let readers = [Reader::Quick, Reader::Slow].map(|reader| (reader, read(world, &run, reader, thread.to_owned())));
@@ -78,8 +78,9 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     world.check(same, || format!("two readers were not told the same: {durable:?}"));
     if let Ended::Failed(error) = &ended {
         world.note(&format!("run of process {} failed: {error}", process.number));
-        // Another process may have answered first.
-        let answered = matches!(*error.error, Error::Answer(_)) && world.lock().claims > claims + 1;
+        // Another process may have answered since it was seen what is asked.
+        let others = |claims: &[u64]| claims.iter().skip(seen).any(|claim| *claim != process.number);
+        let answered = matches!(*error.error, Error::Answer(_)) && others(&world.lock().claims);
         world.check(answered || is_expected(&error.error), || format!("a run failed with {:?}", error.error));
     }
     ended

@@ -134,7 +134,9 @@ impl Journal for FaultyJournal {
             self.world.note(&format!("{} claims {thread} as {}", self.process.number, fence.epoch()));
             let mut known = self.world.lock();
             known.owners.insert(thread.to_owned(), fence.epoch());
-            known.claims += u64::from(thread == known.thread);
+            if thread == known.thread {
+                known.claims.push(self.process.number);
+            }
             drop(known);
             Ok(fence)
         }))

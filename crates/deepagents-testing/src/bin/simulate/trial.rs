@@ -85,9 +85,10 @@ impl Trial {
         Ok(())
     }
 
-    /// What a process may do with the thread as it is.
-    async fn input(&self, works: &Works) -> Result<RunInput> {
+    /// What a process may do with the thread as it is, and how many claims of it there were then.
+    async fn input(&self, works: &Works) -> Result<(RunInput, usize)> {
         let world = &self.world;
+        let seen = world.lock().claims.len();
         let thread = world.thread();
         let info = world.journal.threads().get(&thread).await?;
         let status = info.map_or(RunStatus::Empty, |info| info.status);
@@ -106,7 +107,7 @@ impl Trial {
             RunStatus::Ended => RunInput::new("Anything else?").thread(thread),
             _ => RunInput::resume(thread),
         };
-        Ok(input.lease(LEASE).budget(Budget::default().model_calls(MODEL_CALLS)))
+        Ok((input.lease(LEASE).budget(Budget::default().model_calls(MODEL_CALLS)), seen))
     }
 
     /// Answers to what the thread waits for: mostly to all of it.
@@ -146,7 +147,7 @@ impl Trial {
     /// A run of a process, and what happens meanwhile.
     async fn round(&self, works: &Works) -> Result<()> {
         let world = &self.world;
-        let mut input = self.input(works).await?;
+        let (mut input, seen) = self.input(works).await?;
         if world.below(2) == 0 {
             input = input.take_over();
         }
@@ -159,11 +160,12 @@ impl Trial {
             3 => input = input.max_model_calls(1 + u32::try_from(world.below(8))?),
             _ => {}
         }
-        let claims = || self.world.lock().claims;
+        let claims = || self.world.lock().claims.len();
         let before = claims();
-        let ended =
-            attempt(world, &works.process, &works.agent, (&world.thread(), input), |run| self.disturb(works, run))
-                .await;
+        let ended = attempt(world, &works.process, &works.agent, (&world.thread(), input, seen), |run| {
+            self.disturb(works, run)
+        })
+        .await;
         match ended {
             Ended::Outcome(outcome) => {
                 let questions = outcome.action_requests().len();
@@ -240,13 +242,13 @@ impl Trial {
             tokio::time::sleep(world.moment(90_000)).await;
         }
         if let Ok(rival) = self.begin_process(2)
-            && let Ok(mut input) = self.input(&rival).await
+            && let Ok((mut input, seen)) = self.input(&rival).await
         {
             if deed != 8 {
                 input = input.take_over();
             }
             let thread = world.thread();
-            let ended = Box::pin(attempt(world, &rival.process, &rival.agent, (&thread, input), |_| async {
+            let ended = Box::pin(attempt(world, &rival.process, &rival.agent, (&thread, input, seen), |_| async {
                 tokio::time::sleep(world.moment(4_000)).await;
                 works.process.thaw();
             }));
@@ -272,14 +274,14 @@ impl Trial {
                 let open = task.report(works.agent.schema().clone(), None).await?.action_requests;
                 let resume = RunInput::resume(task.thread.as_str()).take_over();
                 let input = open.iter().fold(resume, |input, question| self.answer(input, question));
-                let input = (task.thread.as_str(), input);
+                let input = (task.thread.as_str(), input, world.lock().claims.len());
                 if let Ended::Failed(error) = attempt(world, &works.process, &works.agent, input, |_| async {}).await {
                     world.broken(&format!("a task in the background cannot be answered: {error}"));
                     return Ok(None);
                 }
             }
-            let input = self.input(works).await?.take_over();
-            let input = (&*thread, input);
+            let (input, seen) = self.input(works).await?;
+            let input = (&*thread, input.take_over(), seen);
             let outcome = match attempt(world, &works.process, &works.agent, input, |_| async {}).await {
                 Ended::Outcome(outcome) => outcome,
                 Ended::Failed(error) => {

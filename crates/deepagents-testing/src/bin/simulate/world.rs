@@ -46,8 +46,8 @@ pub(crate) struct Known {
     pub(crate) branches: Branches,
     /// The epoch of the last claim of each thread.
     pub(crate) owners: BTreeMap<String, u64>,
-    /// How often the main thread was claimed.
-    pub(crate) claims: u64,
+    /// The processes that claimed the main thread, one after the other.
+    pub(crate) claims: Vec<u64>,
     /// How often each call began, as the logs have it.
     pub(crate) started: BTreeMap<String, usize>,
     /// The results of calls, as the logs have them.
@@ -83,7 +83,7 @@ impl World {
             threads: 1,
             branches: Branches::default(),
             owners: BTreeMap::new(),
-            claims: 0,
+            claims: Vec::new(),
             started: BTreeMap::new(),
             finished: BTreeMap::new(),
             effects: BTreeMap::new(),
