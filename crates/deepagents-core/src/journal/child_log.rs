@@ -130,6 +130,15 @@ impl ChildLog {
         Ok((replay, given))
     }
 
+    /// The logs of those below it whose calls have not ended, for an agent with these channels.
+    pub(crate) fn open_below(
+        self,
+        thread: &str,
+        schema: &Arc<Schema>,
+    ) -> Result<BTreeMap<Vec<String>, Self>, JournalError> {
+        Ok(self.replay(thread, schema.clone())?.0.children)
+    }
+
     /// What it was given and has come to with all below it, seen with these channels.
     pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
         let damaged = |error: ChannelError| JournalError::Damaged {

@@ -9,8 +9,9 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Appended, Fence, Journal, JournalError, Record};
+use super::{Appended, Fence, Journal, JournalError, Record, Replay, load_replay};
 use crate::ids::{LogPosition, ThreadId};
+use crate::state::Schema;
 
 /// The pauses before an append is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -90,6 +91,16 @@ impl LogWriter {
         }
     }
 
+    /// What the thread amounts to with all that was handed over before, for an agent with these channels.
+    ///
+    /// # Errors
+    /// When an append failed, or the log cannot be read.
+    pub(crate) async fn replay(&self, schema: Arc<Schema>) -> Result<Replay, JournalError> {
+        // Nothing more, behind all that is under way.
+        self.append(Vec::new()).await?;
+        Ok(load_replay(&*self.writing.journal, &self.writing.thread, schema, None).await?.fold)
+    }
+
     /// Bytes that all appends of this writer have taken.
     pub(crate) fn bytes(&self) -> u64 {
         self.writing.bytes.load(Ordering::Relaxed)
@@ -162,6 +173,9 @@ impl Writing {
     /// Appends, again and again while that may help: an append that was made although its answer was lost is recognised
     /// by the journal.
     async fn append(&self, end: LogPosition, records: Vec<Record>) -> Result<Appended, JournalError> {
+        if records.is_empty() {
+            return Ok(Appended { end, bytes: 0 });
+        }
         let give_up = Instant::now() + self.lease;
         let mut pause = FIRST_PAUSE;
         loop {

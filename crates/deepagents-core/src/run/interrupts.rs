@@ -1,7 +1,8 @@
 //! A run that waits for a person, and its going on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use super::abort::halted_long_ago;
 use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -136,6 +137,21 @@ impl Driver {
             left.push(self.left_by(child)?);
         }
         Ok(left)
+    }
+
+    /// What the log has of the sub-agents of calls that were aborted before they could hand back what they have done.
+    pub(super) async fn logged_children(&mut self, calls: &HashSet<CallId>) -> Result<Vec<ChildLog>> {
+        let schema = self.state.schema().clone();
+        let Some(replay) = self.log.replay(schema.clone(), halted_long_ago(&self.shared)).await? else {
+            return Ok(Vec::new());
+        };
+        let thread = self.shared.thread.as_deref().unwrap_or_default();
+        let (mut children, own) = (replay.children, &*self.shared.path);
+        // From the thread's own agent down to this one.
+        while let Some((_, above)) = children.extract_if(.., |path, _| own.starts_with(path)).next() {
+            children = above.open_below(thread, &schema)?;
+        }
+        Ok(children.into_values().filter(|child| calls.contains(&child.call)).collect())
     }
 
     /// The logs of a call's sub-agents that an earlier process left.

@@ -9,7 +9,7 @@ use crate::journal::{
     JournalError, LastRun, Lease, LogWriter, Record, Replay, SnapshotRule, ThreadInstance, UnknownChannels,
 };
 use crate::machine::Machine;
-use crate::state::State;
+use crate::state::{Schema, State};
 
 /// How long giving up the thread may take.
 const RELEASE: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ impl Log {
         let appended = tokio::select! {
             biased;
             appended = append => appended,
-            () = give_up => Err(JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() }),
+            () = give_up => Err(ended_waiting()),
         };
         match appended {
             Ok(end) => {
@@ -135,6 +135,25 @@ impl Log {
                 Err(error)
             }
         }
+    }
+
+    /// What the log of the whole thread amounts to, for an agent with these channels, unless it is given up first; none
+    /// without a log. After a failure nothing more is written.
+    pub(crate) async fn replay(
+        &mut self,
+        schema: Arc<Schema>,
+        give_up: impl Future<Output = ()>,
+    ) -> Result<Option<Replay>, JournalError> {
+        let Some(writer) = &self.to else { return Ok(None) };
+        let replay = tokio::select! {
+            biased;
+            replay = writer.replay(schema) => replay,
+            () = give_up => Err(ended_waiting()),
+        };
+        if replay.is_err() {
+            self.to = None;
+        }
+        replay.map(Some)
     }
 
     /// Writes a snapshot if one is due. Everything must be in the log, and no call under way.
@@ -189,4 +208,8 @@ impl Log {
             None => Ok(()),
         }
     }
+}
+
+fn ended_waiting() -> JournalError {
+    JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() }
 }

@@ -32,6 +32,12 @@ pub(super) struct Planned {
     pub(super) state: Progress,
 }
 
+impl Planned {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.state, Progress::Running)
+    }
+}
+
 pub(super) enum Progress {
     Pending,
     Running,

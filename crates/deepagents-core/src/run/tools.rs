@@ -371,6 +371,10 @@ impl Driver {
         turn.running.abort_all();
         kept = kept.and(self.settle(turn, ABORT_GRACE, |turn| !turn.by_task.is_empty()).await);
         turn.running.detach_all();
+        let mut aborted: HashSet<CallId> = HashSet::new();
+        aborted
+            .extend(above.iter().filter_map(|at| turn.calls.get(*at)).filter(|c| c.is_running()).map(|c| c.id.clone()));
+        let mut logged = if aborted.is_empty() { Vec::new() } else { self.logged_children(&aborted).await? };
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
             match planned.state {
@@ -387,6 +391,10 @@ impl Driver {
             let running = turn.by_task.values().find(|task| task.at == at);
             let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
             untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
+            if aborted.contains(&call) {
+                // It has what was left before as well.
+                untaken = logged.extract_if(.., |child| child.call == call).collect();
+            }
             let child_state = self.joined_below(&call, untaken)?;
             kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await);
         }

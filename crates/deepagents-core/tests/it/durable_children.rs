@@ -1,7 +1,9 @@
 //! Sub-agents whose process ended: what they had finished stays, and they go on where they were.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::env::RandomIds;
@@ -10,7 +12,7 @@ use deepagents_core::journal::{
     Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, RetentionPolicy, RunStatus,
 };
 use deepagents_core::model::ModelRequest;
-use deepagents_core::run::{Budget, Outcome, RunInput};
+use deepagents_core::run::{Budget, FinishReason, Outcome, RunInput};
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
 use deepagents_core::tool::{CallId, Tool, ToolContext, ToolError, ToolOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -546,7 +548,7 @@ impl Tool for Hesitates {
     }
 }
 
-fn hesitating(before: Before, journal: &Arc<Appends>) -> Agent {
+fn hesitating(before: Before, journal: &Arc<impl Journal>) -> Agent {
     let work = tool("work", |_, cx| {
         let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
         async move { Ok(ToolOutput::text("worked").with_update(done)) }
@@ -571,7 +573,7 @@ async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_h
         journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
         let (_, finished) = worked(&log[..cut]);
         let agent = hesitating(before, &journal);
-        let limited = RunInput::resume(thread.as_str()).timeout(std::time::Duration::from_secs(1));
+        let limited = RunInput::resume(thread.as_str()).timeout(Duration::from_secs(1));
         let outcome = agent.invoke(limited).await.unwrap();
         assert_sound(outcome.messages());
         let (done, kept) = (done(&outcome), calls(&finished));
@@ -579,4 +581,77 @@ async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_h
         let read_again = agent.state(&thread).await.unwrap();
         assert_eq!(read_again.get::<Done>(), outcome.state.get::<Done>(), "{before:?}, cut at {cut}");
     }
+}
+
+/// A journal in which one append takes longer than anybody waits for sub-agents.
+struct Stalls {
+    inner: MemoryJournal,
+    appends_before: AtomicUsize,
+}
+
+impl Journal for Stalls {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            if self.appends_before.fetch_sub(1, Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+            }
+            self.inner.append(thread, fence, expected, records).await
+        })
+    }
+}
+
+/// An agent that delegates twice at once, so many levels deep, each time to one that works three times.
+fn delegating(depth: usize, journal: &Arc<Stalls>) -> Agent {
+    let work = tool("work", |_, cx| {
+        let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
+        async move { Ok(ToolOutput::text("worked").with_update(done)) }
+    });
+    let turns = vec![vec![("work", json!({}))], vec![("work", json!({})), ("work", json!({}))]];
+    let mut below = agent(model(turns)).name("below").ids(RandomIds).middleware(Keeps).tool(work).build().unwrap();
+    for _ in 1..depth {
+        let middle = agent(model(vec![vec![("task", json!({}))]])).name("middle").ids(RandomIds).middleware(Keeps);
+        below = middle.tool(Task(below)).build().unwrap();
+    }
+    let above = agent(model(vec![vec![("task", json!({})), ("task", json!({}))]])).ids(RandomIds).middleware(Keeps);
+    above.tool(Task(below)).journal(journal.clone()).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_has_of_them() {
+    let mut aborted = 0;
+    for depth in 1..=3 {
+        for appends_before in 0.. {
+            let journal = Arc::new(Stalls { inner: MemoryJournal::new(), appends_before: appends_before.into() });
+            let agent = delegating(depth, &journal);
+            let limited = RunInput::new("go").thread("t").timeout(Duration::from_secs(1));
+            let ended = agent.invoke(limited).await;
+            let is_last = ended.as_ref().is_ok_and(|outcome| outcome.stop == FinishReason::Done);
+            // What is under way is written by then.
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let outcome = match ended {
+                Ok(outcome) => outcome,
+                // Whoever goes on takes in what the log has.
+                Err(_) if agent.state("t").await.is_err() => continue,
+                Err(_) => agent.invoke(RunInput::new("on").thread("t")).await.unwrap(),
+            };
+            let (_, finished) = worked(&records(&*journal, "t").await);
+            let (done, kept) = (done(&outcome), calls(&finished));
+            assert!(done.is_superset(&kept), "depth {depth}, append {appends_before}: {done:?} of {kept:?}");
+            aborted += usize::from(!is_last && !kept.is_empty());
+            let read_again = agent.state("t").await.unwrap();
+            assert_eq!(read_again.get::<Done>(), outcome.state.get::<Done>(), "depth {depth}, append {appends_before}");
+            if is_last {
+                break;
+            }
+        }
+    }
+    assert!(aborted > 0, "nothing was aborted behind a finished call");
 }
