@@ -251,6 +251,13 @@ impl Driver {
         } else if let Err(error) = self.keep_undelivered() {
             result = Err(error);
         }
+        let mut state = None;
+        if self.is_below && matches!(result, Ok(FinishReason::Interrupted | FinishReason::Suspended)) {
+            match self.state_with_waiting() {
+                Ok(joined) => state = Some(joined),
+                Err(error) => result = Err(error),
+            }
+        }
         let run = self.shared.run.get().to_string();
         let stop = result.as_ref().ok().cloned();
         self.log_step();
@@ -291,7 +298,7 @@ impl Driver {
         match result {
             Ok(stop) => Ok(Outcome {
                 stop,
-                state: self.state,
+                state: state.unwrap_or(self.state),
                 usage,
                 usage_by_agent: self.shared.budget.by_agent(),
                 model_calls: self.machine.calls(),

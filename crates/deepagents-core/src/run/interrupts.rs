@@ -16,7 +16,7 @@ use crate::interrupt::{
 };
 use crate::journal::ChildLog;
 use crate::message;
-use crate::state::Update;
+use crate::state::{State, Update};
 use crate::tool::ChildState;
 
 impl Driver {
@@ -121,6 +121,19 @@ impl Driver {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
         let (given, left) = child.left(thread, self.state.schema())?;
         Ok(ChildState { given, left })
+    }
+
+    /// What an agent has come to with all of its sub-agents that wait: what the agent above keeps if it goes on without it.
+    pub(super) fn state_with_waiting(&self) -> Result<State> {
+        let mut state = self.state.clone();
+        let paused = self.paused.iter().map(|(_, child)| Ok(child.clone()));
+        let not_gone_on_with = self.children.values().map(|child| self.left_by(child.clone()));
+        for child in paused.chain(not_gone_on_with) {
+            let ChildState { given, left } = child?;
+            let (joined, _conflicts) = state.join(&given, &left)?;
+            state.apply(&joined)?;
+        }
+        Ok(state)
     }
 
     /// What sub-agents of a call that does not end have changed so far: those that wait, and those that an earlier

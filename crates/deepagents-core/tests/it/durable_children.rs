@@ -655,3 +655,39 @@ async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_h
     }
     assert!(aborted > 0, "nothing was aborted behind a finished call");
 }
+
+/// An agent that delegates to one that delegates to one that works and then asks twice, while a call beside it never ends.
+fn asking_two_below(beside: &'static str) -> Agent {
+    let work = tool("work", |_, cx| {
+        let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
+        async move { Ok(ToolOutput::text("worked").with_update(done)) }
+    });
+    let asks = tool("asks", |_, cx| async move {
+        cx.interrupt("First?", [DecisionKind::Approve])?;
+        cx.interrupt("Second?", [DecisionKind::Approve])?;
+        Ok("asked")
+    });
+    let turns = vec![vec![("work", json!({}))], vec![("asks", json!({}))]];
+    let below = agent(model(turns)).name("below").ids(RandomIds).middleware(Keeps).tool(work).tool(asks);
+    let middle = agent(model(vec![vec![("task", json!({}))]])).name("middle").ids(RandomIds).middleware(Keeps);
+    let middle = middle.tool(Task(below.build().unwrap())).build().unwrap();
+    let above = agent(model(vec![vec![("task", json!({})), (beside, json!({}))]])).ids(RandomIds).middleware(Keeps);
+    let hangs = tool("hangs", |_, _| std::future::pending::<Result<&str, ToolError>>());
+    let quick = tool("quick", |_, _| async { Ok("done") });
+    above.tool(Task(middle)).tool(hangs).tool(quick).journal(MemoryJournal::new()).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_two_levels_below_had_done_before_it_waited_is_kept_when_the_run_ends_without_it() {
+    let agent = asking_two_below("hangs");
+    let limited = RunInput::new("go").thread("t").timeout(Duration::from_secs(1));
+    let halted = agent.invoke(limited).await.unwrap();
+    assert_eq!((halted.stop.clone(), done(&halted).len()), (FinishReason::Deadline, 1));
+    assert_eq!(agent.state("t").await.unwrap().get::<Done>(), halted.state.get::<Done>());
+
+    let agent = asking_two_below("quick");
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_eq!(done(&waits).len(), 0, "it is not handed back before it ends");
+    let on = agent.invoke(RunInput::new("on").thread("t")).await.unwrap();
+    assert_eq!(done(&on).len(), 1, "the conversation goes on without it");
+}
