@@ -49,13 +49,13 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         (Ok(path), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
-    output::print(&format!("{}\nthreads: {threads}\n{sandbox}", machine()))?;
+    output::print(&format!("{}\nthreads: {threads}\n{sandbox}", machine(None, None)))?;
     Ok(Exit::Done)
 }
 
 /// The program, the system, keys and the model, in lines.
-pub(crate) fn machine() -> String {
-    let model = model_choice::choose(None, None, &env);
+pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
+    let model = model_choice::choose(model, base_url, &env);
     let keys = keys();
     let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
     let model = match model {

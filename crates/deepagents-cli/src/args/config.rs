@@ -33,10 +33,10 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the value of a setting and where it comes from
+    /// Print the value of a setting and where it comes from; all of them without a name
     Get {
         /// The setting, such as model or notify.bell
-        name: String,
+        name: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -19,14 +19,14 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
     let own =
         || user_file().ok_or_else(|| anyhow!("settings are kept in ~/.deepagents/config.toml, but HOME is not set"));
     let text = match &args.command {
-        ConfigCommand::List { json } => {
+        ConfigCommand::List { json } | ConfigCommand::Get { name: None, json } => {
             let config = load(args)?;
             for problem in &config.problems {
                 output::remark(problem);
             }
             if *json { as_json(&config)? } else { config.listed() }
         }
-        ConfigCommand::Get { name, json } => {
+        ConfigCommand::Get { name: Some(name), json } => {
             let config = load(args)?;
             let Some((key, value, source)) = config.entry(name) else {
                 bail!(file::ConfigError::Unknown(name.clone()))

@@ -254,7 +254,11 @@ impl Host for ProgramHost {
         async move {
             match page {
                 Page::Config => Ok(self.settings.clone()),
-                page => told(pages::page(page, self.args.directory()).await),
+                page => {
+                    let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
+                    let model = (model.as_deref(), self.args.base_url.as_deref());
+                    told(pages::page(page, self.args.directory(), model).await)
+                }
             }
         }
         .boxed()
@@ -319,7 +323,7 @@ impl Host for ProgramHost {
     fn explain_failure(&self, error: &RunError) -> String {
         match error.error.as_model() {
             Some(model) => run::model_failure(model, self.with(|chosen| chosen.key_variable)),
-            None => error.to_string(),
+            None => run::other_failure(error),
         }
     }
 

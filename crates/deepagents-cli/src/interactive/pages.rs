@@ -10,21 +10,21 @@ use deepagents_tui::Page;
 use crate::model_choice::env;
 use crate::{doctor, permissions};
 
-/// A page as text.
-pub(super) async fn page(page: Page, root: &Path) -> Result<String> {
+/// A page as text, for a model that was chosen by its name or address.
+pub(super) async fn page(page: Page, root: &Path, model: (Option<&str>, Option<&str>)) -> Result<String> {
     match page {
-        Page::Doctor => machine().await,
+        Page::Doctor => machine(model).await,
         Page::Permissions => remembered(root),
-        Page::Bug => bug().await,
+        Page::Bug => bug(model).await,
         // The host has them: they are those that the screens began with.
         Page::Config => Ok(String::new()),
     }
 }
 
 /// What this machine has.
-async fn machine() -> Result<String> {
+async fn machine((model, base_url): (Option<&str>, Option<&str>)) -> Result<String> {
     let sandbox = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
-    Ok(format!("{}\n{sandbox}", doctor::machine()))
+    Ok(format!("{}\n{sandbox}", doctor::machine(model, base_url)))
 }
 
 /// What was always allowed in runs of `deepagents run` in a directory.
@@ -42,7 +42,7 @@ fn remembered(root: &Path) -> Result<String> {
 }
 
 /// What a report of a mistake should hold; nothing of what was said.
-async fn bug() -> Result<String> {
+async fn bug(model: (Option<&str>, Option<&str>)) -> Result<String> {
     let terminal = ["TERM", "TERM_PROGRAM", "COLORTERM", "LANG"]
         .into_iter()
         .filter_map(|name| Some(format!("{name}={}", env(name)?)))
@@ -50,6 +50,6 @@ async fn bug() -> Result<String> {
         .join(" ");
     Ok(format!(
         "Tell what you did, what came of it, and what you had expected, together with this:\n\n{}\nterminal: {terminal}",
-        machine().await?
+        machine(model).await?
     ))
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use deepagents::core::journal::JournalError;
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::rubric::{RubricState, RubricStatus};
-use deepagents::{FinishReason, ModelError, Outcome, RunError, RunInput};
+use deepagents::{Error, FinishReason, ModelError, Outcome, RunError, RunInput};
 
 use super::recording::Recording;
 use crate::exit::Exit;
@@ -196,7 +197,7 @@ fn so_far(tally: &Tally) -> String {
 }
 
 fn failure(error: &RunError, limits: &Limits) -> String {
-    let Some(model) = error.error.as_model() else { return error.to_string() };
+    let Some(model) = error.error.as_model() else { return other_failure(error) };
     let words = model_failure(model, limits.key_variable);
     let passes = matches!(
         model,
@@ -209,6 +210,16 @@ fn failure(error: &RunError, limits: &Limits) -> String {
     let mistaken = matches!(model, ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)));
     // Anything else would be the same again.
     if passes || mistaken { then(words, REST, limits) } else { words }
+}
+
+/// What any other failure says to a person.
+pub(crate) fn other_failure(error: &RunError) -> String {
+    match &*error.error {
+        Error::Journal(JournalError::Fenced { thread }) => format!(
+            "another program works on thread {thread} now, or has deleted it; what this one had not written yet is not kept"
+        ),
+        other => other.to_string(),
+    }
 }
 
 /// What a model's failure says to a person, with the variable that its key came from.

@@ -42,7 +42,7 @@ use crate::{agent, config, hooks, mcp, output, permissions, runtime, sources};
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
-pub(crate) use exit_status::model_failure;
+pub(crate) use exit_status::{model_failure, other_failure};
 use prompt::Person;
 use recording::{Played, Recording};
 use session::{Found, Session};

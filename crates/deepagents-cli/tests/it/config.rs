@@ -45,6 +45,7 @@ impl Place {
 fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
     let place = Place::new();
     assert!(place.out(&["config", "get", "theme"]).starts_with("dark\n(default)"));
+    assert_eq!(place.out(&["config", "get"]), place.out(&["config", "list"]), "all of them without a name");
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "# mine\nvi = true # at home\n").unwrap();
     assert!(place.out(&["config", "set", "notify.bell", "off"]).contains("notify.bell = false"));

@@ -83,15 +83,17 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
 }
 
 fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
-    let of = |guard| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard };
+    let of =
+        |guard, any_case| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard, any_case };
     let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
     let places = places.filter_map(|place| match &place.place {
         Place::At(path) => Some(path),
         Place::Named(_) => None,
     });
     // What is hidden comes first, so that a place that is protected too is not shown.
-    let hidden = policy.hidden.iter().map(of(Guard::Hide));
-    hidden.chain(places.chain(&policy.protected).map(of(Guard::Protect))).collect()
+    let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
+    let protected = policy.protected.iter().map(of(Guard::Protect, false));
+    hidden.chain(places.map(of(Guard::Protect, true))).chain(protected).collect()
 }
 
 fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
@@ -112,8 +114,11 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
     let guarded = |place: &ProtectedPlace| match &place.place {
         Place::Named(name) => {
             let name = name.to_ascii_lowercase();
-            let parts =
-                parts(&name).iter().map(|(path, guard)| GuardedPath { path: PathBuf::from(path), guard: *guard });
+            let parts = parts(&name).iter().map(|(path, guard)| GuardedPath {
+                path: PathBuf::from(path),
+                guard: *guard,
+                any_case: false,
+            });
             Some(GuardedName { parts: parts.collect(), name })
         }
         Place::At(_) => None,

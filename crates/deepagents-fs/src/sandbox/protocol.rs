@@ -92,6 +92,8 @@ pub(crate) struct GuardedName {
 pub(crate) struct GuardedPath {
     pub(crate) path: PathBuf,
     pub(crate) guard: Guard,
+    /// Whether it is meant in capitals and small letters alike.
+    pub(crate) any_case: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,13 +58,16 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
             let (hidden, read_only) = (count(Guard::Hide), count(Guard::Protect));
             Part::on("rules about files", format!("by mounts: {hidden} hidden, {read_only} read-only"))
         });
-        for GuardedPath { path, guard } in &plan.guarded {
-            guards.add(root, path, *guard)?;
+        for GuardedPath { path, guard, any_case } in &plan.guarded {
+            let alike = if *any_case { in_any_case(root, path) } else { vec![path.clone()] };
+            for path in &alike {
+                guards.add(root, path, *guard)?;
+            }
         }
     }
     for root in plan.root.iter().chain(&plan.writable) {
         for (found, named) in find(root, &plan.named) {
-            for GuardedPath { path, guard } in &named.parts {
+            for GuardedPath { path, guard, .. } in &named.parts {
                 guards.add(root, &found.join(path), *guard)?;
             }
         }
@@ -179,6 +182,21 @@ fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedN
         }
     }
     found
+}
+
+/// What is there at a path, whichever of its letters are capitals; the path itself where nothing is.
+fn in_any_case(root: &Path, path: &Path) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    for name in path.components() {
+        let name = name.as_os_str();
+        let alike = |above: &PathBuf| {
+            let entries = fs::read_dir(root.join(above)).into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name()).filter(|other| other.eq_ignore_ascii_case(name));
+            names.map(|name| above.join(name)).collect::<Vec<_>>()
+        };
+        found = found.iter().flat_map(alike).collect();
+    }
+    if found.is_empty() { vec![path.to_owned()] } else { found }
 }
 
 /// The directory that a file names as git writes it: `gitdir: path`.
