@@ -36,8 +36,8 @@ pub struct RemoteAgent {
 }
 
 enum Server {
-    LangGraph(LangGraph),
-    A2a(A2a),
+    LangGraph(Box<LangGraph>),
+    A2a(Box<A2a>),
 }
 
 /// A piece of work for a remote agent.
@@ -105,9 +105,9 @@ impl RemoteAgent {
         let http = Http::new(&config)?;
         let server = match config.protocol {
             Protocol::LangGraph => {
-                Server::LangGraph(LangGraph::new(http, config.assistant.clone().unwrap_or_default()))
+                Server::LangGraph(Box::new(LangGraph::new(http, config.assistant.clone().unwrap_or_default())))
             }
-            Protocol::A2a => Server::A2a(A2a::new(http, config.assistant.clone())),
+            Protocol::A2a => Server::A2a(Box::new(A2a::new(http, config.assistant.clone()))),
         };
         Ok(Self { name: name.into(), config: Arc::new(config), server: Arc::new(server) })
     }
@@ -174,7 +174,7 @@ impl RemoteAgent {
         };
         // A log that cannot be written says nothing against the run over there: the next process goes on with it.
         let is_unwanted = match &ended {
-            Ended::Cancelled | Ended::Remote(RemoteError::Deadline { .. }) => true,
+            Ended::Cancelled | Ended::Remote(RemoteError::Deadline { .. } | RemoteError::UnknownStatus { .. }) => true,
             Ended::Here(error) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
             Ended::Done(_) | Ended::Remote(_) => false,
         };

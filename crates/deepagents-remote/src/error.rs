@@ -49,6 +49,14 @@ pub enum RemoteError {
         /// The server.
         host: String,
     },
+    /// The work stands over there in a way that the protocol does not know; it is cancelled.
+    #[error("{host} says that its task is in the state `{status}`, which is none of the protocol's; it was cancelled")]
+    UnknownStatus {
+        /// The server.
+        host: String,
+        /// Its word, cut; empty where it has none.
+        status: String,
+    },
     /// The run failed over there.
     #[error("the run failed at {host}: {reason}")]
     Failed {

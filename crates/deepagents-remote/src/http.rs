@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Method, Response, Url};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -68,6 +68,13 @@ impl Http {
             host: config.origin(),
             patience: config.patience,
         })
+    }
+
+    /// The same, with one more header.
+    pub(crate) fn with_header(&self, name: &'static str, value: &'static str) -> Self {
+        let mut headers = self.headers.clone();
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        Self { headers, ..self.clone() }
     }
 
     /// An address below that of the server.

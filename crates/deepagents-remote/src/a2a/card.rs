@@ -4,14 +4,20 @@ use reqwest::{Method, Url};
 use serde_json::Value;
 
 use super::ONCE;
+use super::version::Version;
 use crate::error::RemoteError;
 use crate::http::Http;
 
 /// What is read of an agent's card.
 #[derive(Clone, Debug)]
 pub(super) struct Card {
+    /// Requests to it, which say the version where it wants that.
+    pub(super) http: Http,
     /// Where its requests go.
     pub(super) endpoint: Url,
+    pub(super) version: Version,
+    /// What its address wants to be told with every request.
+    pub(super) tenant: Option<String>,
     /// Whether it gives events as a stream.
     pub(super) streaming: bool,
     /// Whether it takes a message of one id once, however often it is sent.
@@ -28,7 +34,8 @@ impl Card {
         match http.steady("its card", Method::GET, place, None).await {
             Ok(card) => Self::read(http, &card),
             Err(RemoteError::Refused { status: 404 | 405, .. }) if assistant.is_none() => {
-                Ok(Self { endpoint: http.base(), streaming: false, takes_once: false })
+                let (http, endpoint) = (http.clone(), http.base());
+                Ok(Self { http, endpoint, version: Version::V0_3, tenant: None, streaming: false, takes_once: false })
             }
             Err(error) => Err(error),
         }
@@ -37,18 +44,17 @@ impl Card {
     fn read(http: &Http, card: &Value) -> Result<Self, RemoteError> {
         let text =
             |value: &Value, keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
-        let is_ours = |one: &&Value| {
+        let ours = |one: &Value| {
             let transport = text(one, &["transport", "protocolBinding", "preferredTransport"]);
-            let version = text(one, &["protocolVersion"]);
-            transport.is_none_or(|name| name.eq_ignore_ascii_case("JSONRPC"))
-                && version.is_none_or(|version| version.starts_with("0."))
+            let is_ours = transport.is_none_or(|name| name.eq_ignore_ascii_case("JSONRPC"));
+            let version = Version::named(text(one, &["protocolVersion"]).as_deref()).filter(|_| is_ours)?;
+            Some((version, text(one, &["url"])?, text(one, &["tenant"])))
         };
         let more = ["additionalInterfaces", "supportedInterfaces"];
         let more = more.iter().filter_map(|key| card.get(key)?.as_array()).flatten();
         let own = Some(card).filter(|card| card.get("url").is_some());
-        let found = own.into_iter().chain(more).filter(is_ours).find_map(|one| text(one, &["url"]));
-        let Some(url) = found else {
-            return Err(http.unreadable("its card", &"it offers no JSON-RPC of version 0.3"));
+        let Some((version, url, tenant)) = own.into_iter().chain(more).find_map(ours) else {
+            return Err(http.unreadable("its card", &"it offers no JSON-RPC of version 0.3 or 1.0"));
         };
         let endpoint =
             Url::parse(&url).or_else(|_| http.url(&url)).map_err(|error| http.unreadable("its card", &error))?;
@@ -62,8 +68,16 @@ impl Card {
         }
         let capabilities = card.get("capabilities");
         let extensions = capabilities.and_then(|all| all.get("extensions")?.as_array()).into_iter().flatten();
+        let http = match version {
+            Version::V0_3 => http.clone(),
+            Version::V1_0 => http.with_header("a2a-version", "1.0"),
+        };
+        let tenant = tenant.filter(|tenant| !tenant.is_empty());
         Ok(Self {
+            http,
             endpoint,
+            version,
+            tenant,
             streaming: capabilities.and_then(|all| all.get("streaming")?.as_bool()).unwrap_or(false),
             takes_once: extensions.into_iter().any(|one| one.get("uri").is_some_and(|uri| uri == ONCE)),
         })

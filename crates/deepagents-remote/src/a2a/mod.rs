@@ -1,4 +1,4 @@
-//! Agent2Agent, version 0.3: JSON-RPC over HTTP, with events as a stream where the agent has them.
+//! Agent2Agent, versions 0.3 and 1.0: JSON-RPC over HTTP, with events as a stream where the agent has them.
 //!
 //! A piece of work is a task over there. The protocol has no way to find a task whose id was never received, so a message is
 //! noted before it is sent: what is in doubt after a crash is sent again to agents that say that they take a message once
@@ -7,6 +7,7 @@
 mod card;
 mod rpc;
 mod task;
+mod version;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::questions::{self, RemoteInterrupt};
 use crate::sse::SseReader;
 use card::Card;
 use task::{Part, State, View};
+use version::Operation;
 
 /// The extension of agents that take a message of one id once, however often it is sent.
 pub(crate) const ONCE: &str = "urn:deepagents:a2a:message-once";
@@ -112,7 +114,7 @@ impl A2a {
             scope.record(SENDING, round).await?;
         }
         scope.begin_model_call().map_err(ToolError::from)?;
-        let message = task::message(work, round, part, known.as_ref().map(|known| known.id.as_str()));
+        let message = task::message(card.version, work, round, part, known.as_ref().map(|known| known.id.as_str()));
         let mut tries = self.http.tries();
         loop {
             if in_doubt && !card.takes_once {
@@ -141,8 +143,9 @@ impl A2a {
     }
 
     async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), WorkError> {
-        if let (Some(id), Some(context)) = (&view.id, &view.context) {
-            let known = KnownTask { id: id.clone(), context: context.clone(), received: round + 1 };
+        if let Some(id) = &view.id {
+            let context = view.context.clone().unwrap_or_else(|| work.conversation.clone());
+            let known = KnownTask { id: id.clone(), context, received: round + 1 };
             work.scope.record(TASK, json!(known)).await?;
         }
         Ok(())
@@ -157,38 +160,36 @@ impl A2a {
 
     /// One try to send: as a stream where the agent has those.
     async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
-        let method = if card.streaming { "message/stream" } else { "message/send" };
-        let params = json!({"message": message, "configuration": {
-            "acceptedOutputModes": ["text/plain", "application/json"], "blocking": false,
-        }});
+        let params = card.version.sent(message);
         if !card.streaming {
-            let result = rpc::call(&self.http, card, method, params).await.map_err(once)?;
+            let result = rpc::call(card, Operation::Send, params).await.map_err(once)?;
             view.take(&result, work.scope);
             return Ok(());
         }
-        self.read_stream(card, method, &params, work, view).await
+        self.read_stream(card, Operation::SendAndStream, params, work, view).await
     }
 
     /// Reads a stream to its end, or to where the task needs something else.
     async fn read_stream(
         &self,
         card: &Card,
-        method: &'static str,
-        params: &Value,
+        operation: Operation,
+        params: Value,
         work: &Work<'_>,
         view: &mut View,
     ) -> Result<(), WorkError> {
-        let mut body = rpc::stream(&self.http, card, method, params).await.map_err(once)?;
+        let mut body = rpc::stream(card, operation, params).await.map_err(once)?;
         let mut reader = SseReader::default();
         if let Some(text) = body.whole.take() {
-            let result = rpc::read(&self.http, method, &text).map_err(once)?;
+            let result = rpc::read(card, operation, &text).map_err(once)?;
             view.take(&result, work.scope);
             return Ok(());
         }
         while let Some(bytes) = body.next().await {
-            let events = reader.push(&bytes).map_err(|error| self.http.unreadable(method, &error))?;
+            let events =
+                reader.push(&bytes).map_err(|error| self.http.unreadable(card.version.method(operation), &error))?;
             for event in events {
-                view.take(&rpc::read(&self.http, method, &event.data).map_err(once)?, work.scope);
+                view.take(&rpc::read(card, operation, &event.data).map_err(once)?, work.scope);
                 if view.id.is_some() && read::<KnownTask>(work.scope.recorded(TASK)).is_none() {
                     // From here on the task can be found again.
                     self.note(work, view, 0).await?;
@@ -221,8 +222,8 @@ impl A2a {
                 wait = (wait * 2).min(POLLS.1);
                 continue;
             }
-            let params = json!({"id": known.id, "contextId": known.context});
-            match self.read_stream(card, "tasks/resubscribe", &params, work, view).await {
+            let params = card.version.task(&known.id, &known.context);
+            match self.read_stream(card, Operation::Subscribe, params, work, view).await {
                 Ok(()) => {
                     // The server is there, whatever its stream is good for.
                     tries.progressed();
@@ -244,10 +245,10 @@ impl A2a {
     /// Asks how the task stands.
     async fn refresh(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
-        let params = json!({"id": known.id, "contextId": known.context});
+        let params = card.version.task(&known.id, &known.context);
         let mut tries = self.http.tries();
         loop {
-            match rpc::call(&self.http, card, "tasks/get", params.clone()).await {
+            match rpc::call(card, Operation::Get, params.clone()).await {
                 Ok(result) => {
                     view.take(&result, work.scope);
                     view.is_whole = true;
@@ -279,8 +280,8 @@ impl A2a {
             return;
         }
         // Where there is nothing to cancel, that is what it says.
-        let params = json!({"id": work.conversation, "contextId": work.conversation});
-        let _ = rpc::call(&self.http, card, "tasks/cancel", params).await;
+        let params = card.version.task(&work.conversation, &work.conversation);
+        let _ = rpc::call(card, Operation::Cancel, params).await;
     }
 
     /// Ends the task. What cannot be reached in time is left.
@@ -293,14 +294,13 @@ impl A2a {
                 // Where the answer to the message has not come, it is sent once more to learn which task it began.
                 None if card.takes_once && work.scope.recorded(SENDING).is_some() => {
                     let part = Part::Text(work.description.to_owned());
-                    let message = task::message(work, 0, &part, None);
-                    let params = json!({"message": message, "configuration": {"blocking": false}});
-                    let result = rpc::call(&self.http, card, "message/send", params).await.ok()?;
-                    result.get("id")?.as_str()?.to_owned()
+                    let message = task::message(card.version, work, 0, &part, None);
+                    let result = rpc::call(card, Operation::Send, card.version.sent(&message)).await.ok()?;
+                    version::opened(&result).1.get("id")?.as_str()?.to_owned()
                 }
                 None => return None,
             };
-            rpc::call(&self.http, card, "tasks/cancel", json!({"id": id, "contextId": work.conversation})).await.ok()
+            rpc::call(card, Operation::Cancel, card.version.task(&id, &work.conversation)).await.ok()
         };
         // It is ended or cannot be: there is nobody left to be told.
         let _ = tokio::time::timeout(CANCEL, ended).await;

@@ -4,30 +4,34 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::card::Card;
+use super::version::Operation;
 use crate::http::{EventBody, Failure, Http, cut};
 
-fn request(method: &str, params: &Value) -> Value {
+fn request(card: &Card, method: &str, mut params: Value) -> Value {
+    if let (Some(tenant), Some(params)) = (&card.tenant, params.as_object_mut()) {
+        params.insert("tenant".to_owned(), tenant.as_str().into());
+    }
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
 /// A request that is answered with one result.
-pub(super) async fn call(http: &Http, card: &Card, method: &'static str, params: Value) -> Result<Value, Failure> {
-    let answer = http.json(method, Method::POST, card.endpoint.clone(), Some(&request(method, &params))).await?;
-    result(http, method, answer)
+pub(super) async fn call(card: &Card, operation: Operation, params: Value) -> Result<Value, Failure> {
+    let method = card.version.method(operation);
+    let body = request(card, method, params);
+    let answer = card.http.json(method, Method::POST, card.endpoint.clone(), Some(&body)).await?;
+    result(&card.http, method, answer)
 }
 
 /// A request that is answered with a stream of results.
-pub(super) async fn stream(
-    http: &Http,
-    card: &Card,
-    method: &'static str,
-    params: &Value,
-) -> Result<EventBody, Failure> {
-    http.stream(method, Method::POST, card.endpoint.clone(), Some(&request(method, params)), None).await
+pub(super) async fn stream(card: &Card, operation: Operation, params: Value) -> Result<EventBody, Failure> {
+    let method = card.version.method(operation);
+    let body = request(card, method, params);
+    card.http.stream(method, Method::POST, card.endpoint.clone(), Some(&body), None).await
 }
 
 /// The result in one answer of a stream.
-pub(super) fn read(http: &Http, method: &'static str, text: &str) -> Result<Value, Failure> {
+pub(super) fn read(card: &Card, operation: Operation, text: &str) -> Result<Value, Failure> {
+    let (http, method) = (&card.http, card.version.method(operation));
     let answer = serde_json::from_str(text).map_err(|error| Failure::Final(http.unreadable(method, &error)))?;
     result(http, method, answer)
 }

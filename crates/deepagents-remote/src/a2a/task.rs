@@ -6,6 +6,7 @@ use deepagents_core::agent::{ChildEvent, ChildScope};
 use serde_json::{Value, json};
 
 use super::message_id;
+use super::version::{Kind, Version, is_agents, opened, state};
 use crate::agent::Work;
 use crate::error::RemoteError;
 use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
@@ -20,15 +21,12 @@ pub(super) enum Part {
 }
 
 /// A message of ours.
-pub(super) fn message(work: &Work<'_>, round: usize, part: &Part, task: Option<&str>) -> Value {
-    let part = match part {
-        Part::Text(text) => json!({"kind": "text", "text": text}),
-        Part::Data(data) => json!({"kind": "data", "data": data}),
+pub(super) fn message(version: Version, work: &Work<'_>, round: usize, part: &Part, task: Option<&str>) -> Value {
+    let (kind, part) = match part {
+        Part::Text(text) => ("text", json!(text)),
+        Part::Data(data) => ("data", data.clone()),
     };
-    let mut message = json!({
-        "kind": "message", "role": "user", "parts": [part], "messageId": message_id(work, round),
-        "contextId": work.conversation,
-    });
+    let mut message = version.message(kind, &part, &message_id(work, round), &work.conversation);
     if let (Some(task), Some(message)) = (task, message.as_object_mut()) {
         message.insert("taskId".to_owned(), task.into());
     }
@@ -96,33 +94,33 @@ impl View {
 
     /// Takes in a result: a task, a message, or an event of a stream.
     pub(super) fn take(&mut self, result: &Value, scope: &ChildScope) {
+        let (kind, result) = opened(result);
         let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
-        match word("kind").as_deref() {
-            Some("message") => {
+        match kind {
+            Kind::Message => {
                 let text = text_of(result);
                 scope.emit(ChildEvent::Text(text.clone()));
                 (self.spoken, self.state, self.is_whole) = (Some(text), State::Completed, true);
             }
-            Some("artifact-update") => {
+            Kind::ArtifactUpdate => {
                 self.identify(word("taskId"), word("contextId"));
                 let append = result.get("append").and_then(Value::as_bool).unwrap_or(false);
                 if let Some(artifact) = result.get("artifact") {
                     self.artifact(artifact, append, scope);
                 }
             }
-            Some("status-update") => {
+            Kind::StatusUpdate => {
                 self.identify(word("taskId"), word("contextId"));
                 self.status(result.get("status"), scope);
                 self.metadata = result.get("metadata").cloned().or(self.metadata.take());
             }
-            // A task; older agents leave the kind out.
-            _ => {
+            Kind::Task => {
                 self.identify(word("id"), word("contextId"));
                 for artifact in result.get("artifacts").and_then(Value::as_array).into_iter().flatten() {
                     self.artifact(artifact, false, scope);
                 }
                 let history = result.get("history").and_then(Value::as_array).into_iter().flatten();
-                let mut spoken = history.filter(|one| one.get("role").is_some_and(|role| role == "agent")).map(text_of);
+                let mut spoken = history.filter(|one| is_agents(one)).map(text_of);
                 self.spoken = spoken.rfind(|text| !text.is_empty()).or(self.spoken.take());
                 self.metadata = result.get("metadata").cloned().or(self.metadata.take());
                 self.status(result.get("status"), scope);
@@ -138,7 +136,7 @@ impl View {
 
     fn status(&mut self, status: Option<&Value>, scope: &ChildScope) {
         let word = status.and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
-        (self.state, self.word) = (State::read(word), crate::http::cut(word));
+        (self.state, self.word) = (State::read(&state(word)), crate::http::cut(word));
         self.said = status.and_then(|status| status.get("message")).cloned().unwrap_or_default();
         let text = text_of(&self.said);
         if self.state.is_open() && !text.is_empty() {
@@ -203,14 +201,7 @@ impl View {
             State::WantsLogin => {
                 RemoteError::Failed { host, reason: "the agent wants a login that it was not given".to_owned() }
             }
-            State::Unknown => {
-                let reason = if self.word.is_empty() {
-                    "its task has no state".to_owned()
-                } else {
-                    format!("its task is in the state `{}`, which is not one of the protocol's", self.word)
-                };
-                RemoteError::Answer { host, what: "the state of its task", reason }
-            }
+            State::Unknown => RemoteError::UnknownStatus { host, status: self.word.clone() },
             _ => RemoteError::Failed { host, reason: or("the agent does not say why") },
         }
     }

@@ -1,5 +1,6 @@
 //! Servers that answer what nobody asked for, and servers that have no more than the Agent Protocol needs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -139,13 +140,17 @@ async fn a_task_whose_state_is_no_word_of_the_protocol_is_an_error_and_not_waite
     for (status, said) in [
         (json!({"state": "pondering"}), "`pondering`"),
         (json!({"state": "unknown"}), "`unknown`"),
-        (json!({"state": 7}), "no state"),
-        (json!({}), "no state"),
+        (json!({"state": "TASK_STATE_UNSPECIFIED"}), "`TASK_STATE_UNSPECIFIED`"),
+        (json!({"state": 7}), "``"),
+        (json!({}), "``"),
     ] {
-        let (url, _) = raw(move |line, _| {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let seen = cancelled.clone();
+        let (url, _) = raw(move |line, body| {
             if !line.starts_with("POST") {
                 return Some(NOT_FOUND.to_owned());
             }
+            seen.fetch_or(body.contains("tasks/cancel"), Ordering::SeqCst);
             let task = json!({"kind": "task", "id": "t", "contextId": "c", "status": status});
             Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
         })
@@ -153,5 +158,40 @@ async fn a_task_whose_state_is_no_word_of_the_protocol_is_an_error_and_not_waite
         let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
         let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
         assert!(text.contains(said), "{text}");
+        assert!(cancelled.load(Ordering::SeqCst), "it works on where nobody waits for it");
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_speaks_a2a_1_0_alone_is_spoken_to_in_its_words() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = asked.clone();
+    let (url, heads) = raw(move |line, body| {
+        if line.starts_with("GET") {
+            let one = json!({"url": "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "acme"});
+            return Some(ok(&json!({"name": "there", "supportedInterfaces": [one], "capabilities": {}})));
+        }
+        let request: serde_json::Value = serde_json::from_str(body).unwrap();
+        noted.lock().unwrap().push(request.clone());
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "Hello."}]});
+        let result = match request["method"].as_str().unwrap() {
+            "SendMessage" => json!({"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}),
+            "GetTask" => json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"},
+                "artifacts": [artifact], "history": [{"role": "ROLE_AGENT", "parts": [{"text": "Hm."}]}]}),
+            other => panic!("{other}"),
+        };
+        Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": result})))
+    })
+    .await;
+    let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+    let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
+    assert!(text.contains("Hello."), "{text}");
+    let asked = asked.lock().unwrap().clone();
+    let message = &asked[0]["params"]["message"];
+    assert_eq!((&message["role"], &message["parts"]), (&json!("ROLE_USER"), &json!([{"text": "Hi"}])));
+    assert_eq!(asked[0]["params"]["configuration"]["returnImmediately"], true);
+    assert_eq!(asked[1]["params"], json!({"id": "t", "tenant": "acme"}));
+    let heads = heads.lock().unwrap().clone();
+    let versions = heads.iter().filter(|head| head.contains("a2a-version: 1.0")).count();
+    assert_eq!(versions, asked.len(), "the card is asked for without one: {heads:?}");
 }
