@@ -8,7 +8,10 @@ use deepagents::middleware::retry::{Backoff, ToolRetry};
 use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
 use deepagents::middleware::{AskUser, ToolEmulator};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
-use deepagents::{Decision, DeepAgent, FinishReason, MemoryJournal, Middleware, Outcome, RunInput, json_tool};
+use deepagents::{
+    Decision, DeepAgent, FinishReason, Journal, MemoryJournal, Middleware, ModelRequest, Outcome, RunInput, json_tool,
+};
+use deepagents_persist::Sqlite;
 use serde_json::{Value, json};
 
 use crate::results;
@@ -164,4 +167,40 @@ fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
     let names: Vec<String> =
         right.build().unwrap().explain().middlewares.iter().map(|part| part.name.clone()).collect();
     assert_eq!(names.last().map(String::as_str), Some("Redaction"));
+}
+
+/// A sub-agent with two megabytes of files asks before each of ten small steps.
+#[tokio::test]
+async fn a_sub_agent_that_waits_adds_to_the_log_what_its_step_added_and_not_all_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
+    let model = ScriptedModel::rules().always(Turn::with(|request: &ModelRequest| {
+        let turns = request.messages.iter().filter(|message| message.as_assistant().is_some()).count();
+        let is_below = request.messages.get(0).is_some_and(|first| first.text().contains("Count"));
+        match (is_below, turns) {
+            (true, 0) => Turn::calls((0..40).map(|at| {
+                let content = format!("{at} {}", "x".repeat(50_000));
+                ("write_file", json!({"file_path": format!("/f{at}.md"), "content": content}))
+            })),
+            (true, ..12) => Turn::call("work", json!({"step": turns})),
+            (true, _) => Turn::text("All are counted."),
+            (false, 0) => Turn::call("task", json!({"description": "Count.", "subagent_type": "general-purpose"})),
+            (false, _) => Turn::text("Done."),
+        }
+    }));
+    let work = json_tool("work", "Works.", json!({"type": "object"}), |_: Value, cx| async move {
+        cx.interrupt("Go on?", DecisionKind::ALL)?;
+        Ok("worked")
+    });
+    let agent = DeepAgent::builder().model(model.build()).journal(database.clone()).tool(work).build().unwrap();
+    let mut outcome = agent.invoke(RunInput::new("Begin.").thread("t")).await.unwrap();
+    let mut sizes = Vec::new();
+    while let [question] = &outcome.action_requests()[..] {
+        sizes.push(database.threads().get("t").await.unwrap().unwrap().bytes);
+        let yes = RunInput::resume("t").decide(question.id.as_str(), Decision::Approve);
+        outcome = agent.invoke(yes).await.unwrap();
+    }
+    assert_eq!((outcome.stop.clone(), sizes.len()), (FinishReason::Done, 11));
+    let written = sizes[10] - sizes[0];
+    assert!(written < 200_000, "ten small steps wrote {written} bytes: {sizes:?}");
 }
