@@ -27,3 +27,4 @@ pub use policy::{Mode, Policy, Rule};
 pub use preferences::{KeyError, Notifications, Preferences, UserTheme, check_key};
 pub use screens::{End, Ended, TuiError, run};
 pub use terminal::Graphics;
+pub use theme::theme_names;

@@ -85,6 +85,11 @@ impl Themes {
     }
 }
 
+/// The names of the themes that are always there.
+pub fn theme_names() -> [&'static str; NAMES.len()] {
+    NAMES.map(|(name, _)| name)
+}
+
 /// The themes that are always there, with what they are for.
 const NAMES: [(&str, &str); 6] = [
     ("dark", "for dark backgrounds"),

@@ -166,7 +166,7 @@ fn draws_images() -> Option<Graphics> {
 }
 
 /// The user's own themes: `NAME.toml` in `~/.deepagents/themes`, with the name of a colour on each line.
-fn themes() -> (Vec<UserTheme>, Vec<String>) {
+pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
     let (mut themes, mut problems) = (Vec::new(), Vec::new());
     let Some(place) = super::user_file().and_then(|file| Some(file.parent()?.join("themes"))) else {
         return (themes, problems);

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Map, json};
 
+use super::apply::themes;
 use super::file::{self, template, text, value};
 use super::keys::{find, schema};
 use super::{Config, Flags, user_file};
@@ -39,6 +40,9 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         ConfigCommand::Set { name, value: given } => {
             let key = find(name).ok_or_else(|| file::ConfigError::Unknown(name.clone()))?;
             let (file, value) = (own()?, value(key, given)?);
+            if name == "theme" {
+                check_theme(given)?;
+            }
             file::set(&file, key, Some(&value))?;
             in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
         }
@@ -54,6 +58,17 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
     };
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// The screens take any name from a file and say what is wrong with it; here it can be said at once.
+fn check_theme(given: &str) -> Result<()> {
+    let own = themes().0;
+    let mut names: Vec<&str> = deepagents_tui::theme_names().into();
+    names.extend(own.iter().map(|theme| theme.name.as_str()));
+    if names.contains(&given) {
+        return Ok(());
+    }
+    bail!("there is no theme `{given}`; there are {}", names.join(", "))
 }
 
 fn load(args: &ConfigArgs) -> Result<Config> {

@@ -18,6 +18,7 @@ use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
 use crate::args::{AttachArgs, Cli, Command, DemoArgs, InteractiveArgs};
 use crate::render::style;
+use crate::threads::database;
 use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
@@ -44,6 +45,12 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
 
 /// Shows the screens on a thread that may be another program's.
 pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let thread = &args.thread;
+        return exit::code(Err(anyhow!(
+            "there is no terminal here; `deepagents threads show {thread}` prints the thread"
+        )));
+    }
     match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
         Ok(ended) => end(&ended),
         Err(error) => exit::code(Err(error)),
@@ -107,6 +114,10 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
     let runtime = runtime::start()?;
+    if let Some(thread) = &args.resume {
+        // Who names a thread that is not there sees that before the screens take the terminal.
+        runtime.block_on(async { database::find(&database::open(&args.database).await?, thread).await })?;
+    }
     for problem in &config.problems {
         output::remark(problem);
     }

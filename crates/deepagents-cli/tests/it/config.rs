@@ -49,6 +49,8 @@ fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "# mine\nvi = true # at home\n").unwrap();
     assert!(place.out(&["config", "set", "notify.bell", "off"]).contains("notify.bell = false"));
+    let wrong = finish(&mut place.command(&["config", "set", "theme", "purple"]));
+    assert!(wrong.code == Some(1) && wrong.one_message().contains("there are dark, light"), "{wrong:?}");
     place.out(&["config", "set", "theme", "light"]);
     let text = fs::read_to_string(place.file()).unwrap();
     assert!(text.starts_with("# mine\nvi = true # at home\n") && text.contains("[notify]\nbell = false"), "{text}");
