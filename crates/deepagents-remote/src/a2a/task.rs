@@ -77,7 +77,7 @@ pub(super) struct View {
     word: String,
     /// The message that came with the state.
     said: Value,
-    /// The texts of its artifacts, in order of their ids' first appearance.
+    /// What its artifacts hold, in order of their ids' first appearance.
     artifacts: BTreeMap<usize, (String, String)>,
     /// The last words of the agent in the history.
     spoken: Option<String>,
@@ -147,7 +147,7 @@ impl View {
     /// More of an artifact, or all of it: what is new of it is passed on.
     fn artifact(&mut self, artifact: &Value, append: bool, scope: &ChildScope) {
         let id = artifact.get("artifactId").and_then(Value::as_str).unwrap_or_default();
-        let text = text_of(artifact);
+        let text = content_of(artifact);
         let known = self.artifacts.iter().find(|(_, (known, _))| known == id).map(|(at, _)| *at);
         let at = known.unwrap_or(self.artifacts.len());
         if at >= MAX_ARTIFACTS {
@@ -207,7 +207,35 @@ impl View {
     }
 }
 
-/// The text of a message's or an artifact's parts.
+/// What a model reads of an artifact: texts, data as JSON, and which files there are. Files are not fetched.
+fn content_of(artifact: &Value) -> String {
+    let parts = artifact.get("parts").and_then(Value::as_array).into_iter().flatten();
+    let one = |part: &Value| match (part.get("text"), part.get("data"), file_of(part)) {
+        (Some(text), _, _) => text.as_str().map(str::to_owned),
+        (None, Some(data), _) => Some(data.to_string()),
+        (None, None, Some(file)) => Some(file_line(file)),
+        (None, None, None) => None,
+    };
+    parts.filter_map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// What says which file a part is: in version 1.0 the part itself.
+fn file_of(part: &Value) -> Option<&Value> {
+    part.get("file").or_else(|| part.get("url").or_else(|| part.get("raw")).map(|_| part))
+}
+
+/// A line about a file, so that nobody takes it for missing: where it is, or that its bytes were left there.
+fn file_line(file: &Value) -> String {
+    let word = |key: &str| file.get(key).and_then(Value::as_str);
+    let name = word("name").or_else(|| word("filename")).map_or_else(|| "without a name".to_owned(), crate::http::cut);
+    // An address that is cut leads nowhere.
+    match word("uri").or_else(|| word("url")) {
+        Some(uri) => format!("[file {name}: {uri}]"),
+        None => format!("[file {name}: its content was not taken over]"),
+    }
+}
+
+/// The text of a message's parts.
 fn text_of(holder: &Value) -> String {
     let parts = holder.get("parts").and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| part.get("text")?.as_str()).collect();

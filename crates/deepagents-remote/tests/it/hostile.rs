@@ -195,3 +195,40 @@ async fn an_agent_that_speaks_a2a_1_0_alone_is_spoken_to_in_its_words() {
     let versions = heads.iter().filter(|head| head.contains("a2a-version: 1.0")).count();
     assert_eq!(versions, asked.len(), "the card is asked for without one: {heads:?}");
 }
+
+#[tokio::test]
+async fn data_and_files_of_an_artifact_are_named_beside_its_text() {
+    let parts = json!([
+        {"kind": "text", "text": "Two tables."},
+        {"kind": "data", "data": {"rows": 2}},
+        {"kind": "file", "file": {"name": "a.csv", "mimeType": "text/csv", "uri": "https://files.example.com/a.csv"}},
+        {"kind": "file", "file": {"name": "b.csv", "bytes": "MSwyCg=="}},
+        {"url": "https://files.example.com/c.csv", "filename": "c.csv", "mediaType": "text/csv"},
+        {"kind": "file", "file": {"bytes": "MSwyCg=="}},
+        {"kind": "file", "file": 7},
+        {"kind": "smell"},
+    ]);
+    let (url, _) = raw(move |line, _| {
+        if !line.starts_with("POST") {
+            return Some(NOT_FOUND.to_owned());
+        }
+        let artifacts = json!([{"artifactId": "a", "parts": parts}]);
+        let status = json!({"state": "completed"});
+        let task = json!({"kind": "task", "id": "t", "contextId": "c", "status": status, "artifacts": artifacts});
+        Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
+    })
+    .await;
+    let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+    let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
+    let unnamed = "[file without a name: its content was not taken over]";
+    let expected = [
+        "Two tables.",
+        r#"{"rows":2}"#,
+        "[file a.csv: https://files.example.com/a.csv]",
+        "[file b.csv: its content was not taken over]",
+        "[file c.csv: https://files.example.com/c.csv]",
+        unnamed,
+        unnamed,
+    ];
+    assert_eq!(text, expected.join("\n"));
+}
