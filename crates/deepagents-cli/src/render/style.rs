@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
 
+pub(crate) use deepagents_tui::text::{count, grouped};
+
 /// Whether to colour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
@@ -77,24 +79,6 @@ pub(crate) fn first_line(text: &str, most: usize) -> String {
     }
 }
 
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 call`, `2 calls`.
-pub(crate) fn count(number: u64, one: &str) -> String {
-    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +89,5 @@ mod tests {
         assert_eq!(printable("a\u{202e}b\u{2066}c\u{e0041}d"), "abcd");
         assert_eq!(first_line("\n  one\x07 \ntwo\u{202e}", 10), "one");
         assert_eq!(first_line("ééééé", 3), "ééé…");
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        assert_eq!((grouped(7), grouped(1234), grouped(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
-        assert_eq!((count(1, "call"), count(0, "call")), ("1 call".into(), "0 calls".into()));
     }
 }

@@ -335,3 +335,53 @@ fn what_works_in_the_background_is_waited_for_when_asked() {
     let wanted = place.threads(&["list", "--parent", &place.ids()[0]]).out;
     assert!(wanted.contains("ended"), "{wanted}");
 }
+
+#[test]
+fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_after_an_import() {
+    let place = Place::new();
+    let server = Server::start([
+        Reply::Call("task", json!({"description": "Count the birds", "subagent_type": "general-purpose"})),
+        Reply::Call("write_file", json!({"file_path": "/birds.md", "content": "three"})),
+        text("Three birds."),
+        text("All told."),
+    ]);
+    let ran = finish(place.run(&server).arg("Go"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let thread = place.ids()[0].clone();
+    let path_of = |thread: &str| {
+        let shown = place.json(&["show", thread, "--json"]);
+        let path = shown["sub_agents"][0]["path"].as_array().unwrap().clone();
+        path.iter().map(|part| part.as_str().unwrap().to_owned()).collect::<Vec<_>>().join("/")
+    };
+    let path = path_of(&thread);
+    let listed = place.threads(&["show", &thread]).out;
+    let line = format!("sub-agents (show one with --path):\n  {path}  general-purpose  ");
+    assert!(listed.contains(&line) && !listed.contains("birds.md"), "{listed}");
+    let shown = |thread: &str| {
+        let shown = place.threads(&["show", thread, "--path", &path]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        let (first, rest) = shown.out.split_once('\n').unwrap();
+        assert!(first.starts_with(&format!("thread {thread} · {path} · general-purpose · ")), "{first}");
+        rest.to_owned()
+    };
+    let conversation = shown(&thread);
+    for part in ["Count the birds", "/birds.md", "Three birds."] {
+        assert!(conversation.contains(part), "no {part} in {conversation}");
+    }
+    assert!(!conversation.contains("All told."), "{conversation}");
+    let missing = place.threads(&["show", &thread, "--path", "task:9.9"]);
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    assert!(missing.one_message().contains(&format!("has no sub-agent task:9.9: it has {path}")), "{missing:?}");
+
+    let copy = place.threads(&["fork", &thread]).out.trim().to_owned();
+    assert_eq!(shown(&copy), conversation);
+    let file = place.dir.path().join("thread.json");
+    fs::write(&file, place.threads(&["export", &thread]).out).unwrap();
+    assert_eq!(place.threads(&["delete", &thread]).code, Some(0));
+    let imported = place.threads(&["import", file.to_str().unwrap()]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    assert_eq!(shown(&thread), conversation);
+    assert_eq!(place.threads(&["prune", &thread]).code, Some(0));
+    assert_eq!(path_of(&thread), path);
+    assert_eq!(shown(&thread), conversation);
+}

@@ -1,6 +1,6 @@
 //! Commands made at random: what rules allow is what shells run.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use std::time::Duration;
 use deepagents_fs::permissions::AccessMode::{Allow, Ask, Deny};
 use deepagents_fs::permissions::{CommandRule, Permissions};
 use proptest::prelude::*;
+
+use crate::executables;
 
 /// Text of the shell, with `no` for the program that must not run and `ok` for the one that may.
 const PIECES: [&str; 92] = [
@@ -109,8 +111,7 @@ const PIECES: [&str; 92] = [
 fn programs(dir: &Path) {
     for name in ["no", "ok"] {
         let path = dir.join(name);
-        std::fs::write(&path, format!("#!/bin/sh\necho {name} >> {}/log\n", dir.display())).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        executables::make(&path, format!("#!/bin/sh\necho {name} >> {}/log\n", dir.display()));
     }
     for name in ["env", "xargs", "nice", "timeout", "time", "sh"] {
         let found =

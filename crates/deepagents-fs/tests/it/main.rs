@@ -12,6 +12,8 @@ mod command_fuzz;
 mod commands;
 mod composite;
 mod edit;
+#[cfg(unix)]
+mod executables;
 mod files;
 #[cfg(target_os = "linux")]
 mod guards;

@@ -11,6 +11,7 @@ use deepagents_testing::skip::{self, skip};
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
 
+use crate::executables;
 use crate::sandbox::{Jail, has, helper, running_with, sandbox};
 use crate::shell::{appears, dies};
 
@@ -355,14 +356,12 @@ fn the_report_tells_of_the_allow_list() {
 
 #[tokio::test]
 async fn where_network_namespaces_are_refused_so_are_commands() {
-    use std::os::unix::fs::PermissionsExt;
     let Some(jail) = jail(&["example.org"]) else { return };
     let (wrapped, real) = (jail.path("helper"), helper());
     let script = format!(
         "#!/bin/sh\nexec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces && exec \"$@\"' sh {real} \"$@\"\n"
     );
-    std::fs::write(&wrapped, script).unwrap();
-    std::fs::set_permissions(&wrapped, std::fs::Permissions::from_mode(0o755)).unwrap();
+    executables::make(&wrapped, script);
     let shell = jail.shell.clone().sandbox(Sandbox::helper(wrapped));
     let error = shell.run(Command::new("touch ran"), CancellationToken::new(), None).await.unwrap_err();
     assert!(matches!(&error, ShellError::NoSandbox(report) if report.level == Level::None), "{error}");

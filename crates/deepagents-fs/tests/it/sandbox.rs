@@ -12,6 +12,7 @@ use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::executables;
 use crate::shell::{appears, dies, ends};
 
 /// The helper program; another copy of it where these tests run as somebody who may not look into the build.
@@ -672,14 +673,13 @@ fn a_program_that_does_not_answer_as_a_helper_is_not_run_again() {
 fn a_program_that_calls_init_is_its_own_helper() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
-    fs::copy(helper(), &program).unwrap();
+    executables::make(&program, fs::read(helper()).unwrap());
     let told = std::process::Command::new(&program).output().unwrap();
     assert_eq!(String::from_utf8(told.stdout).unwrap(), format!("{}\n", sandbox().probe()));
 }
 
 #[tokio::test]
 async fn where_namespaces_are_refused_so_are_commands() {
-    use std::os::unix::fs::PermissionsExt;
     let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
     // A helper in a place where no more namespaces may be made.
     let wrapped = jail.path("helper");
@@ -687,8 +687,7 @@ async fn where_namespaces_are_refused_so_are_commands() {
     let script = format!(
         "#!/bin/sh\nexec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"' sh {real} \"$@\"\n"
     );
-    fs::write(&wrapped, script).unwrap();
-    fs::set_permissions(&wrapped, fs::Permissions::from_mode(0o755)).unwrap();
+    executables::make(&wrapped, script);
     let sandbox = Sandbox::helper(wrapped);
     let report = sandbox.probe();
     assert_eq!(report.level, Level::None);

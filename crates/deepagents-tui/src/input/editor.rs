@@ -72,7 +72,8 @@ impl Editor {
             return;
         }
         let number = self.pastes.len() + 1;
-        let placeholder = format!("[Pasted text #{number}: {}, {}]", count(lines, "line"), count(plain.len(), "byte"));
+        let placeholder =
+            format!("[Pasted text #{number}: {}, {}]", count(lines as u64, "line"), count(plain.len() as u64, "byte"));
         self.insert(&placeholder);
         self.pastes.push((placeholder, plain));
     }

@@ -119,7 +119,7 @@ impl Session {
                 let done = back.apply(&plan, OnConflict::Skip).await.map_err(told)?;
                 let mut notes = files_told(&done.restored, &done.skipped);
                 if done.commands > 0 {
-                    notes.push(format!("what {} did stays", count(done.commands, "command")));
+                    notes.push(format!("what {} did stays", count(done.commands as u64, "command")));
                 }
                 Ok(Back { notes, left: done.left })
             }

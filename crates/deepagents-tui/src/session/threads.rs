@@ -130,7 +130,7 @@ impl Session {
                 let Some(thread) = this.thread() else { return Ok("there is nothing to compact yet".to_owned()) };
                 match connection.agent.compact(&thread).await {
                     Ok(Some(count)) => {
-                        Ok(format!("{} became a summary for the model", crate::text::count(count, "message")))
+                        Ok(format!("{} became a summary for the model", crate::text::count(count as u64, "message")))
                     }
                     Ok(None) => Ok("there is nothing to compact".to_owned()),
                     Err(error) => Err(format!("the conversation was not compacted: {error}")),

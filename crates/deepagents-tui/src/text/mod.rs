@@ -25,7 +25,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
 }
 
 /// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -38,6 +38,17 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// `1 line`, `2 lines`.
-pub(crate) fn count(number: usize, one: &str) -> String {
-    format!("{} {one}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+pub fn count(number: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!((grouped(7), grouped(1234), grouped(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
+        assert_eq!((count(1, "call"), count(0, "call")), ("1 call".into(), "0 calls".into()));
+    }
 }

@@ -36,7 +36,7 @@ const TELLING: [&str; 9] =
 pub(crate) fn call_title(name: &str, args: &Value) -> String {
     if name == "write_todos" {
         let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
-        return format!("{name} ({})", count(items, "item"));
+        return format!("{name} ({})", count(items as u64, "item"));
     }
     let arg = TELLING
         .iter()
@@ -130,7 +130,7 @@ fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'sta
     if fold == Detail::Brief && lines.len() > MESSAGE + 1 {
         let more = lines.len() - MESSAGE;
         lines.truncate(MESSAGE);
-        lines.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
+        lines.push(dim(&format!("  … {} (ctrl+o)", count(more as u64, "more line")), theme));
     }
     lines
 }
@@ -139,7 +139,7 @@ fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<
     if fold == Detail::Full {
         return prefixed(text, "✻ ", theme.dim, theme.dim, columns);
     }
-    let lines = count(text.lines().count(), "line");
+    let lines = count(text.lines().count() as u64, "line");
     vec![crate::text::clip(
         &dim(&format!("✻ thought: {} ({lines}, ctrl+o)", shorten(&visible(text), 60)), theme),
         columns,
@@ -187,7 +187,7 @@ fn laid_out(
     }
     let short = |line: &str| crate::text::clip(&dim(line, theme), room);
     let mut lines: Vec<Line<'static>> = text.lines().take(head).map(short).collect();
-    lines.push(dim(&format!("… {} (ctrl+o)", count(total - head - tail, "more line")), theme));
+    lines.push(dim(&format!("… {} (ctrl+o)", count((total - head - tail) as u64, "more line")), theme));
     lines.extend(text.lines().skip(total - tail).map(short));
     lines
 }
@@ -233,7 +233,7 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
         "read_file" | "ls" | "glob" | "grep" if fold == Detail::Brief => {
             // What is no text has none; an image is described below.
             if !call.result.is_empty() {
-                let found = count(call.result.lines().count(), "line");
+                let found = count(call.result.lines().count() as u64, "line");
                 lines.push(dim(&format!("  {found}"), theme));
             }
         }
@@ -258,7 +258,7 @@ fn change(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'
     }
     let more = lines.len() - CHANGE;
     let mut shown = indented(lines.get(..CHANGE).unwrap_or_default());
-    shown.push(dim(&format!("  … {} (ctrl+o)", count(more, "more line")), theme));
+    shown.push(dim(&format!("  … {} (ctrl+o)", count(more as u64, "more line")), theme));
     shown
 }
 
@@ -285,7 +285,7 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
     let mut lines = titled(name, &shorten(&visible(&work.task), 300), !work.failed, columns, theme);
     let mut facts = Vec::new();
     if work.calls > 0 {
-        facts.push(count(work.calls, "call"));
+        facts.push(count(work.calls as u64, "call"));
     }
     if work.tokens > 0 {
         facts.push(format!("{} tokens", grouped(work.tokens)));

@@ -188,7 +188,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         let more = body.len() - shown;
         let total = body.len();
         panel.lines.extend(body.into_iter().take(shown));
-        let text = format!("  … {} of {total} (ctrl+o shows all)", count(more, "more line"));
+        let text = format!("  … {} of {total} (ctrl+o shows all)", count(more as u64, "more line"));
         panel.lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));
     }
     panel.cursor = cursor.map(|(x, y)| (x, panel.lines.len() + y));

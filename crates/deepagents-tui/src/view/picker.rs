@@ -102,7 +102,7 @@ fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<
     if all.len() > room {
         let more = all.len() - (room - 1);
         lines.extend(all.into_iter().take(room - 1));
-        let text = format!("  … {}", crate::text::count(more, "more line"));
+        let text = format!("  … {}", crate::text::count(more as u64, "more line"));
         lines.push(Line::from(Span::styled(text, app.theme.dim)));
     } else {
         lines.extend(all);

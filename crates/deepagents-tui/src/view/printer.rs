@@ -94,7 +94,7 @@ impl Printer {
             lines += app.items.get(at).map_or(0, |item| item_lines(item, columns, app.theme, Detail::Brief).len() + 1);
         }
         if at > self.items {
-            let text = format!("… {} earlier (ctrl+o)", crate::text::count(at - self.items, "part"));
+            let text = format!("… {} earlier (ctrl+o)", crate::text::count((at - self.items) as u64, "part"));
             out.push(Line::from(ratatui::text::Span::styled(text, app.theme.dim)));
         }
         at

@@ -170,8 +170,10 @@ impl Tool for Outside {
         }
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
+        // A sub-agent has no thread of its own; that of an agent in the background is copied with the main one.
+        let thread = cx.thread().unwrap_or(&self.cast.thread);
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
-        world.effect(self.thread(&tag, &cx), &tag, &cx.key(), repeatable);
+        world.effect(thread, &tag, &cx.key(), repeatable);
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
         Ok(format!("done {tag}").into())
@@ -179,16 +181,6 @@ impl Tool for Outside {
 }
 
 impl Outside {
-    /// The thread in whose log a call is: that of the agent above, where a sub-agent makes it.
-    fn thread<'a>(&'a self, tag: &str, cx: &'a ToolContext) -> &'a str {
-        let of_main = || {
-            let agent = Tag::parse(tag).map(|tag| tag.agent).unwrap_or_default();
-            // Threads of agents in the background are not copied, so that one name does for all of them.
-            if self.cast.world.scenario.is_in_background(&agent) { "" } else { self.cast.thread.as_str() }
-        };
-        cx.thread().unwrap_or_else(of_main)
-    }
-
     /// Asks two things, and each time that the call is made in another order: an answer goes with its question.
     fn may(&self, tag: &str, cx: &ToolContext) -> Result<bool, ToolError> {
         let world = &self.cast.world;

@@ -1,6 +1,5 @@
 //! What must hold after every run, and at the end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,7 +10,6 @@ use deepagents_core::journal::{Journal, Record, encode, fold, load};
 use deepagents_core::run::BudgetUsage;
 
 use super::cast::{USAGE, path};
-use super::scenario::Operation;
 use super::script::Tag;
 use super::world::World;
 
@@ -85,28 +83,17 @@ pub(crate) async fn check_end(world: &Arc<World>, agent: &DeepAgent, outcome: &O
 /// Files that were made by calls that finished are there.
 fn check_files(world: &World, outcome: &Outcome) {
     let finished = world.lock().finished.clone();
-    let (files, background) = (outcome.state.get::<Files>(), background_agents(world));
+    let files = outcome.state.get::<Files>();
     for (tag, text) in finished {
-        let Some(tag) = Tag::parse(&tag).filter(|tag| !background.contains(&tag.agent)) else { continue };
+        let Some(tag) = Tag::parse(&tag).filter(|tag| !world.scenario.is_in_background(&tag.agent)) else {
+            continue;
+        };
         let path = path(&tag);
         if text.contains(&path) && !text.contains("rror") && !text.contains("not ") && !text.contains("unknown") {
             let there = files.is_some_and(|files| VPath::parse(&path).is_ok_and(|path| files.get(&path).is_some()));
             world.check(there, || format!("{path} was made, and is lost: {text:?}"));
         }
     }
-}
-
-/// The agents that work in the background, and those below them.
-fn background_agents(world: &World) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for agent in &world.scenario.agents {
-        let mut operations = world.scenario.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
-        let started = operations.any(|operation| *operation == Operation::Start(agent.name.clone()));
-        if started || agent.above.as_ref().is_some_and(|above| found.contains(above)) {
-            found.insert(agent.name.clone());
-        }
-    }
-    found
 }
 
 /// What was said while runs were under way is there at most once.
