@@ -74,7 +74,7 @@ impl ToolContext {
             place: Place::Below(Box::new(below)),
         };
         // Boxed, since a tool of the child may run a child of its own.
-        let result = Box::pin(Driver::run(agent.definition.clone(), input, setting, None)).await;
+        let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
         let left = match &result {
             Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
                 return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));

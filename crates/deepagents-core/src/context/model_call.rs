@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use futures_core::stream::BoxStream;
 use futures_util::StreamExt;
 
 use super::{Context, observer};
@@ -19,20 +20,28 @@ fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
     Ok(())
 }
 
+/// What a model says, piece by piece.
+type Pieces = BoxStream<'static, Result<ModelEvent, ModelError>>;
+
+/// Asks the model. Gives what it says and the number of the attempt.
+fn ask(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
+    check_history(cx, &request.messages)?;
+    let request = if model.profile().system_media { *request } else { request.with_media_in_messages() };
+    cx.shared.budget.begin_model_call(&**model)?;
+    let (turn, attempt) = (cx.turn, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
+    let message = cx.shared.answer_id();
+    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt, message });
+    Ok((observer::through(cx, model, false).stream(request), attempt))
+}
+
 /// Asks the model and tells the run's events what comes. Gives the answer and the attempt it came with.
 pub(crate) async fn call_model(
     cx: &Context,
     model: &Arc<dyn ChatModel>,
-    request: ModelRequest,
+    request: Box<ModelRequest>,
 ) -> Result<(ModelOutput, u32)> {
-    check_history(cx, &request.messages)?;
-    let request = if model.profile().system_media { request } else { request.with_media_in_messages() };
-    cx.shared.budget.begin_model_call(&**model)?;
+    let (mut events, mut attempt) = ask(cx, model, request)?;
     let turn = cx.turn;
-    let mut attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
-    let message = cx.shared.answer_id();
-    cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt, message });
-    let mut events = observer::through(cx, model, false).stream(request);
     let failure = loop {
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {

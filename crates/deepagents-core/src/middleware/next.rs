@@ -161,15 +161,26 @@ impl ModelNext {
 
     /// Makes the call.
     pub fn run(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse>> {
+        // A future keeps room for whatever moves through it for as long as it waits, and there is one for each middleware: what
+        // it begins with is in a box of its own until then.
         let mut next = self.clone();
-        Box::pin(async move {
-            let Some(middleware) = next.stack.get(next.at).cloned() else {
+        let Some(middleware) = self.stack.get(self.at).cloned() else {
+            let request = Box::new(request);
+            return Box::pin(async move {
                 let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
                 let (output, attempt) = crate::context::call_model(&next.cx, &model, request).await?;
-                return Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) });
+                Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })
+            });
+        };
+        next.at += 1;
+        let begin = Box::new((request, next));
+        Box::pin(async move {
+            let call = {
+                let begin = begin;
+                let (request, next) = *begin;
+                middleware.wrap_model_call(request, next)
             };
-            next.at += 1;
-            middleware.wrap_model_call(request, next).await
+            call.await
         })
     }
 }
@@ -326,13 +337,20 @@ impl ToolNext {
         if let Some(observer) = next.observers.pop() {
             return observer.tool(request, next);
         }
+        let middleware = next.stack.get(next.at).cloned();
+        next.at += 1;
+        let begin = Box::new((request, next));
         Box::pin(async move {
-            match next.stack.get(next.at).cloned() {
+            let begin = move || *begin;
+            match &middleware {
                 Some(middleware) => {
-                    next.at += 1;
-                    middleware.wrap_tool_call(request, next).await
+                    let call = {
+                        let (request, next) = begin();
+                        middleware.wrap_tool_call(request, next)
+                    };
+                    call.await
                 }
-                None => call_tool(request).await,
+                None => call_tool(begin().0).await,
             }
         })
     }

@@ -22,7 +22,7 @@ impl Driver {
     /// Runs as the agent whose thread it is: that of a child thread is the agent in the background that began it.
     pub(super) async fn run_as(
         agent: Arc<AgentDefinition>,
-        input: RunInput,
+        input: Box<RunInput>,
         setting: Setting,
         inbox: mpsc::UnboundedReceiver<Message>,
     ) -> Result<Outcome, Box<RunError>> {

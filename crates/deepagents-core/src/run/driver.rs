@@ -120,11 +120,32 @@ impl Driver {
     /// Runs to the end.
     pub(crate) async fn run(
         agent: Arc<AgentDefinition>,
-        input: RunInput,
+        input: Box<RunInput>,
         setting: Setting,
         inbox: Option<mpsc::UnboundedReceiver<Message>>,
     ) -> Result<Outcome, Box<RunError>> {
-        let parts = agent;
+        // What happens once, or between two answers, is in a box of its own: most of its time a run waits for a model, and its
+        // future has room for whatever is not.
+        let (mut driver, began, _registered) = Box::pin(Self::begun(agent, input, setting, inbox)).await;
+        let result = match began {
+            Ok(None) => driver.drive().await,
+            Ok(Some(over)) => Ok(over),
+            Err(error) => Err(error),
+        };
+        driver.machine.keep(driver.shared.budget.ledger());
+        driver.close_inbox();
+        driver.poll_inbox();
+        Box::pin(driver.finish(result)).await
+    }
+
+    /// A run that has begun, with the reason why there is nothing to do, if so, and what makes it known while it lasts.
+    async fn begun(
+        agent: Arc<AgentDefinition>,
+        input: Box<RunInput>,
+        setting: Setting,
+        inbox: Option<mpsc::UnboundedReceiver<Message>>,
+    ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
+        let (input, parts) = (*input, agent);
         let above = setting.above.or_else(|| input.above.clone());
         let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget).beside(setting.beside);
         let shared = Arc::new(Shared {
@@ -144,9 +165,9 @@ impl Driver {
             log: std::sync::OnceLock::new(),
         });
         let control = shared.events.control();
-        let _registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
+        let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
         let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
-        let mut driver = Self {
+        let mut driver = Box::new(Self {
             state: State::new(parts.schema.clone()),
             machine: Machine::new(0, limit),
             log: Log::default(),
@@ -165,21 +186,13 @@ impl Driver {
             shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
             offered: None,
             shared,
-        };
+        });
         let began = match (input.check(), setting.place) {
             (Err(error), _) => Err(error),
             (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
             (Ok(()), place) => driver.begin(input, limit, place).await,
         };
-        let result = match began {
-            Ok(None) => driver.drive().await,
-            Ok(Some(over)) => Ok(over),
-            Err(error) => Err(error),
-        };
-        driver.machine.keep(driver.shared.budget.ledger());
-        driver.close_inbox();
-        driver.poll_inbox();
-        driver.finish(result).await
+        (driver, began, registered)
     }
 
     async fn drive(&mut self) -> Result<FinishReason> {
@@ -205,7 +218,7 @@ impl Driver {
                 },
                 NextStep::Model { turn } => self.model(turn).await,
                 NextStep::AfterModel => self.hooks(Phase::AfterModel).await,
-                NextStep::Tools { turn } => self.tools(turn).await,
+                NextStep::Tools { turn } => Box::pin(self.tools(turn)).await,
                 NextStep::AfterAgent => self.hooks(Phase::AfterAgent).await,
             };
             match step {
@@ -238,7 +251,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn finish(mut self, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
+    async fn finish(mut self: Box<Self>, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
         let mut result = result;
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };

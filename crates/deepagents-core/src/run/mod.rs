@@ -124,6 +124,8 @@ impl Run {
             place: new.map_or(Place::Main, |new| Place::Background(Box::new(new))),
             ..Setting::main(id, emitter.clone(), cancel)
         };
+        let path = setting.path.clone();
+        let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox));
         let driver = tokio::spawn(async move {
             // Also where the runtime ends before the run does.
             let _closed = OnDrop(Some(move || {
@@ -131,8 +133,6 @@ impl Run {
                 hub.close();
                 ended();
             }));
-            let path = setting.path.clone();
-            let driven = Driver::run_as(agent, input, setting, inbox);
             let driven = AssertUnwindSafe(driven).catch_unwind().await;
             let result = driven.unwrap_or_else(|panic| {
                 let error = Error::other(format!("the run panicked: {}", panic_text(&*panic)));
@@ -157,7 +157,7 @@ impl Run {
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
         let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
-        Driver::run(agent, input, setting, None).await
+        Driver::run(agent, Box::new(input), setting, None).await
     }
 
     /// Holds the run without owning it.

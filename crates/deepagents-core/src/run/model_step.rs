@@ -22,7 +22,22 @@ use crate::state::{MessagesChannel, StructuredResponse, Update};
 
 impl Driver {
     pub(super) async fn model(&mut self, turn: u32) -> Result<(), Break> {
-        // What was said to the model must be in the log before the model is asked.
+        let call = {
+            let (request, cx) = Box::pin(self.next_request(turn)).await?;
+            let parts = &self.shared.agent;
+            ModelNext::around(parts.stack.clone(), parts.model.clone(), cx).run(request)
+        };
+        self.machine.model_asked();
+        let response = self.guard_foreign(call).await.map_err(Break::Halt)??;
+        self.take_answer(turn, response.output, response.attempt)?;
+        let update = self.fit_after_answer(response.update, JumpTo::Continue)?;
+        self.update(update)?;
+        self.machine.model_answered();
+        Ok(())
+    }
+
+    /// What the model is asked, once the log has all that it is told.
+    async fn next_request(&mut self, turn: u32) -> Result<(ModelRequest, Context), Break> {
         self.forget_shape()?;
         if self.log.waiting() > 0 || self.log.is_snapshot_due() {
             self.log_step();
@@ -45,14 +60,7 @@ impl Driver {
             let hook = async { middleware.modify_request(request, &cx).await };
             request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
         }
-        self.machine.model_asked();
-        let next = ModelNext::around(parts.stack.clone(), parts.model.clone(), cx);
-        let response = self.guard_foreign(next.run(request)).await.map_err(Break::Halt)??;
-        self.take_answer(turn, response.output, response.attempt)?;
-        let update = self.fit_after_answer(response.update, JumpTo::Continue)?;
-        self.update(update)?;
-        self.machine.model_answered();
-        Ok(())
+        Ok((request, cx))
     }
 
     fn request(&self) -> ModelRequest {

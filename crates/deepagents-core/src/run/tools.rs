@@ -50,7 +50,7 @@ impl Driver {
         };
         if let Some(why) = why {
             self.shared.cancel.cancel();
-            if let Err(error) = self.abandon(&mut calls, why).await {
+            if let Err(error) = Box::pin(self.abandon(&mut calls, why)).await {
                 ended = ended.and(Err(error));
             }
         }
