@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use deepagents_core::state::{Channel, ChannelError, Merge, Sharing};
+use deepagents_core::state::{Channel, ChannelError, Merge, Sharing, Update};
 use jiff::Timestamp;
 use rpds::RedBlackTreeMapSync;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{VPath, Version};
+use crate::{PathError, VPath, Version};
 
 /// The channel of files kept in the state, as a map from path to file.
 ///
@@ -128,7 +128,49 @@ pub(crate) fn shared_bytes(file: &Arc<FileData>) -> Bytes {
     Bytes::from_owner(Owner(file.clone()))
 }
 
+impl Files {
+    /// The update that puts these files into the state, such as those that a run is given. Each replaces what is at its path,
+    /// and has no dates.
+    ///
+    /// ```
+    /// use deepagents_core::run::RunInput;
+    /// use deepagents_fs::Files;
+    /// let input = RunInput::new("Mend the notes.").update(Files::put([("/notes.md", "Three brids.")])?);
+    /// # Ok::<(), deepagents_fs::PathError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a path is none of the state: it climbs with `..`, or begins with `~` or a drive letter.
+    pub fn put<P, C>(files: impl IntoIterator<Item = (P, C)>) -> Result<Update, PathError>
+    where
+        P: AsRef<str>,
+        C: AsRef<[u8]>,
+    {
+        let put = |(path, content): (P, C)| {
+            let file = FileData::new(Content::from_bytes(content.as_ref()));
+            Ok((VPath::parse(path.as_ref())?, Some(Arc::new(file))))
+        };
+        Ok(Update::new::<Self>(files.into_iter().map(put).collect::<Result<FilesUpdate, PathError>>()?))
+    }
+}
+
 impl FileMap {
+    /// The text of the file at a path; none where there is no file or it holds other bytes.
+    ///
+    /// ```
+    /// use deepagents_core::run::Outcome;
+    /// use deepagents_fs::Files;
+    /// fn report(outcome: &Outcome) -> Option<&str> {
+    ///     outcome.state.get::<Files>()?.text("/report.md")
+    /// }
+    /// ```
+    pub fn text(&self, path: &str) -> Option<&str> {
+        match self.get(&VPath::parse(path).ok()?)?.content() {
+            Content::Text(text) => Some(text),
+            Content::Binary(_) => None,
+        }
+    }
+
     /// The file at a path.
     pub fn get(&self, path: &VPath) -> Option<&Arc<FileData>> {
         self.files.get(path)

@@ -13,7 +13,8 @@ use super::rate_limit;
 const QUOTED: usize = 400;
 
 /// The headers that providers put their id of a request into.
-pub(super) const REQUEST_ID: [&str; 4] = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"];
+pub(super) const REQUEST_ID: [&str; 5] =
+    ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "mistral-correlation-id"];
 
 /// An answer whose status is not a success.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {

@@ -53,7 +53,10 @@ impl Card {
         let more = ["additionalInterfaces", "supportedInterfaces"];
         let more = more.iter().filter_map(|key| card.get(key)?.as_array()).flatten();
         let own = Some(card).filter(|card| card.get("url").is_some());
-        let Some((version, url, tenant)) = own.into_iter().chain(more).find_map(ours) else {
+        // Of several the newest version; the agent's own order decides among those of one version.
+        let known = own.into_iter().chain(more).filter_map(ours);
+        let newest = known.reduce(|best, one| if one.0 == Version::V1_0 && best.0 != one.0 { one } else { best });
+        let Some((version, url, tenant)) = newest else {
             return Err(http.unreadable("its card", &"it offers no JSON-RPC of version 0.3 or 1.0"));
         };
         let endpoint =

@@ -52,11 +52,15 @@ async fn card(app: &App, name: &str, headers: &HeaderMap) -> Result<Json<Value>>
     let description = assistant.description.unwrap_or_else(|| format!("The agent {}.", assistant.name));
     let id = if assistant.name == assistant.graph_id { &assistant.name } else { &assistant.assistant_id };
     let modes = json!(["text/plain", "application/json"]);
+    let url = format!("{scheme}://{host}/a2a/{id}");
+    let interface = |version: &str| json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version});
     Ok(Json(json!({
+        // Clients of 1.0 read the interfaces, the preferred one first; those of 0.3 read what stands beside them.
+        "supportedInterfaces": [interface("1.0"), interface("0.3")],
         "protocolVersion": "0.3.0", "name": assistant.name, "description": description,
-        "url": format!("{scheme}://{host}/a2a/{id}"), "preferredTransport": "JSONRPC", "version": env!("CARGO_PKG_VERSION"),
+        "url": url, "preferredTransport": "JSONRPC", "version": env!("CARGO_PKG_VERSION"),
         "capabilities": {
-            "streaming": true, "pushNotifications": false, "stateTransitionHistory": false,
+            "streaming": true, "pushNotifications": false, "stateTransitionHistory": false, "extendedAgentCard": false,
             "extensions": [{"uri": ONCE, "description": "A message of one id is taken once.", "required": false}],
         },
         "defaultInputModes": modes, "defaultOutputModes": modes,

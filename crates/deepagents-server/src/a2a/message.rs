@@ -23,6 +23,8 @@ struct Params {
 #[serde(rename_all = "camelCase")]
 struct Configuration {
     blocking: Option<bool>,
+    /// What version 1.0 says in its place.
+    return_immediately: Option<bool>,
     history_length: Option<usize>,
 }
 
@@ -36,12 +38,44 @@ struct Wire {
     task_id: Option<String>,
 }
 
+/// A part of a message. Version 0.3 says its kind and has files in an object, 1.0 has what it holds alone.
 #[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(try_from = "WirePart")]
 enum Part {
     Text { text: String },
     Data { data: Value },
     File { file: File },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WirePart {
+    text: Option<String>,
+    data: Option<Value>,
+    file: Option<File>,
+    raw: Option<String>,
+    url: Option<String>,
+    filename: Option<String>,
+    media_type: Option<String>,
+}
+
+impl TryFrom<WirePart> for Part {
+    type Error = &'static str;
+
+    fn try_from(part: WirePart) -> Result<Self, &'static str> {
+        let own = (part.raw.is_some() || part.url.is_some()).then_some(File {
+            name: part.filename,
+            mime_type: part.media_type,
+            bytes: part.raw,
+            uri: part.url,
+        });
+        match (part.text, part.data, part.file.or(own)) {
+            (Some(text), None, None) => Ok(Self::Text { text }),
+            (None, Some(data), None) => Ok(Self::Data { data }),
+            (None, None, Some(file)) => Ok(Self::File { file }),
+            _ => Err("a part is a text, data or a file"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -81,7 +115,7 @@ impl Message {
             id: message.message_id,
             context: message.context_id,
             task: message.task_id,
-            blocking: configuration.blocking.unwrap_or(true),
+            blocking: configuration.blocking.unwrap_or(configuration.return_immediately != Some(true)),
             history: configuration.history_length,
             parts: message.parts,
         })

@@ -1,18 +1,21 @@
-//! Agent2Agent, version 0.3, JSON-RPC over HTTP, as the LangGraph server maps it: each assistant is an agent, a context is a
+//! Agent2Agent, versions 0.3 and 1.0, JSON-RPC over HTTP, as the LangGraph server maps it: each assistant is an agent, a context is a
 //! thread, and a task is a run with those that answer its questions.
 //!
 //! A message of one id is taken once: a client that does not know whether its message arrived sends it again.
 
 mod card;
+mod list;
 mod message;
 mod record;
 mod stream;
+mod version;
 mod view;
 
 use std::sync::Arc;
 
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -27,11 +30,15 @@ use crate::rpc::{self, RpcError};
 use crate::runs::{self, CancelAction, RunCreate, start_once};
 use message::Message;
 use record::{Taken, TaskRecord};
+use version::{Operation, Version};
 use view::TaskView;
 
 /// Errors of the protocol beside those of JSON-RPC.
 const NO_TASK: i32 = -32001;
 const NOT_CANCELABLE: i32 = -32002;
+const NO_PUSH_NOTIFICATIONS: i32 = -32003;
+const UNSUPPORTED: i32 = -32004;
+const NO_EXTENDED_CARD: i32 = -32007;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -40,13 +47,22 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/a2a/{assistant}", post(request))
 }
 
-async fn request(State(app): State<Arc<App>>, Path(assistant): Path<String>, Raw(body): Raw) -> Response {
+async fn request(
+    State(app): State<Arc<App>>,
+    Path(assistant): Path<String>,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Response {
     let request = match rpc::read(&body) {
         Ok(request) => request,
         Err(refused) => return *refused,
     };
     let id = request.id.unwrap_or(Value::Null);
-    match answer(&app, &assistant, &id, &request.method, &request.params).await {
+    let answered = match version::check(&headers) {
+        Ok(()) => answer(&app, &assistant, &id, &request.method, &request.params).await,
+        Err(error) => Err(error),
+    };
+    match answered {
         Ok(Answer::One(result)) => Json(rpc::answer(&id, Ok(result))).into_response(),
         Ok(Answer::Stream(body)) => {
             let headers =
@@ -73,36 +89,45 @@ struct TaskParams {
 
 async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, params: &Value) -> Result<Answer, RpcError> {
     let named = || TaskParams::deserialize(params).map_err(|error| RpcError::new(-32602, error.to_string()));
-    match method {
-        "message/send" => {
+    let (version, operation) = Operation::named(method).ok_or_else(|| RpcError::no_method(method))?;
+    match operation {
+        Operation::Send => {
             let (task, blocking, history) = send(app, assistant, params).await?;
             if blocking {
                 task.ended(app).await?;
             }
-            Ok(Answer::One(TaskView::read(app, &task).await?.task(history)))
+            Ok(Answer::One(version.result(TaskView::read(app, &task).await?.task(history))))
         }
-        "message/stream" => {
+        Operation::SendAndStream => {
             let (task, ..) = send(app, assistant, params).await?;
-            Ok(Answer::Stream(stream::of(app, task, id.clone()).await?))
+            Ok(Answer::Stream(stream::of(app, task, id.clone(), version).await?))
         }
-        "tasks/resubscribe" => {
-            Ok(Answer::Stream(stream::of(app, record::find(app, &named()?.id).await?, id.clone()).await?))
+        Operation::Subscribe => {
+            let task = record::find(app, &named()?.id).await?;
+            if version == Version::V1_0 && task.live(app).await?.is_none() {
+                return Err(RpcError::new(UNSUPPORTED, "the task is not under way; it can be read with GetTask"));
+            }
+            Ok(Answer::Stream(stream::of(app, task, id.clone(), version).await?))
         }
-        "tasks/get" => {
+        Operation::Get => {
             let named = named()?;
             let task = record::find(app, &named.id).await?;
-            Ok(Answer::One(TaskView::read(app, &task).await?.task(named.history_length)))
+            Ok(Answer::One(version.task(TaskView::read(app, &task).await?.task(named.history_length))))
         }
-        "tasks/cancel" => {
+        Operation::List => Ok(Answer::One(list::page(app, params).await?)),
+        Operation::Cancel => {
             let task = record::find(app, &named()?.id).await?;
             let Some(run) = task.live(app).await? else {
                 return Err(RpcError::new(NOT_CANCELABLE, "the task is not under way"));
             };
             runs::end(app, &run, CancelAction::Interrupt).await?;
             run.ended().await;
-            Ok(Answer::One(TaskView::read(app, &task).await?.task(None)))
+            Ok(Answer::One(version.task(TaskView::read(app, &task).await?.task(None))))
         }
-        other => Err(RpcError::no_method(other)),
+        Operation::ExtendedCard => Err(RpcError::new(NO_EXTENDED_CARD, "there is no extended card; the card says all")),
+        Operation::PushNotifications => {
+            Err(RpcError::new(NO_PUSH_NOTIFICATIONS, "there are no push notifications; subscribe to the task"))
+        }
     }
 }
 

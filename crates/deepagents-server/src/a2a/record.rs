@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::store::StoreError;
+use deepagents_core::store::{Query, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -90,6 +90,14 @@ pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
     let item = app.store.get(&tasks(), id).await.map_err(ApiError::from)?;
     let task = item.and_then(|item| serde_json::from_value::<TaskRecord>(item.value).ok());
     task.filter(|task| owns(task.owner.as_deref())).ok_or_else(missing)
+}
+
+/// The tasks of the caller, the one that was stored last first.
+pub(super) async fn all(app: &App, query: &Query) -> Result<Vec<TaskRecord>> {
+    let mut items = app.store.search(&tasks(), query).await?;
+    items.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| b.key.cmp(&a.key)));
+    let read = items.into_iter().filter_map(|item| serde_json::from_value::<TaskRecord>(item.value).ok());
+    Ok(read.filter(|task| owns(task.owner.as_deref())).collect())
 }
 
 /// A message that was taken, with what it was to begin.

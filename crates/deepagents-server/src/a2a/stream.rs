@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::record::TaskRecord;
+use super::version::Version;
 use super::view::{Answer, TaskView};
 use crate::app::App;
 use crate::error::Result;
@@ -21,6 +22,7 @@ struct Reader {
     app: Arc<App>,
     task: TaskRecord,
     id: Value,
+    version: Version,
     /// What is to be sent before anything else.
     first: Option<Value>,
     live: Option<(Arc<LiveRun>, watch::Receiver<usize>)>,
@@ -30,7 +32,7 @@ struct Reader {
 }
 
 /// The task as it stands, then what happens to it, and how it stands at the end.
-pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value) -> Result<Body> {
+pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value, version: Version) -> Result<Body> {
     let live = task.live(app).await?;
     let mut answer = Answer::default();
     let at = live.as_ref().map_or(0, |run| answer.read(run));
@@ -44,7 +46,8 @@ pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value) -> Result<Bo
         let changed = run.log.watch();
         (run, changed)
     });
-    let reader = Reader { app: app.clone(), task, id, first: Some(first.task(None)), live, at, answer, is_over };
+    let first = Some(first.task(None));
+    let reader = Reader { app: app.clone(), task, id, version, first, live, at, answer, is_over };
     let bytes = stream::unfold(reader, |mut reader| async move {
         let bytes = reader.next().await?;
         Some((Ok::<_, Infallible>(bytes), reader))
@@ -54,7 +57,7 @@ pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value) -> Result<Bo
 
 impl Reader {
     fn event(&self, result: Value) -> Bytes {
-        Bytes::from(format!("data: {}\n\n", rpc::answer(&self.id, Ok(result))))
+        Bytes::from(format!("data: {}\n\n", rpc::answer(&self.id, Ok(self.version.result(result)))))
     }
 
     async fn next(&mut self) -> Option<Bytes> {

@@ -123,6 +123,16 @@ impl TaskView {
         self.answer.text.clone_from(&answer.text);
     }
 
+    /// In the words of version 0.3.
+    pub(super) fn state(&self) -> &'static str {
+        self.state
+    }
+
+    /// When it came to stand so.
+    pub(super) fn changed(&self) -> Option<jiff::Timestamp> {
+        self.at.parse().ok()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         !matches!(self.state, "submitted" | "working")
     }

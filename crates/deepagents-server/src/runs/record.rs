@@ -128,7 +128,7 @@ impl RunRecord {
         json!({
             "run_id": self.run_id, "thread_id": self.thread_id, "assistant_id": self.assistant_id,
             "created_at": self.created_at, "updated_at": self.updated_at, "status": self.status,
-            "metadata": metadata, "kwargs": kwargs, "multitask_strategy": self.multitask_strategy,
+            "metadata": metadata, "kwargs": kwargs, "multitask_strategy": self.multitask_strategy, "error": self.error,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The server over HTTP, with a client that knows nothing of it but its wire.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail where something is missing")]
 
+mod a2a;
 mod access;
 mod approvals;
 mod budgets;

@@ -100,6 +100,21 @@ scene("a run that fails says why, and the thread goes on", async (it) => {
   await it.ask("say hello", "Hello from the model.");
 });
 
+scene("a run that failed leaves its reason at the message, also after a reload, and is tried again", async (it) => {
+  const page = await it.open();
+  const reason = it.log.locator(".entry.human").filter({ hasText: "break the model" }).getByText("The run failed: ");
+  await it.say("break the model");
+  await reason.getByText("scripted refusal").waitFor();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("alert").getByText("scripted refusal").waitFor();
+  await it.ask("say hello", "Hello from the model.");
+  await reason.waitFor();
+  await page.getByRole("button", { name: "Try again" }).waitFor({ state: "detached" });
+  await page.reload();
+  await it.sees("Hello from the model.");
+  await reason.getByText("scripted refusal").waitFor();
+});
+
 scene("a run is stopped, and the thread goes on", async (it) => {
   const page = await it.open();
   await it.say("hold on");

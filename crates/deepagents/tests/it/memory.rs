@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deepagents::channels::{Files, MemoryContents};
-use deepagents::fs::{Content, FileData, LocalBackend, StateBackend};
+use deepagents::fs::{LocalBackend, StateBackend};
 use deepagents::middleware::Memory;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunInput, Update};
 use serde_json::{Value, json};
 
 pub(crate) fn files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Update {
-    let data = |text: &str| Some(Arc::new(FileData::new(Content::from_bytes(text.as_bytes()))));
-    Update::new::<Files>(files.into_iter().map(|(path, text)| (path.parse().unwrap(), data(text))).collect())
+    Files::put(files).unwrap()
 }
 
 pub(crate) fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {

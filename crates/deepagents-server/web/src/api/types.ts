@@ -121,6 +121,8 @@ export interface Run {
   assistant_id: string;
   created_at: string;
   status: RunStatus;
+  /** Why it failed. */
+  error?: { error: string; message: string } | null;
   kwargs: { input?: Values | null; command?: JsonObject | null };
 }
 

@@ -22,10 +22,12 @@ export function Chat() {
     if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => call.name).join(", ")}${progress}`;
     return last?.kind === "ai" && !last.complete && last.text ? "Writing" : "Thinking";
   });
+  /** Whether nothing came after the run that failed last. */
+  const failed = () => (state.conversation.entries.at(-1)?.id ?? "") in state.failures;
   return (
     <>
       <Show when={state.loaded} fallback={<div class="loading" aria-label="Loading" role="status" />}>
-        <Transcript conversation={state.conversation} label="Conversation" canEdit={!busy()} live />
+        <Transcript conversation={state.conversation} label="Conversation" failures={state.failures} canEdit={!busy()} live />
       </Show>
       <div class="below">
         <div class="activity" role="status" aria-live="polite">
@@ -52,9 +54,9 @@ export function Chat() {
         <Show when={state.stopped && !busy() && page.assistant()}>
           {(assistant) => (
             <div class="stopped">
-              <span>The run was ended before it was done.</span>
+              <span>{failed() ? "The run failed before it was done." : "The run was ended before it was done."}</span>
               <button type="button" onClick={() => void session.proceed(assistant())}>
-                Go on
+                {failed() ? "Try again" : "Go on"}
               </button>
             </div>
           )}

@@ -11,7 +11,7 @@ import { CallView } from "./call";
 import { EditMessage } from "./edit-message";
 import { TaskView } from "./task";
 
-export function EntryView(props: { entry: Entry; conversation: Conversation; canEdit: boolean }) {
+export function EntryView(props: { entry: Entry; conversation: Conversation; failure?: string; canEdit: boolean }) {
   const { notify } = usePage();
   const [editing, setEditing] = createSignal(false);
   return (
@@ -46,6 +46,9 @@ export function EntryView(props: { entry: Entry; conversation: Conversation; can
           </Show>
         )}
       </For>
+      <Show when={props.failure}>
+        {(reason) => <p class="problem failure">The run failed: {reason()}</p>}
+      </Show>
       <Show when={!editing() && props.entry.text}>
         <div class="entry-actions">
           <IconButton icon="copy" label="Copy message" onClick={() => copy(props.entry.text, notify)} />

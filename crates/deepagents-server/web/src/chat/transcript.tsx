@@ -9,7 +9,16 @@ import { EntryView } from "./entry";
 /** So near to the end, in pixels, one is taken to look at the end. */
 const NEAR = 80;
 
-export function Transcript(props: { conversation: Conversation; label: string; canEdit?: boolean; live: boolean }) {
+interface Props {
+  conversation: Conversation;
+  label: string;
+  /** Why runs failed, by messages. */
+  failures?: Record<string, string>;
+  canEdit?: boolean;
+  live: boolean;
+}
+
+export function Transcript(props: Props) {
   let scroller!: HTMLDivElement;
   let inner!: HTMLDivElement;
   let list: VirtualizerHandle | undefined;
@@ -52,7 +61,14 @@ export function Transcript(props: { conversation: Conversation; label: string; c
       <div class="scroller" ref={scroller} onScroll={onScroll} tabindex="0" role="log" aria-label={props.label} aria-live="off">
         <div class="entries" ref={inner}>
           <Virtualizer data={props.conversation.entries} ref={(handle) => (list = handle)} scrollRef={scroller} bufferSize={600}>
-            {(entry) => <EntryView entry={entry} conversation={props.conversation} canEdit={props.canEdit ?? false} />}
+            {(entry) => (
+              <EntryView
+                entry={entry}
+                conversation={props.conversation}
+                failure={props.failures?.[entry.id]}
+                canEdit={props.canEdit ?? false}
+              />
+            )}
           </Virtualizer>
         </div>
       </div>

@@ -22,6 +22,8 @@ export interface SessionState {
   todos: Todo[];
   files: Record<string, StoredFile>;
   interrupts: Interrupt[];
+  /** Why runs failed, by the last message that each was given. */
+  failures: Record<string, string>;
   /** Whether a run was ended with work left that nobody waits to decide about. */
   stopped: boolean;
   /** The run under way. */
@@ -65,6 +67,7 @@ export function openSession(thread: string) {
     todos: [],
     files: {},
     interrupts: [],
+    failures: {},
     stopped: false,
     run: null,
     queue: [],
@@ -113,8 +116,9 @@ export function openSession(thread: string) {
   }
 
   async function load() {
-    const checkpoint = await threads.state(thread, signal);
+    const [checkpoint, failed] = await Promise.all([threads.state(thread, signal), runs.list(thread, { status: "error" }, signal)]);
     show(checkpoint.values, checkpoint.interrupts);
+    set("failures", reconcile(readFailures(failed)));
     set("stopped", checkpoint.next.length > 0 && checkpoint.interrupts.length === 0);
   }
 
@@ -314,6 +318,12 @@ export function openSession(thread: string) {
       }
     },
   };
+}
+
+/** A run that failed leaves no answer: why is shown at the message that it was given. The newest run comes first. */
+function readFailures(failed: Run[]): Record<string, string> {
+  const at = (run: Run) => run.kwargs.input?.messages?.at(-1)?.id;
+  return Object.fromEntries(failed.reverse().map((run) => [at(run) ?? run.run_id, run.error?.message ?? "no reason is known"]));
 }
 
 function conversation(draft: SessionState, path: string[]): Conversation {

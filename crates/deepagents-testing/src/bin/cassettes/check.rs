@@ -4,6 +4,7 @@ use deepagents_models::Decoded;
 use serde_json::Value;
 
 use crate::recording::Answer;
+use crate::refusal;
 use crate::said;
 use crate::wire::Wire;
 
@@ -18,8 +19,13 @@ pub(crate) struct Checked {
     pub(crate) problem: Option<String>,
 }
 
-/// Decodes an answer, builds the message that would be sent back and compares it with what was said.
+/// Decodes an answer, builds the message that would be sent back and compares it with what was said; of a refusal, the
+/// error that it becomes.
 pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answer: &Answer) -> Checked {
+    if answer.status != 200 {
+        let refused = wire.refusal(folders, answer).and_then(|error| refusal::check(&error, answer));
+        return Checked { message: Value::Null, decoded: None, problem: refused.err() };
+    }
     match wire.round_trip(folders, answer) {
         Err(problem) => Checked { message: Value::Null, decoded: None, problem: Some(problem) },
         Ok((decoded, message)) => {

@@ -1,15 +1,18 @@
 //! The wires that are checked: which one is spoken at a path, and which client speaks it.
 
 use deepagents_core::message::Message;
-use deepagents_core::model::ModelRequest;
+use deepagents_core::model::{ModelError, ModelRequest};
 use deepagents_models::{
-    Anthropic, Bedrock, Decoded, Dialect, Gemini, HttpModel, Interactions, ModelConfig, Ollama, OpenAiChat,
-    OpenAiResponses,
+    Anthropic, Bedrock, ConfigError, Decoded, Dialect, Gemini, HttpModel, Interactions, ModelConfig, Ollama,
+    OpenAiChat, OpenAiResponses,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use crate::recording::Answer;
+
+/// What was read, and the body of the request that follows it.
+type Read = Result<(Decoded, Result<Vec<u8>, ModelError>), ModelError>;
 
 /// The wires that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,21 +74,41 @@ impl Wire {
         folders: impl Iterator<Item = &'a str>,
         answer: &Answer,
     ) -> Result<(Decoded, Value), String> {
+        let read = self.read(folders, answer)?;
+        let (decoded, body) = read.map_err(|error| format!("not decoded: {error}"))?;
+        let body = body.map_err(|error| format!("not encoded: {error}"))?;
+        let body = serde_json::from_slice(&body).map_err(|error| format!("not encoded as JSON: {error}"))?;
+        Ok((decoded, self.sent_back(&body)))
+    }
+
+    /// The error that the real client makes of a refusal.
+    pub(crate) fn refusal<'a>(
+        self,
+        folders: impl Iterator<Item = &'a str>,
+        answer: &Answer,
+    ) -> Result<ModelError, String> {
+        match self.read(folders, answer)? {
+            Ok(_) => Err(format!("a refusal (status {}) was read as an answer", answer.status)),
+            Err(error) => Ok(error),
+        }
+    }
+
+    /// Reads an answer with the real client, and writes the request that follows.
+    fn read<'a>(self, folders: impl Iterator<Item = &'a str>, answer: &Answer) -> Result<Read, String> {
         let base_url = Some("http://localhost/v1".to_owned());
         let config = ModelConfig { base_url, ..ModelConfig::default() };
-        let bad = |error: deepagents_models::ConfigError| error.to_string();
         // A macro, since what a model is to its wire is private to its crate.
         macro_rules! through {
             ($model:expr) => {{
-                let model: HttpModel<_> = $model.map_err(bad)?;
-                let decoded = model
-                    .decode(answer.status, &headers(answer), &answer.body)
-                    .map_err(|error| format!("not decoded: {error}"))?;
-                let body = model.request_body(&following(&decoded)).map_err(|error| format!("not encoded: {error}"))?;
-                (decoded, body)
+                let model: HttpModel<_> = $model.map_err(|error: ConfigError| error.to_string())?;
+                let decoded = model.decode(answer.status, &headers(answer), &answer.body);
+                decoded.map(|decoded| {
+                    let body = model.request_body(&following(&decoded));
+                    (decoded, body)
+                })
             }};
         }
-        let (decoded, body) = match self {
+        Ok(match self {
             Self::Anthropic => through!(Anthropic::new("recorded", config)),
             Self::Chat => through!(OpenAiChat::new(dialect(folders, &answer.path), "recorded", config)),
             Self::Responses => through!(OpenAiResponses::new("openai", "recorded", config)),
@@ -93,9 +116,7 @@ impl Wire {
             Self::Interactions => through!(Interactions::new("recorded", config)),
             Self::Ollama => through!(Ollama::new("recorded", config)),
             Self::Bedrock => through!(Bedrock::new("recorded", config)),
-        };
-        let body = serde_json::from_slice(&body).map_err(|error| format!("not encoded as JSON: {error}"))?;
-        Ok((decoded, self.sent_back(&body)))
+        })
     }
 
     /// What of a request's body is the model's answer; null where nothing is sent.

@@ -1,13 +1,14 @@
 //! State across delegation: what goes down to sub-agents, and what comes back.
 
-use deepagents::channels::Todos;
+use deepagents::channels::{Files, StructuredResponse, Todos};
 use deepagents::core::state::{ChannelError, ChannelSpec, Sharing};
 use deepagents::core::tool::DynTool;
+use deepagents::fs::PathError;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{
     Channel, Context, Decision, DeepAgent, DeepAgentBuilder, FinishReason, HookOutput, InterruptOn, InterruptPolicy,
-    Middleware, Outcome, Result, RunInput, ToolContext, ToolOutput, Update, tool_fn,
+    Middleware, Outcome, ResponseFormat, Result, RunInput, ToolContext, ToolOutput, Update, tool_fn,
 };
 use serde_json::json;
 
@@ -241,4 +242,71 @@ fn the_kinds_of_sharing_are_values_that_say_so() {
     assert_eq!(format!("{shared:?}"), "Sharing { hidden: false, inherited: true, comes_back: true }");
     let private: Sharing<u8, u8> = Sharing::private();
     assert_eq!(format!("{private:?}"), "Sharing { hidden: true, inherited: false, comes_back: false }");
+}
+
+/// Counts below in a shape of its own, when it may, and answers in the shape of the agent above.
+fn counts() -> ScriptedModel {
+    ScriptedModel::rules()
+        .when(begins("Below."), [Turn::calls([noting("below")]), Turn::call("Count", json!({"birds": 3}))])
+        .otherwise([
+            Turn::calls([task("counter", "Below.")]),
+            Turn::call("Said", json!({"words": 7})),
+            Turn::text("Done."),
+        ])
+        .build()
+}
+
+fn shape(name: &str, key: &str) -> ResponseFormat {
+    ResponseFormat::json(name, json!({"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]}))
+}
+
+#[tokio::test]
+async fn an_answer_in_a_shape_is_that_of_its_own_agent_alone_in_one_go_and_after_a_resume() {
+    for shaped_above in [true, false] {
+        for gated in [true, false] {
+            let (model, journal) = (counts(), journal());
+            let build = || {
+                let counter = SubAgentSpec::new("counter", "Counts.").response_format(shape("Count", "birds"));
+                let mut builder = DeepAgent::builder().model(model.clone()).tool(note()).sub_agent(counter);
+                builder = builder.journal(journal.clone()).general_purpose(false);
+                if shaped_above {
+                    builder = builder.response_format(shape("Said", "words"));
+                }
+                let gate = InterruptPolicy::new().before("note", InterruptOn::any());
+                if gated { builder.interrupt_on(gate) } else { builder }.build().unwrap()
+            };
+            let mut outcome = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
+            while outcome.stop == FinishReason::Interrupted {
+                assert_eq!(outcome.structured_json(), None);
+                let id = outcome.action_requests().remove(0).id;
+                outcome = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
+            }
+            let expected = shaped_above.then(|| json!({"words": 7}));
+            assert_eq!(outcome.structured_json(), expected.as_ref(), "above {shaped_above}, gated {gated}");
+            assert_eq!(results(&outcome)[0].0, r#"{"birds": 3}"#);
+            let stored = build().state("t").await.unwrap();
+            assert_eq!(stored.get::<StructuredResponse>().cloned().flatten(), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_comes_to_is_its_messages_its_todos_and_its_files() {
+    let todos = json!({"todos": [{"content": "Write it", "status": "completed"}]});
+    let model = ScriptedModel::new([
+        Turn::calls([
+            ("write_todos", todos),
+            ("write_file", json!({"file_path": "/report.md", "content": "Three birds."})),
+        ]),
+        Turn::text("Done."),
+    ]);
+    let given = Files::put([("given.md", "What is known.")]).unwrap();
+    let agent = DeepAgent::builder().model(model).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Go").update(given)).await.unwrap();
+    assert_eq!(outcome.messages().last().unwrap().text(), "Done.");
+    assert_eq!(outcome.state.get::<Todos>().unwrap()[0].content, "Write it");
+    let files = outcome.state.get::<Files>().unwrap();
+    assert_eq!(files.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["/given.md", "/report.md"]);
+    assert_eq!((files.text("/given.md"), files.text("/report.md")), (Some("What is known."), Some("Three birds.")));
+    assert!(matches!(Files::put([("../etc", "")]), Err(PathError::Traversal(_))));
 }

@@ -1,0 +1,77 @@
+//! Tasks, page by page.
+
+use std::sync::Arc;
+
+use deepagents_core::store::Query;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::record;
+use super::version::{self, Version};
+use super::view::TaskView;
+use crate::app::App;
+use crate::rpc::RpcError;
+
+/// Tasks of a page where nobody says how many, and at most.
+const PAGE: usize = 50;
+const MOST: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    context_id: Option<String>,
+    status: Option<String>,
+    page_size: Option<usize>,
+    page_token: Option<String>,
+    history_length: Option<usize>,
+    status_timestamp_after: Option<jiff::Timestamp>,
+    #[serde(default)]
+    include_artifacts: bool,
+}
+
+fn invalid(why: impl Into<String>) -> RpcError {
+    RpcError::new(-32602, why)
+}
+
+/// The tasks of the caller, the one that changed last first.
+pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
+    let params = Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
+    let size = params.page_size.unwrap_or(PAGE);
+    if !(1..=MOST).contains(&size) {
+        return Err(invalid(format!("`pageSize` is 1 to {MOST}")));
+    }
+    let token = params.page_token.as_deref().filter(|token| !token.is_empty());
+    let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| invalid("`pageToken` is none that was given"))?;
+    let status = params.status.as_deref().map(version::state).filter(|state| state != "unspecified");
+    let mut query = Query::default();
+    query.fields.extend(params.context_id.as_ref().map(|thread| ("thread".to_owned(), json!(thread))));
+    let (mut total, mut shown) = (0, Vec::new());
+    for task in record::all(app, &query).await? {
+        let needs_view = status.is_some() || params.status_timestamp_after.is_some();
+        let is_of_page = (from..from.saturating_add(size)).contains(&total);
+        if !needs_view && !is_of_page {
+            total += 1;
+            continue;
+        }
+        let view = TaskView::read(app, &task).await?;
+        let fits = status.as_deref().is_none_or(|status| view.state() == status)
+            && params.status_timestamp_after.is_none_or(|after| view.changed().is_some_and(|at| at >= after));
+        if fits {
+            if is_of_page {
+                shown.push(described(&view, &params));
+            }
+            total += 1;
+        }
+    }
+    let next = from.saturating_add(shown.len());
+    let token = if next < total { next.to_string() } else { String::new() };
+    Ok(json!({"tasks": shown, "nextPageToken": token, "pageSize": size, "totalSize": total}))
+}
+
+fn described(view: &TaskView, params: &Params) -> Value {
+    let mut task = Version::V1_0.task(view.task(Some(params.history_length.unwrap_or(0))));
+    if let Some(task) = task.as_object_mut().filter(|_| !params.include_artifacts) {
+        task.remove("artifacts");
+    }
+    task
+}

@@ -1,0 +1,126 @@
+//! A2A in the words of version 1.0; those of 0.3 are tested by the client of our own.
+
+use deepagents::models::scripted::Turn;
+use serde_json::{Value, json};
+
+use crate::support::{Client, serve};
+
+async fn ask(client: &Client, version: &str, method: &str, params: Value) -> Value {
+    let request = client.http.post(format!("{}/a2a/agent", client.url)).header("A2A-Version", version);
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+    request.json(&body).send().await.unwrap().json().await.unwrap()
+}
+
+async fn asked(client: &Client, method: &str, params: Value) -> Value {
+    let mut answer = ask(client, "1.0", method, params).await;
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+    answer["result"].take()
+}
+
+fn message(id: &str, text: &str) -> Value {
+    json!({"message": {"role": "ROLE_USER", "messageId": id, "parts": [{"text": text}]}})
+}
+
+/// The results of a stream.
+async fn streamed(client: &Client, method: &str, params: Value) -> Vec<Value> {
+    let request = client.http.post(format!("{}/a2a/agent", client.url)).header("A2A-Version", "1.0");
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+    let text = request.json(&body).send().await.unwrap().text().await.unwrap();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str::<Value>(data).unwrap()["result"].take()).collect()
+}
+
+#[tokio::test]
+async fn a_card_offers_both_versions_the_newer_one_first() {
+    let client = serve(Vec::new()).await;
+    let card = client.get("/a2a/agent/.well-known/agent-card.json").await;
+    let url = format!("{}/a2a/agent", client.url);
+    let offered = |version: &str| json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version});
+    assert_eq!(card["supportedInterfaces"], json!([offered("1.0"), offered("0.3")]));
+    assert_eq!((&card["protocolVersion"], &card["url"]), (&json!("0.3.0"), &json!(url)));
+}
+
+#[tokio::test]
+async fn a_task_is_sent_answered_read_and_listed() {
+    let turns = [Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked."), Turn::text("Hello.")];
+    let client = serve(turns.to_vec()).await;
+    let task = asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"].take();
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let question = &task["status"]["message"];
+    assert_eq!(
+        (&question["role"], &question["parts"][1]["data"]["interrupts"][0]["value"]["action_requests"][0]["name"]),
+        (&json!("ROLE_AGENT"), &json!("book"))
+    );
+    assert!(question["parts"][0]["text"].is_string() && !task.to_string().contains("\"kind\""), "{task}");
+    let mut answer = message("m2", "approve");
+    answer["message"]["taskId"] = task["id"].clone();
+    let done = asked(&client, "SendMessage", answer).await["task"].take();
+    assert_eq!((&done["id"], &done["status"]["state"]), (&task["id"], &json!("TASK_STATE_COMPLETED")));
+    assert_eq!(done["artifacts"][0]["parts"], json!([{"text": "Booked."}]));
+    assert_eq!(done["history"][0]["role"], "ROLE_USER");
+
+    // Given in pieces, of files too; the end is a state.
+    let mut more = message("m3", "Look at this");
+    let file = json!({"raw": "AA==", "filename": "a.png", "mediaType": "image/png"});
+    more["message"]["parts"].as_array_mut().unwrap().push(file);
+    let events = streamed(&client, "SendStreamingMessage", more).await;
+    assert!(events[0]["task"]["id"].is_string(), "{events:?}");
+    let pieces: String =
+        events.iter().filter_map(|e| e["artifactUpdate"]["artifact"]["parts"][0]["text"].as_str()).collect();
+    assert_eq!(pieces, "Hello.");
+    assert_eq!(events.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
+    assert!(events.last().unwrap()["statusUpdate"]["final"].is_null());
+
+    let read = asked(&client, "GetTask", json!({"id": done["id"], "historyLength": 0})).await;
+    assert_eq!((&read["artifacts"], &read["history"]), (&done["artifacts"], &json!([])));
+    let first = asked(&client, "ListTasks", json!({"pageSize": 1, "includeArtifacts": true})).await;
+    assert_eq!((&first["totalSize"], &first["pageSize"]), (&json!(2), &json!(1)));
+    assert_eq!(first["tasks"][0]["artifacts"][0]["parts"][0]["text"], "Hello.", "the last one first");
+    let second = asked(&client, "ListTasks", json!({"pageSize": 1, "pageToken": first["nextPageToken"]})).await;
+    assert_eq!((&second["tasks"][0]["id"], &second["nextPageToken"]), (&done["id"], &json!("")));
+    assert!(second["tasks"][0]["artifacts"].is_null());
+    let of = |filter: Value| {
+        let client = &client;
+        async move { asked(client, "ListTasks", filter).await["totalSize"].as_u64().unwrap() }
+    };
+    assert_eq!(of(json!({"contextId": done["contextId"]})).await, 1);
+    assert_eq!(of(json!({"status": "TASK_STATE_COMPLETED"})).await, 2);
+    assert_eq!(of(json!({"status": "TASK_STATE_FAILED"})).await, 0);
+    assert_eq!(of(json!({"statusTimestampAfter": "2999-01-01T00:00:00Z"})).await, 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_with_the_code_of_the_protocol() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let task = asked(&client, "SendMessage", message("m1", "Hi")).await["task"].take();
+    let id = json!({"id": task["id"]});
+    let refusals = [
+        ("SubscribeToTask", id.clone(), -32004),
+        ("CancelTask", id.clone(), -32002),
+        ("GetTask", json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057"}), -32001),
+        ("GetExtendedAgentCard", json!({}), -32007),
+        ("CreateTaskPushNotificationConfig", id, -32003),
+        ("ListTasks", json!({"pageSize": 1_000}), -32602),
+        ("ListTasks", json!({"pageToken": "x"}), -32602),
+        ("SendMessage", json!({"message": {"role": "ROLE_USER", "messageId": "m2", "parts": [{}]}}), -32602),
+        ("SendNothing", json!({}), -32601),
+    ];
+    for (method, params, code) in refusals {
+        assert_eq!(ask(&client, "1.0", method, params).await["error"]["code"], code, "{method}");
+    }
+    assert_eq!(ask(&client, "2.0", "SendMessage", message("m3", "Hi")).await["error"]["code"], -32009);
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_waited_for_is_cancelled() {
+    let client = serve(vec![Turn::text("Late.").delay(std::time::Duration::from_secs(600))]).await;
+    let mut now = message("m1", "Hi");
+    now["configuration"] = json!({"returnImmediately": true});
+    let task = asked(&client, "SendMessage", now).await["task"].take();
+    assert!(
+        ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].map(Value::from).contains(&task["status"]["state"]),
+        "{task}"
+    );
+    let cancelled = asked(&client, "CancelTask", json!({"id": task["id"]})).await;
+    assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED");
+}

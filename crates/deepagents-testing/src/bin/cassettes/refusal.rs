@@ -1,0 +1,87 @@
+//! Refused requests: what the provider said must reach whoever reads the error, under the right class.
+
+use deepagents_core::model::ModelError;
+use serde_json::Value;
+
+use crate::recording::Answer;
+
+/// Compares the error that a refusal became with the refusal.
+pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
+    let expected = class(answer);
+    if error.kind() != expected {
+        return Err(format!("it is {expected}, and the error says {}: {error}", error.kind()));
+    }
+    let info = error.info();
+    if info.status != Some(answer.status) {
+        return Err(format!("the status was {}, and the error says {:?}", answer.status, info.status));
+    }
+    if let Some(words) = words(&answer.body).filter(|words| !error.to_string().contains(words)) {
+        return Err(format!("the provider said {words:?}, and the error says {error}"));
+    }
+    match request_id(answer) {
+        Some(id) if info.request_id.as_deref() != Some(id) => {
+            Err(format!("the request is {id}, and the error says {:?}", info.request_id))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The class that an application has to see, as a reader of the recording would say.
+fn class(answer: &Answer) -> &'static str {
+    let body = String::from_utf8_lossy(&answer.body).to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
+    match answer.status {
+        401 | 403 => "auth",
+        400 if says(&["api_key_invalid"]) => "auth",
+        400 | 413 if says(&["exceed_context_size", "context_length_exceeded", "prompt is too long"]) => {
+            "context_length"
+        }
+        429 => "rate_limited",
+        500.. => "overloaded",
+        _ => "invalid_request",
+    }
+}
+
+/// The words of the provider, wherever they stand.
+fn words(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let first = value.get(0).unwrap_or(&value);
+    let error = first.get("error").unwrap_or(first);
+    let known = ["message", "detail"].iter().find_map(|key| error.get(key)?.as_str());
+    known.or(error.as_str()).map(str::to_owned)
+}
+
+fn request_id(answer: &Answer) -> Option<&str> {
+    let is_id = |name: &str| {
+        let name = name.to_lowercase();
+        ["request-id", "requestid", "correlation-id"].iter().any(|end| name.ends_with(end))
+    };
+    answer.headers.iter().find(|(name, _)| is_id(name)).map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer {
+            path: "/v1/messages".into(),
+            status,
+            headers: vec![("X-Request-Id".into(), "r1".into())],
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_error_of_another_class_or_without_the_words_or_the_id_fails() {
+        let refused = answer(401, r#"{"error":{"message":"API key is invalid."}}"#);
+        let mut info = deepagents_core::model::ErrorInfo::from("API key is invalid.");
+        (info.status, info.request_id) = (Some(401), Some("r1".to_owned()));
+        assert_eq!(check(&ModelError::Auth(info.clone()), &refused), Ok(()));
+        assert!(check(&ModelError::Invalid(info.clone()), &refused).unwrap_err().contains("it is auth"));
+        let other = deepagents_core::model::ErrorInfo { message: "no".to_owned(), ..info.clone() };
+        assert!(check(&ModelError::Auth(other), &refused).unwrap_err().contains("the provider said"));
+        info.request_id = None;
+        assert!(check(&ModelError::Auth(info), &refused).unwrap_err().contains("the request is r1"));
+    }
+}
