@@ -16,14 +16,14 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let sandbox = Sandbox::new().probe();
     let keys = keys();
     let model = model_choice::choose(None, None, &env);
-    let place = database::place(&args.database);
+    let place = database::place(&args.database).and_then(|path| Ok((database::is_there(&path)?, path)));
     let threads = match &place {
-        Ok(path) if path.exists() => Some(runtime::start()?.block_on(database::count(path))),
+        Ok((true, path)) => Some(runtime::start()?.block_on(database::count(path))),
         _ => None,
     };
     if args.json {
         let threads = json!({
-            "database": place.as_ref().ok(),
+            "database": place.as_ref().ok().map(|(_, path)| path),
             "count": threads.as_ref().and_then(|threads| threads.as_ref().ok()),
             "error": match (&place, &threads) {
                 (Err(error), _) | (_, Some(Err(error))) => Some(error.to_string()),
@@ -45,8 +45,8 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     }
     let threads = match (place, threads) {
         (Err(error), _) => format!("none: {error}"),
-        (Ok(path), None) => format!("{}, not there yet", path.display()),
-        (Ok(path), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
+        (Ok((_, path)), None) => format!("{}, not there yet", path.display()),
+        (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
     output::print(&format!("{}\nthreads: {threads}\n{sandbox}", machine(None, None)))?;

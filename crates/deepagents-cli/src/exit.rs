@@ -35,10 +35,12 @@ impl Exit {
 
 /// The exit code of a command; an error becomes one message.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
-    let exit = result.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
-        Some(closed) if closed.kind() == io::ErrorKind::BrokenPipe => Exit::PipeClosed,
-        Some(error) => failed(&format!("the output could not be written: {error}")),
-        None => failed(&error.to_string()),
+    let exit = result.unwrap_or_else(|error| match (error.downcast_ref::<io::Error>(), error.chain().count()) {
+        (None, _) => failed(&error.to_string()),
+        // Bare ones are those of the output; about the others something was said.
+        (Some(closed), _) if closed.kind() == io::ErrorKind::BrokenPipe => Exit::PipeClosed,
+        (Some(error), 1) => failed(&format!("the output could not be written: {error}")),
+        (Some(cause), _) => failed(&format!("{error}: {cause}")),
     });
     ExitCode::from(exit.number())
 }

@@ -10,8 +10,8 @@ use crate::args::ModelsArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
 use crate::output;
-use crate::render::json_text;
 use crate::render::style::grouped;
+use crate::render::{escaped, json_text};
 use crate::{runtime, sources};
 
 /// Prints providers, keys and the models known by name.
@@ -62,6 +62,9 @@ fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
         let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
         let price = entry.price.map(|price| format!(" {:>8} {:>6}", price.input, price.output)).unwrap_or_default();
         out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
+    }
+    if let Some(name) = name.filter(|_| hidden == known.entries().count()) {
+        out += &format!("  none whose name begins with `{}`\n", escaped(name));
     }
     out += &format!("{hidden} more: `deepagents models NAME` prints those whose names begin with NAME; ");
     out += "other models can be used too; only their sizes and prices are unknown\n\n";

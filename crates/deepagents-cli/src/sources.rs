@@ -71,7 +71,9 @@ pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
         return Ok(Catalogue::built_in().clone());
     };
     match std::fs::read_to_string(&file) {
-        Ok(json) => Catalogue::built_in().with_json(&json).with_context(|| file.display().to_string()),
+        Ok(json) => Catalogue::built_in()
+            .with_json(&json)
+            .map_err(|error| anyhow!("`{}` cannot be used: {error}; mend it, or remove it", file.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Catalogue::built_in().clone()),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
     }

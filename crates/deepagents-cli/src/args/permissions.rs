@@ -28,11 +28,17 @@ pub(crate) enum PermissionsCommand {
     /// Forget rules, so that you are asked again
     Remove {
         /// Numbers that `list` shows
-        #[arg(value_name = "NUMBER", required_unless_present = "all")]
+        #[arg(value_name = "NUMBER", required_unless_present = "all", value_parser = number)]
         ids: Vec<u64>,
 
         /// All of them
         #[arg(long, conflicts_with = "ids")]
         all: bool,
     },
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is no number; `deepagents permissions list` shows those of the rules"))
 }

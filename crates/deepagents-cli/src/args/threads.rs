@@ -104,9 +104,9 @@ pub(crate) enum ThreadsCommand {
     Rewind {
         /// The thread
         thread: String,
-        /// The position
+        /// The position, one of those that `threads show THREAD --history` lists
         #[arg(allow_negative_numbers = true, value_parser = position)]
-        position: u64,
+        position: Option<u64>,
         /// Whether files go back too
         #[arg(long, value_name = "WHETHER", value_enum, default_value_t)]
         files: RewindFiles,

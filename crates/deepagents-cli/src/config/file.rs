@@ -31,6 +31,8 @@ impl std::fmt::Display for Value {
 pub(crate) enum ConfigError {
     #[error("`{}` cannot be used: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
+    #[error("`{}` cannot be used: {source}; mend its permissions, or set HOME to a directory that you can use", file.display())]
+    Closed { file: PathBuf, source: io::Error },
     #[error("`{}` is no TOML: {why}; mend it, or remove it", file.display())]
     Syntax { file: PathBuf, why: String },
     #[error("`{}` has {name} = {given}: {why}", file.display())]
@@ -59,7 +61,13 @@ pub(crate) fn read(file: &Path) -> Result<Option<Settings>, ConfigError> {
 
 /// The text of a file, if it is there.
 pub(crate) fn text(file: &Path) -> Result<Option<String>, ConfigError> {
-    small_file::read(file).map_err(|source| ConfigError::Io { file: file.to_owned(), source })
+    small_file::read(file).map_err(|source| {
+        let file = file.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => ConfigError::Closed { file, source },
+            _ => ConfigError::Io { file, source },
+        }
+    })
 }
 
 /// Reads the text of a file.

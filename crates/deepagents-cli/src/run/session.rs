@@ -36,7 +36,7 @@ impl Found {
             return Ok(None);
         }
         // Nothing is begun only to find that nothing is in it.
-        if args.go_on && !database::place(&args.database)?.exists() {
+        if args.go_on && !database::is_there(&database::place(&args.database)?)? {
             bail!(NO_THREAD);
         }
         let Some(database) = database::open_existing(&args.database).await? else {

@@ -35,10 +35,21 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
     Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
 }
 
+/// Whether there is a database at a place.
+///
+/// # Errors
+/// When nobody can say, as the directory may not be looked into.
+pub(crate) fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| {
+        let hint = "give --db a file that you can use, or HOME a directory of yours";
+        anyhow!("the database `{}` cannot be looked for: {error}; {hint}", path.display())
+    })
+}
+
 /// Opens a database that is there; looking at threads makes none.
 pub(crate) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
     let path = place(given)?;
-    if !path.exists() {
+    if !is_there(&path)? {
         if given.db.is_some() {
             bail!("there is no database `{}`", path.display());
         }

@@ -82,7 +82,10 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         }
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
             let info = find(thread).await?;
-            rewind::rewind(database, store, &info, *position, *files, *conflicts).await
+            let position = position.ok_or_else(|| {
+                anyhow!("say how far back: `deepagents threads show {} --history` lists the positions", info.id)
+            })?;
+            rewind::rewind(database, store, &info, position, *files, *conflicts).await
         }
         ThreadsCommand::Delete { threads } => {
             // All are found before the first is gone.

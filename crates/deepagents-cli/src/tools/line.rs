@@ -1,6 +1,7 @@
 //! One line in, one line out.
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 /// A call as a line gives it.
@@ -36,7 +37,10 @@ pub(super) fn call(line: &[u8]) -> Result<Call, String> {
         Some(b'[') => return Err(wrong("it is a list")),
         Some(_) => {}
     }
-    let call: Call = serde_json::from_slice(line).map_err(|error| wrong(&error.to_string()))?;
+    let call: Call = serde_json::from_slice(line).map_err(|error| match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => wrong("it is no JSON"),
+        Category::Data => wrong(&error.to_string()),
+    })?;
     if call.name.is_empty() {
         return Err("Error: the name of the tool is empty".to_owned());
     }

@@ -37,3 +37,48 @@ fn a_file_that_is_no_database_is_told() {
     let finished = finish(deepagents().args(["doctor", "--db"]).arg(&file));
     assert!(finished.code == Some(0) && finished.out.contains("threads: unusable: "), "{finished:?}");
 }
+
+/// A home that may not be looked into: as root nothing is closed, so a file stands in the way of its directory there.
+fn closed_home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let own = home.path().join(".deepagents");
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::symlink(own.join("threads.db"), own.join("threads.db")).unwrap();
+    home
+}
+
+#[test]
+fn a_database_that_cannot_be_looked_for_is_no_missing_one() {
+    let home = closed_home();
+    for args in [&["threads", "list"][..], &["run", "--continue", "hello"]] {
+        let finished = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "none").args(args));
+        assert_eq!(finished.code, Some(1), "{args:?}: {finished:?}");
+        for told in ["threads.db` cannot be looked for", "give --db a file"] {
+            assert!(finished.err.contains(told), "{args:?}: {finished:?}");
+        }
+    }
+    let finished = finish(deepagents().env("HOME", home.path()).arg("doctor"));
+    assert!(finished.code == Some(0) && finished.out.contains("cannot be looked for"), "{finished:?}");
+}
+
+#[test]
+fn an_error_of_a_file_is_told_with_the_file_and_the_cause() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".deepagents/auth.json")).unwrap();
+    let finished = finish(deepagents().env("HOME", home.path()).args(["auth", "list"]));
+    assert!(finished.err.contains("auth.json` cannot be read: Is a directory"), "{finished:?}");
+    fs::write(home.path().join(".deepagents/prices.json"), "{").unwrap();
+    let finished = finish(deepagents().env("HOME", home.path()).arg("models"));
+    assert!(finished.err.contains("prices.json` cannot be used: "), "{finished:?}");
+}
+
+#[test]
+fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
+    let err = |args: &[&str]| finish(deepagents().args(args)).err;
+    assert!(err(&["permissions", "remove", "x"]).contains("`x` is no number; `deepagents permissions list` shows"));
+    let models = finish(deepagents().args(["models", "nope"]));
+    assert!(models.out.contains("  none whose name begins with `nope`\n"), "{models:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let answer = crate::program::finish_with(deepagents().args(["tools", "--root"]).arg(dir.path()), "garbage\n");
+    assert!(answer.out.contains("it is no JSON\""), "{answer:?}");
+}

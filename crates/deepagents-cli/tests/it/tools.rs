@@ -46,6 +46,14 @@ fn every_line_has_its_answer_even_a_malformed_one() {
 }
 
 #[test]
+fn an_empty_path_is_told_to_be_the_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = call("write_file", &json!({"file_path": "", "content": "x"}));
+    let answers = answers(&finish_with(&mut tools(dir.path()), &input));
+    assert!(answers[0].1 && answers[0].0.contains("the path names the root of the workspace"), "{answers:?}");
+}
+
+#[test]
 fn an_answer_comes_before_the_next_line_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

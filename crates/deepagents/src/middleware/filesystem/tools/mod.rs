@@ -130,6 +130,11 @@ impl Filesystem {
     /// A path that may be changed: what the harness keeps for the agent may not.
     async fn reach_to_change(&self, path: &str, at_link: AtLink, cx: &ToolContext) -> Result<Target, ToolError> {
         let path = self.named(path)?;
+        if path.is_root() {
+            return Err(failed(
+                "the path names the root of the workspace; give that of a file below it, such as /notes.md",
+            ));
+        }
         let place = self.place(&path, at_link, cx).await?;
         self.check_place(&path, &place)?;
         for kept in KEPT {
