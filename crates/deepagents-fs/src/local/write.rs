@@ -17,6 +17,8 @@ use super::lock::DirectoryLock;
 use super::open::{At, failed, to_stat, version_of};
 use super::resolve::Last;
 use super::temporary::Temporary;
+use crate::permissions::AccessMode;
+use crate::sandbox::appeared::approve;
 use crate::{FsError, VPath, Version, WriteMode};
 
 /// What a change is based on: the version of the file that was recorded, none where there was no file.
@@ -102,6 +104,9 @@ impl Root {
             Some(there) if conditional => temporary.exchange(target, there)?,
             None if conditional => temporary.link(target.path, target.name)?,
             _ => temporary.rename(target.path, target.name)?,
+        }
+        if self.options.protected.decide(target.path).mode == AccessMode::Ask {
+            approve(target.directory, target.name);
         }
         Ok(version_of(&fstat(&temporary.file).at(target.path)?))
     }

@@ -14,7 +14,8 @@ pub(crate) const REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
 ///
 /// * `.git`, `.hg` and `.jj`, at any depth, as directories or files, and below the root what git takes for a repository
 ///   whatever its name, such as a bare one: denied;
-/// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them.
+/// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them; what a
+///   command makes there is renamed when it ends ([`Moved`](crate::shell::Moved)).
 ///
 /// A path is judged as it is written and where it leads. Case does not count, as some disks do not keep it apart. All
 /// below a place is protected with it, and a directory that holds one cannot be deleted.

@@ -31,6 +31,8 @@
 
 mod address;
 #[cfg(unix)]
+pub(crate) mod appeared;
+#[cfg(unix)]
 pub(crate) mod control;
 #[cfg(unix)]
 pub(crate) mod disk_guard;

@@ -35,8 +35,10 @@ pub struct SandboxPolicy {
     /// Which network there is.
     pub network: Network,
     /// What commands only read, at the root and at any depth; see [`ProtectedPlaces`] for what that is by default. Places
-    /// that a person would be asked about are among them, as a command cannot ask. It holds for what exists when a command
-    /// starts: what a command makes is protected from the next one.
+    /// that a person would be asked about are among them, as a command cannot ask. What exists when a command
+    /// starts is mounted read-only. A repository that a command makes is protected from the next one; what it makes at a path
+    /// of the list is renamed when it ends, see [`CommandOutput::moved`](crate::shell::CommandOutput::moved), unless the
+    /// program itself is killed before.
     pub protected_places: ProtectedPlaces,
     /// What may be changed in repositories, where `.git` is one of the protected places.
     pub git: Git,

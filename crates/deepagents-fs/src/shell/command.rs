@@ -101,8 +101,31 @@ pub struct CommandOutput {
     /// Hosts that it asked the [proxy](crate::sandbox::Network::AllowList) for and may not reach, with their ports, the
     /// first 20.
     pub refused: Vec<String>,
+    /// What it made at [places](crate::sandbox::SandboxPolicy::protected_places) that it may not change, and what that is
+    /// called now.
+    pub moved: Vec<Moved>,
     /// What became of the [session](super::Shell::session) that it ran in.
     pub session: SessionChange,
+}
+
+/// Something that a command made at a protected place, and that steers nobody under its new name. Paths are below the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Where it was.
+    pub from: String,
+    /// Where it is now; none if it could not be moved.
+    pub to: Option<String>,
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self.from.escape_debug();
+        match &self.to {
+            Some(to) => write!(f, "commands may not make {from}: it is called {} now", to.escape_debug()),
+            None => write!(f, "commands may not make {from}, and it could not be moved: look at it before it is used"),
+        }
+    }
 }
 
 /// What became of the session that a command ran in.
@@ -134,6 +157,7 @@ impl CommandOutput {
             duration: Duration::ZERO,
             level: Level::None,
             refused: Vec::new(),
+            moved: Vec::new(),
             session: SessionChange::default(),
         }
     }

@@ -15,6 +15,7 @@ use super::session::LocalSession;
 use super::supervise::{End, Finished, Job, Output, supervise};
 use super::{Command, CommandOutput, Exit, SessionChange, SessionOptions, Shell, ShellError};
 use crate::permissions::Permissions;
+use crate::sandbox::appeared::Appeared;
 use crate::sandbox::protocol::Identity;
 use crate::sandbox::toolchains::PATH;
 use crate::sandbox::{Level, PolicyError, Sandbox, SandboxPolicy, launch};
@@ -235,11 +236,13 @@ impl Inner {
         let mut env = self.env.clone();
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
         let job = self.job(&command.text, &cwd, env, timeout, None)?;
+        let places = self.places()?;
         let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
+        let moved = places.map(|places| places.moved()).unwrap_or_default();
         let (exit, level) = self.end_of(&done)?;
         let Finished { output, dropped, duration, refused, .. } = done;
         let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
-        Ok(CommandOutput { output, exit, dropped, duration, level, refused, session: SessionChange::default() })
+        Ok(CommandOutput { output, exit, dropped, duration, level, refused, moved, session: SessionChange::default() })
     }
 
     /// The process for a text, which reads `input` if there is one.
@@ -275,6 +278,16 @@ impl Inner {
         };
         job.input = input;
         Ok(job)
+    }
+
+    /// The protected places as they are now, where commands are held in.
+    pub(super) fn places(&self) -> Result<Option<Appeared>, ShellError> {
+        let Confinement::Sandboxed(policy) = &self.confinement else { return Ok(None) };
+        let failed = |error: std::io::Error| ShellError::Setup {
+            step: "look at the protected places".to_owned(),
+            reason: error.to_string(),
+        };
+        Appeared::begin(&self.root, &policy.protected_places).map(Some).map_err(failed)
     }
 
     /// How commands are confined here. The first look at it takes a while.

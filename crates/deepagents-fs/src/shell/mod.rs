@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::permissions::Permissions;
 
-pub use command::{Command, CommandOutput, Exit, SessionChange, SessionOptions};
+pub use command::{Command, CommandOutput, Exit, Moved, SessionChange, SessionOptions};
 pub use error::ShellError;
 #[cfg(unix)]
 pub use local::{Confinement, LocalShell};

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, reason = "tests have servers, and start themselves again")]
 
+#[cfg(target_os = "linux")]
+mod appeared;
 mod attack;
 mod attack_all;
 #[cfg(target_os = "linux")]

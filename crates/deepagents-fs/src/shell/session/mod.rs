@@ -17,6 +17,7 @@ use super::supervise::{Finished, Output, supervise};
 use super::{Command, CommandOutput, Exit, SessionOptions, Shell, ShellError};
 use crate::VPath;
 use crate::sandbox::Level;
+use crate::sandbox::appeared::Appeared;
 
 /// Reads commands and runs them one by one. A command reads and writes neither the pipe that they come by nor the one that
 /// their ends are told on, and what it does to its own input and output ends with it, unless it says `exec`.
@@ -38,6 +39,8 @@ struct Process {
     output: Arc<SessionOutput>,
     /// How it is confined, once that is known.
     level: Arc<OnceLock<Level>>,
+    /// The protected places as they were before it began, where it is confined.
+    places: Arc<OnceLock<Appeared>>,
     ended: oneshot::Receiver<Result<Finished, ShellError>>,
     /// The thread that watches the process waits for this to close.
     wanted: Option<PipeWriter>,
@@ -113,6 +116,7 @@ impl LocalSession {
                 Started::Cancelled(stopped) => return Ok(stopped),
             },
         };
+        let places = process.places.clone();
         // While it runs the process is this future's: dropping that ends the session, since nobody could say what it is in.
         let (ended, earlier) = process.execute(&command.text, self.shell.limit, timeout, cancel, progress).await?;
         let mut done = match ended {
@@ -124,6 +128,10 @@ impl LocalSession {
             }
             Ended::WithSession(finished, reason) => self.end(&process, finished, reason)?,
         };
+        // A session that runs commands has looked at them before.
+        let moved = tokio::task::spawn_blocking(move || places.get().map(Appeared::moved).unwrap_or_default());
+        done.moved =
+            moved.await.map_err(|_| ShellError::Lost("looking at the protected places broke off".to_owned()))?;
         done.duration = begun.elapsed();
         done.session.began = began;
         done.session.earlier_output = earlier;
@@ -158,12 +166,13 @@ impl Process {
         let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
         let (tell, ended) = oneshot::channel();
         let (output, level) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<Level>>::default());
-        let (shell, to, reached) = (shell.clone(), output.clone(), level.clone());
+        let places = Arc::<OnceLock<Appeared>>::default();
+        let (shell, to, reached, before) = (shell.clone(), output.clone(), level.clone(), places.clone());
         let watch = move || {
-            let _ = tell.send(watch(&shell, commands, &caller, to, &reached));
+            let _ = tell.send(watch(&shell, commands, &caller, to, &reached, &before));
         };
         std::thread::Builder::new().name("deepagents-shell".to_owned()).spawn(watch).map_err(ShellError::start)?;
-        Ok(Self { input: Arc::new(input), output, level, ended, wanted: Some(wanted) })
+        Ok(Self { input: Arc::new(input), output, level, places, ended, wanted: Some(wanted) })
     }
 
     /// Runs a command; gives what was printed since the one before as well.
@@ -204,9 +213,18 @@ fn watch(
     caller: &PipeReader,
     output: Arc<SessionOutput>,
     reached: &OnceLock<Level>,
+    places: &OnceLock<Appeared>,
 ) -> Result<Finished, ShellError> {
     let cwd = shell.directory(&VPath::root())?;
     let job = shell.job(DRIVER, &cwd, shell.env.clone(), Duration::MAX, Some(commands))?;
     let _ = reached.set(shell.level());
-    supervise(job, caller, Output::Session(output)).map_err(ShellError::start)
+    if let Some(before) = shell.places()? {
+        let _ = places.set(before);
+    }
+    let finished = supervise(job, caller, Output::Session(output)).map_err(ShellError::start);
+    // What the session left running may have made something after its last command.
+    if let Some(places) = places.get() {
+        places.move_away();
+    }
+    finished
 }

@@ -158,8 +158,14 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
 pub(crate) const NO_SESSION: &str = "commands cannot share a shell here: this workspace has none that keeps a session, or rules about commands judge \
      each of them by itself";
 
-/// How a command ended: the number of a signal below zero stands for an exit code, as is usual.
+/// How a command ended, and what it made where it may not: the number of a signal below zero stands for an exit code, as is
+/// usual.
 pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) -> String {
+    let moved: String = executed.moved.iter().map(|moved| format!("; {moved}")).collect();
+    exit_in_words(executed) + &moved
+}
+
+fn exit_in_words(executed: &CommandOutput) -> String {
     match executed.exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::TimedOut { after } => format!("stopped: it ran longer than {} s", after.as_secs()),

@@ -1,0 +1,146 @@
+//! What commands make at places that they may not change.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deepagents_fs::LocalBackend;
+use deepagents_fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces};
+use deepagents_fs::sandbox::SandboxPolicy;
+use deepagents_fs::shell::{Command, CommandOutput, Exit, SessionOptions, Shell};
+use tokio_util::sync::CancellationToken;
+
+use crate::sandbox::{Jail, jail};
+use crate::suite::{Files, p as path};
+
+fn moved(done: &CommandOutput) -> Vec<(&str, Option<&str>)> {
+    done.moved.iter().map(|moved| (moved.from.as_str(), moved.to.as_deref())).collect()
+}
+
+#[tokio::test]
+async fn what_a_command_makes_where_file_tools_would_ask_gets_another_name() {
+    let jail = jail!();
+    let done = jail.run("echo evil > AGENTS.md; mkdir -p .deepagents/agents; echo x > .deepagents/agents/a.md").await;
+    assert!(done.exit.success());
+    let mut names = moved(&done);
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [(".deepagents", Some(".deepagents.from-command")), ("AGENTS.md", Some("AGENTS.md.from-command"))]
+    );
+    assert!(!jail.path("AGENTS.md").exists() && !jail.path(".deepagents").exists());
+    assert_eq!(fs::read_to_string(jail.path("AGENTS.md.from-command")).unwrap(), "evil\n");
+    assert!(jail.path(".deepagents.from-command/agents/a.md").exists());
+    // Nothing that has the new name is lost.
+    let done = jail.run("echo more > AGENTS.md").await;
+    assert_eq!(moved(&done), [("AGENTS.md", Some("AGENTS.md.from-command-2"))]);
+    assert_eq!(fs::read_to_string(jail.path("AGENTS.md.from-command")).unwrap(), "evil\n");
+    insta::assert_snapshot!(done.moved[0], @"commands may not make AGENTS.md: it is called AGENTS.md.from-command-2 now");
+    assert_eq!(moved(&jail.run("echo x > other").await), []);
+}
+
+#[tokio::test]
+async fn no_way_of_making_it_is_left_out() {
+    let jail = jail!();
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("mine"), "mine").unwrap();
+    for (text, name) in [
+        ("echo evil > agents.MD", "agents.MD"),
+        ("mkdir .DeepAgents", ".DeepAgents"),
+        ("echo x > f && ln f AGENTS.md", "AGENTS.md"),
+        ("mkfifo AGENTS.md", "AGENTS.md"),
+        ("mkdir -p d/agents && mv d .deepagents", ".deepagents"),
+        ("truncate -s 4G AGENTS.md", "AGENTS.md"),
+        ("echo x > AGENTS.md; chmod 000 AGENTS.md", "AGENTS.md"),
+        ("mkdir .deepagents; chmod 000 .deepagents", ".deepagents"),
+        ("echo x > AGENTS.md; kill -9 $$", "AGENTS.md"),
+    ] {
+        let done = jail.run(text).await;
+        assert_eq!(moved(&done).iter().map(|(from, _)| *from).collect::<Vec<_>>(), [name], "{text}");
+        assert!(jail.path(name).symlink_metadata().is_err(), "{text}");
+    }
+    // A link is moved, not what it leads to.
+    let done = jail
+        .run(&format!("ln -s {}/mine AGENTS.md; ln -s {} .deepagents", other.path().display(), other.path().display()))
+        .await;
+    assert_eq!(done.moved.len(), 2);
+    assert_eq!(fs::read_to_string(other.path().join("mine")).unwrap(), "mine");
+    // A command that is ended is judged like any other.
+    let command = Command::new("echo evil > AGENTS.md; sleep 60").timeout(Duration::from_secs(2));
+    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
+    assert!(matches!(done.exit, Exit::TimedOut { .. }));
+    assert!(!jail.path("AGENTS.md").exists());
+}
+
+#[tokio::test]
+async fn what_was_there_stays_and_what_a_file_tool_writes_meanwhile_too() {
+    let jail = jail!();
+    fs::create_dir(jail.path(".deepagents")).unwrap();
+    let mut files = Files::new(Arc::new(LocalBackend::open(jail.dir.path()).unwrap()));
+    let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+    let run = jail.shell.run(
+        Command::new("echo started; while ! test -e go; do sleep 0.01; done; test -e AGENTS.md"),
+        CancellationToken::new(),
+        Some(pieces),
+    );
+    let write = async {
+        assert_eq!(told.recv().await.as_deref(), Some("started\n"));
+        files.write("/AGENTS.md", "approved").await.unwrap();
+        fs::write(jail.path("go"), "").unwrap();
+        while told.recv().await.is_some() {}
+    };
+    let (done, ()) = tokio::join!(run, write);
+    let done = done.unwrap();
+    assert_eq!((done.exit, moved(&done)), (Exit::Code(0), vec![]), "{}", done.output);
+    assert_eq!(fs::read_to_string(jail.path("AGENTS.md")).unwrap(), "approved");
+    assert!(jail.path(".deepagents").exists());
+    assert!(!jail.run("echo evil > AGENTS.md").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_command_beside_another_takes_nothing_of_it_for_what_was_there() {
+    let jail = jail!();
+    let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+    let first = jail.shell.run(
+        Command::new("echo evil > AGENTS.md; echo made; while ! test -e go; do sleep 0.01; done"),
+        CancellationToken::new(),
+        Some(pieces),
+    );
+    let second = async {
+        assert_eq!(told.recv().await.as_deref(), Some("made\n"));
+        // It began with the file there, and its end puts it away before the first command's end could.
+        let done = jail.run("true").await;
+        assert_eq!(moved(&done), [("AGENTS.md", Some("AGENTS.md.from-command"))]);
+        fs::write(jail.path("go"), "").unwrap();
+        while told.recv().await.is_some() {}
+    };
+    let (done, ()) = tokio::join!(first, second);
+    assert_eq!(moved(&done.unwrap()), []);
+    assert!(!jail.path("AGENTS.md").exists());
+}
+
+#[tokio::test]
+async fn a_session_is_judged_after_each_of_its_commands() {
+    let jail = jail!();
+    let session = jail.shell.session(&SessionOptions::default()).unwrap();
+    let run = async |text: &str| session.run(Command::new(text), CancellationToken::new(), None).await.unwrap();
+    assert_eq!(moved(&run("true").await), []);
+    assert_eq!(moved(&run("echo evil > AGENTS.md").await), [("AGENTS.md", Some("AGENTS.md.from-command"))]);
+    let done = run("mkdir .deepagents; exit 3").await;
+    assert_eq!((moved(&done), done.session.ended), (vec![(".deepagents", Some(".deepagents.from-command"))], true));
+}
+
+#[tokio::test]
+async fn a_place_below_a_directory_is_found_and_links_on_the_way_are_not_followed() {
+    let place = ProtectedPlace { place: Place::At(path("/.github/workflows")), mode: AccessMode::Deny };
+    let policy = SandboxPolicy { protected_places: ProtectedPlaces::new([place]), ..Default::default() };
+    let jail = jail!(policy);
+    let done = jail.run("mkdir -p .github/Workflows && touch .github/Workflows/ci.yml").await;
+    assert_eq!(moved(&done), [(".github/Workflows", Some(".github/Workflows.from-command"))]);
+    let other = tempfile::tempdir().unwrap();
+    fs::create_dir(other.path().join("workflows")).unwrap();
+    symlink(other.path(), jail.path(".GitHub")).unwrap();
+    assert_eq!(moved(&jail.run("true").await), []);
+    assert!(other.path().join("workflows").exists());
+}
