@@ -22,6 +22,8 @@ pub(super) struct State {
     pub(super) calls: HashMap<CallId, VecDeque<ToolLine>>,
     /// What calls have asked so far, to be asked again each time they are made again.
     pub(super) asked: HashMap<CallId, Vec<ActionRequest>>,
+    /// The turns, by the path of their agent, of which calls were answered from the recording.
+    pub(super) answered: HashSet<(Vec<String>, u32)>,
     pub(super) divergence: Option<Divergence>,
     pub(super) cancel: Option<CancellationToken>,
     /// Whether all is played of a recording that ends before its run.
@@ -69,9 +71,12 @@ impl State {
         Some(Divergence::MissingEvent { path: lane.path.clone(), at: expected.at, kind: kind(event).to_owned() })
     }
 
-    /// A request that was not made.
+    /// A request that was not made. What was asked beside the conversation in a turn whose calls were answered may have
+    /// been asked by one of those, which is not run.
     pub(super) fn unasked(&self) -> Option<Divergence> {
-        let unplayed = self.exchanges.iter().flat_map(|(path, all)| all.iter().map(move |exchange| (path, exchange)));
+        let all = self.exchanges.iter().flat_map(|(path, all)| all.iter().map(move |exchange| (path, exchange)));
+        let unplayed = all
+            .filter(|(path, exchange)| !exchange.aside || !self.answered.contains(&((*path).clone(), exchange.turn)));
         let (path, exchange) = unplayed.min_by_key(|(path, exchange)| (path.len(), exchange.turn))?;
         Some(Divergence::NoLongerAsked { path: path.clone(), turn: exchange.turn })
     }

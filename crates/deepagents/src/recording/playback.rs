@@ -49,6 +49,7 @@ impl Replay {
         let id = request.id().clone();
         let (called, asked) = {
             let mut state = self.lock();
+            state.answered.insert((id.path.clone(), id.turn));
             let called = state.calls.get_mut(&id).and_then(VecDeque::pop_front);
             let asked = state.asked.entry(id.clone()).or_default();
             if let Some(ToolLine { outcome: CallOutcome::Interrupted(questions), .. }) = &called {

@@ -1,4 +1,4 @@
-//! Questions of the agent to a person; tools that a model plays; what stands where in a stack.
+//! Questions of the agent to a person; what stands where in a stack.
 
 use std::sync::Arc;
 
@@ -89,39 +89,6 @@ async fn a_question_that_nobody_could_answer_is_an_error_to_the_model_and_nobody
 fn questions_without_a_journal_are_refused_when_the_agent_is_built() {
     let error = DeepAgent::builder().model(ScriptedModel::new([])).middleware(AskUser).build().unwrap_err();
     assert!(error.to_string().contains("kept in a journal until they are answered"), "{error}");
-}
-
-#[tokio::test]
-async fn tools_are_played_by_a_model_and_are_not_run() {
-    let real = || {
-        json_tool("send", "Sends mail.", json!({"type": "object"}), |_: Value, _cx| async { Ok("It was really sent.") })
-    };
-    let run = |emulator: ToolEmulator| async {
-        let model = ScriptedModel::new([
-            Turn::calls([("send", json!({"to": "a"})), ("unheard_of", json!({}))]),
-            Turn::text("Done."),
-        ]);
-        let agent = DeepAgent::builder().model(model).tool(real()).middleware(emulator).build().unwrap();
-        results(&agent.invoke("Go.").await.unwrap())
-    };
-    let plays = || {
-        ScriptedModel::rules()
-            .always(Turn::with(|r| {
-                let asked = r.messages.get(0).unwrap().text();
-                Turn::text(if asked.contains("Sends mail.") && asked.contains(r#"{"to":"a"}"#) {
-                    "Queued."
-                } else {
-                    "Nothing."
-                })
-            }))
-            .build()
-    };
-    let all = run(ToolEmulator::new(plays())).await;
-    assert_eq!(all, [("Queued.".to_owned(), false), ("Nothing.".to_owned(), false)]);
-    let one = run(ToolEmulator::new(plays()).tools(["send"])).await;
-    assert!(one[0].0 == "Queued." && one[1].1, "{one:?}");
-    let none = run(ToolEmulator::new(plays()).tools(Vec::<String>::new())).await;
-    assert_eq!(none[0].0, "It was really sent.");
 }
 
 struct Own(&'static str);

@@ -15,7 +15,7 @@ use crate::durable_background::Process;
 
 /// Runs an agent in a process that ends after so many appends and in another one that goes on, for each number of them, and
 /// compares how it ends with a run in one process. The model answers by what it is shown alone.
-async fn killed_everywhere(
+pub(crate) async fn killed_everywhere(
     build: impl Fn() -> DeepAgentBuilder,
     input: impl Fn() -> RunInput,
     shape: impl Fn(&Outcome) -> String,
@@ -48,7 +48,7 @@ async fn killed_everywhere(
     }
 }
 
-fn shape(outcome: &Outcome) -> String {
+pub(crate) fn shape(outcome: &Outcome) -> String {
     let line = |message: &Arc<deepagents::Message>| {
         let calls: Vec<&str> =
             message.as_assistant().into_iter().flat_map(|a| a.tool_calls()).map(|c| &*c.name).collect();

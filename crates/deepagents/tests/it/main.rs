@@ -40,6 +40,7 @@ mod subagents;
 mod subagents_edges;
 mod summarization;
 mod todos;
+mod tool_emulator;
 mod tool_search;
 mod trust;
 mod unsupported;
