@@ -14,6 +14,7 @@ use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
 use deepagents::mcp::PREFIX;
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
+use deepagents::middleware::tool_search::ToolSearch;
 use deepagents::middleware::web::{Tavily, Web};
 use deepagents::subagents::RemoteAccess;
 use deepagents::{
@@ -104,6 +105,9 @@ pub(crate) struct Shape {
     /// Whether it searches the web.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web_search: bool,
+    /// Whether tools of servers are looked for before they are offered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tool_search: bool,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: bool,
     /// What files may be read and changed, and commands run.
@@ -144,6 +148,7 @@ impl Shape {
             redact: args.redact.clone(),
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
+            tool_search: args.tool_search,
             asks: false,
             max_turns: None,
             sources: Sources::default(),
@@ -203,6 +208,9 @@ impl Shape {
         }
         if self.web {
             builder = builder.shared_middleware(web(self.web_search));
+        }
+        if self.tool_search {
+            builder = builder.shared_middleware(ToolSearch::default());
         }
         if let Some(why) = self.refuses {
             builder = builder.shared_middleware(RefuseChanges(why));

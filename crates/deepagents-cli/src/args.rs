@@ -374,6 +374,13 @@ pub(crate) struct AgentArgs {
     #[arg(long, conflicts_with_all = ["mcp_config", "trust_project_mcp"], help_heading = "MCP")]
     pub(crate) no_mcp: bool,
 
+    /// Leave the tools of MCP servers out of requests until the model has looked for them
+    ///
+    /// It finds them by what they do, with the tool tool_search. Where they weigh no more than 1,500 tokens together they are all
+    /// offered at once.
+    #[arg(long, conflicts_with = "no_mcp", help_heading = "MCP")]
+    pub(crate) tool_search: bool,
+
     /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in .deepagents
     ///
     /// Without it you are asked at a terminal, and elsewhere it is left out. What you agree to is remembered by directory

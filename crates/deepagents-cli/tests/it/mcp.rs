@@ -146,6 +146,43 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
 }
 
 #[test]
+fn many_tools_of_a_server_are_looked_for_before_they_are_offered_where_that_is_asked_for() {
+    let place = Place::new().in_project();
+    let tools: Vec<_> = (0..200)
+        .map(|n| {
+            let (name, what) = if n == 137 { ("echo".to_owned(), "Repeats a word".to_owned()) } else { (format!("t{n}"), format!("Number {n}")) };
+            json!({"name": name, "description": format!("{what} of many, which weigh something."), "inputSchema": {"type": "object"}})
+        })
+        .collect();
+    fs::write(place.at("server/tools"), json!(tools).to_string()).unwrap();
+    let one = "[{\\\"name\\\":\\\"echo\\\",\\\"description\\\":\\\"$(cat \"$(dirname \"$0\")/says\")\\\",\\\"inputSchema\\\":{\\\"type\\\":\\\"object\\\"}}]";
+    let script = SERVER.replace(one, "$(cat \"$(dirname \"$0\")/tools\")");
+    assert_ne!(script, SERVER);
+    fs::write(place.at("server/run.sh"), script).unwrap();
+    let run_with = |args: &[&str]| {
+        let server = Server::start([
+            Reply::Call("tool_search", json!({"query": "repeat a word"})),
+            Reply::Call("mcp__alpha__echo", json!({})),
+            Reply::Text(vec!["Done."]),
+        ]);
+        let mut command = run(&place.at("root"), &server.address);
+        let finished = finish(command.env("HOME", place.at("home")).args(args).args(["--trust-project-mcp", "Go."]));
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        let offered = |at: usize| server.requests()[at].body["tools"].to_string();
+        (offered(0), offered(1), last_result(&server))
+    };
+    let (first, second, result) = run_with(&["--tool-search"]);
+    assert!(first.contains("tool_search") && !first.contains("mcp__alpha__"), "{first}");
+    assert!(second.contains("mcp__alpha__echo") && !second.contains("mcp__alpha__t136"), "{second}");
+    assert!(result.contains("echoed it"), "{result}");
+    let (first, ..) = run_with(&[]);
+    assert!(first.contains("mcp__alpha__echo") && first.contains("mcp__alpha__t136") && !first.contains("tool_search"));
+    fs::create_dir_all(place.at("home/.deepagents")).unwrap();
+    fs::write(place.at("home/.deepagents/config.toml"), "tool_search = true\n").unwrap();
+    assert!(!run_with(&[]).0.contains("mcp__alpha__"));
+}
+
+#[test]
 fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
     let place = Place::new().in_project();
     let (denied, server) = place.call(&["--trust-project-mcp", "--approve", "deny"]);

@@ -23,8 +23,8 @@ fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
 /// What a model says, piece by piece.
 type Pieces = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
-/// Asks the model. Gives what it says and the number of the attempt.
-fn ask(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
+/// Begins a call of the model. Gives what it says and the number of the attempt.
+fn begin(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
     check_history(cx, &request.messages)?;
     let request = if model.profile().system_media { *request } else { request.with_media_in_messages() };
     cx.shared.budget.begin_model_call(&**model)?;
@@ -40,7 +40,7 @@ pub(crate) async fn call_model(
     model: &Arc<dyn ChatModel>,
     request: Box<ModelRequest>,
 ) -> Result<(ModelOutput, u32)> {
-    let (mut events, mut attempt) = ask(cx, model, request)?;
+    let (mut events, mut attempt) = begin(cx, model, request)?;
     let turn = cx.turn;
     let failure = loop {
         let kind = match events.next().await {

@@ -162,6 +162,8 @@ pub(crate) struct AgentSection {
     pub(crate) mcp_config: Option<PathBuf>,
     /// Whether it has the MCP servers of the user and of its directory; true.
     pub(crate) mcp: Option<bool>,
+    /// Whether tools of MCP servers are left out of requests until the model has looked for them.
+    pub(crate) tool_search: bool,
     /// Agrees to what its directory brings that steers it: `AGENTS.md`, and what is in `.deepagents`.
     pub(crate) trust: bool,
     /// Whether it has notes, skills, sub-agents and hooks of files, and a todo list; true.

@@ -1,5 +1,7 @@
 //! What is served: agents as the command line, a `deepagents.toml` or a directory describes them.
 
+#[cfg(test)]
+mod damaged;
 mod file;
 mod layout;
 
@@ -237,6 +239,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
         root: Some(root),
         trust: cli.trust || section.trust,
         no_mcp: cli.no_mcp || off(section.mcp),
+        tool_search: cli.tool_search || section.tool_search,
         no_memory: cli.no_memory || off(section.memory),
         no_skills: cli.no_skills || off(section.skills),
         no_agents: cli.no_agents || off(section.sub_agents),
