@@ -194,9 +194,11 @@ impl Heartbeat {
     /// while no renewal was answered.
     async fn beat(self, claimed: Instant, lost: Arc<Lost>) {
         let pause = (self.lease / 3).max(Duration::from_millis(1));
-        let mut ends = claimed + self.lease;
+        let (mut ends, mut asks_at_once) = (claimed + self.lease, false);
         loop {
-            tokio::time::sleep(pause).await;
+            if !std::mem::take(&mut asks_at_once) {
+                tokio::time::sleep(pause).await;
+            }
             let asked = Instant::now();
             let renewal = self.journal.renew(&self.thread, self.fence, self.lease);
             // A process that was stopped past the end of its lease asks once more: nobody may have come.
@@ -204,6 +206,8 @@ impl Heartbeat {
             match tokio::time::timeout_at(until, renewal).await {
                 Ok(Ok(())) => ends = asked + self.lease,
                 Ok(Err(error)) if !matches!(error, JournalError::Fenced { .. }) && Instant::now() < ends => {}
+                // One that was stopped while it waited for an answer asks again too: the time was up before it could be read.
+                Err(_) if Instant::now() >= until + pause / 2 => asks_at_once = true,
                 _ => {
                     lost.cancel();
                     return;

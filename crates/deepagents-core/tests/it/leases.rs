@@ -1,16 +1,19 @@
 //! Threads that workers own: one at a time, until they give them up or lose them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{
-    Claim, Journal, JournalError, Lease, MemoryJournal, Record, RunStatus, ThreadQuery, Threads,
+    Appended, Claim, Fence, Journal, JournalError, Lease, LogPosition, MemoryJournal, Record, RunStatus, ThreadQuery,
+    Threads,
 };
 use deepagents_core::message::Message;
 use deepagents_core::run::RunInput;
 use deepagents_core::state::Update;
 use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -34,6 +37,65 @@ async fn a_thread_has_one_owner_until_the_lease_is_released_or_dropped() {
     let lease = claimed(&journal, "second").await.unwrap();
     drop(lease);
     claimed(&journal, "third").await.unwrap().release().await.unwrap();
+}
+
+/// A journal whose renewals are answered while they may be.
+#[derive(Default)]
+struct Slow {
+    inner: MemoryJournal,
+    asked: AtomicUsize,
+    answers: AtomicBool,
+}
+
+impl Journal for Slow {
+    crate::support::as_inner!(but renew);
+    crate::support::as_inner!(read);
+
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            if !self.answers.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            self.inner.renew(thread, fence, lease).await
+        })
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.release(thread, fence)
+    }
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        self.inner.append(thread, fence, expected, records)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_stopped_while_it_renewed_asks_again_before_its_thread_is_lost() {
+    let journal = Arc::new(Slow::default());
+    let lease = Lease::claim(journal.clone(), "t", Claim::new("first", MINUTE)).await.unwrap();
+    let asked = |times: usize| journal.asked.load(Ordering::SeqCst) >= times;
+    while !asked(1) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    journal.answers.store(true, Ordering::SeqCst);
+    // The process is stopped for an hour, and the answer to its first renewal never comes.
+    tokio::time::advance(MINUTE * 60).await;
+    while !asked(2) {
+        assert!(!lease.lost().is_cancelled(), "it did not ask again");
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(MINUTE * 2).await;
+    assert!(!lease.lost().is_cancelled());
+    // One that was not stopped has lost its thread when its time is up.
+    journal.answers.store(false, Ordering::SeqCst);
+    lease.lost().cancelled().await;
 }
 
 #[tokio::test]

@@ -170,13 +170,7 @@ macro_rules! as_inner {
         }
     };
     (but both) => {
-        fn claim<'a>(
-            &'a self,
-            thread: &'a str,
-            claim: deepagents_core::journal::Claim,
-        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Fence, JournalError>> {
-            self.inner.claim(thread, claim)
-        }
+        crate::support::as_inner!(but renew);
         fn renew<'a>(
             &'a self,
             thread: &'a str,
@@ -184,6 +178,16 @@ macro_rules! as_inner {
             lease: std::time::Duration,
         ) -> futures_core::future::BoxFuture<'a, Result<(), JournalError>> {
             self.inner.renew(thread, fence, lease)
+        }
+    };
+    // Nor what is read and released.
+    (but renew) => {
+        fn claim<'a>(
+            &'a self,
+            thread: &'a str,
+            claim: deepagents_core::journal::Claim,
+        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Fence, JournalError>> {
+            self.inner.claim(thread, claim)
         }
         fn load<'a>(
             &'a self,

@@ -1,5 +1,6 @@
 //! A run that is frozen past its lease and wakes up: it goes on, unless its thread has another owner by then.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use serde_json::Map;
 use super::database::Place;
 use super::trial::spawn;
 
-const LEASE: Duration = Duration::from_millis(300);
+/// Long enough for a busy machine: one that wakes up asks for its lease again for a third of it.
+const LEASE: Duration = Duration::from_millis(1_200);
 
 /// Freezes one run that nobody takes the thread from, and one whose thread has another owner when it wakes up.
 pub(crate) async fn check(place: &Place, folder: &Path) -> Result<()> {
@@ -49,7 +51,11 @@ async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Resu
     let status = child.wait()?;
     let now = journal.load(thread, None).await?.end;
     let Some(fence) = owner else {
-        ensure!(status.success(), "a run that was frozen past its lease did not go on, though nobody had come");
+        let mut said = String::new();
+        if let Some(mut errors) = child.stderr.take() {
+            errors.read_to_string(&mut said)?;
+        }
+        ensure!(status.success(), "a run that was frozen past its lease did not go on, though nobody had come: {said}");
         return Ok(true);
     };
     ensure!(!status.success(), "a run that was frozen past its lease ended as if nothing had been");
