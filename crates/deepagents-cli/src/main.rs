@@ -43,10 +43,6 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 
-// Many small values live and die with each step; this allocator takes a tenth to a fifth less of all CPU than the system's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // This program is its own sandbox helper, which takes it before anything else happens.
     deepagents::fs::sandbox::init();

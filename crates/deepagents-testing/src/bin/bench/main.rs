@@ -66,10 +66,6 @@ usage:
   bench - serve [STREAMS] [IDLE]         a server and its clients in one process
   bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
-// As the program has it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     match measure() {
         Ok(code) => code,

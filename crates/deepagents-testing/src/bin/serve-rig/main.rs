@@ -22,10 +22,6 @@ use deepagents_server::{Server, WebhookPolicy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-// As the program has it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
