@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Emitter;
+use super::{Emitter, Inbox};
 use crate::message::Message;
 
 /// What holders of a run want of it.
@@ -16,16 +16,10 @@ pub(crate) struct RunControl {
     suspended: AtomicBool,
     /// Whether something was said to the run that it has not taken in.
     said: watch::Sender<bool>,
-    follow_ups: Mutex<FollowUps>,
+    follow_ups: Inbox,
     agents: CancelRegistry,
     /// The run that is given the events of this one too.
     forward: Mutex<Option<Emitter>>,
-}
-
-#[derive(Debug, Default)]
-struct FollowUps {
-    messages: VecDeque<Message>,
-    closed: bool,
 }
 
 impl RunControl {
@@ -65,24 +59,22 @@ impl RunControl {
 
     /// Keeps a message for when the run would end; says whether it still takes one.
     pub(crate) fn enqueue(&self, message: Message) -> bool {
-        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
-        if !follow_ups.closed {
-            follow_ups.messages.push_back(message);
-        }
-        !follow_ups.closed
+        self.follow_ups.push(message)
     }
 
     /// The next message kept; once there is none, none is taken any more.
     pub(crate) fn next_follow_up(&self) -> Option<Message> {
-        let mut follow_ups = self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = follow_ups.messages.pop_front();
-        follow_ups.closed |= next.is_none();
-        next
+        self.follow_ups.pop_or_close()
+    }
+
+    /// The messages kept, which are not for the run any more.
+    pub(crate) fn retract(&self) -> VecDeque<Message> {
+        self.follow_ups.take()
     }
 
     /// Takes no message any more.
     pub(crate) fn close(&self) {
-        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.follow_ups.close();
     }
 }
 

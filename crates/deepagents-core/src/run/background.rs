@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
-use tokio::sync::mpsc;
 
 use super::driver::{Driver, Place, Setting};
 use super::start::AGENT;
 use super::{Outcome, RunError, RunInput};
-use crate::context::AgentDefinition;
+use crate::context::{AgentDefinition, Inbox};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::{self, JournalError};
-use crate::message::{Message, Usage};
+use crate::message::Usage;
 use crate::state::State;
 
 /// The key of a thread's metadata that holds why its last run failed.
@@ -24,7 +23,7 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: mpsc::UnboundedReceiver<Message>,
+        inbox: Arc<Inbox>,
     ) -> Result<Outcome, Box<RunError>> {
         let thread = input.thread.clone().filter(|thread| thread.contains('/'));
         let (mut child, mut own) = (matches!(setting.place, Place::Background(_)), agent.clone());

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::abort::{Break, Halt, halted_long_ago};
@@ -12,7 +11,7 @@ use super::log::Log;
 use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
 use crate::context::AgentDefinition;
-use crate::context::{BudgetTracker, Emitter, RunControl, Shared};
+use crate::context::{BudgetTracker, Emitter, Inbox, RunControl, Shared};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition, RunId, ThreadId};
@@ -44,7 +43,7 @@ pub(crate) struct Driver {
     queued_events: Vec<(usize, EventKind)>,
     /// What is in the log and is to be told, with the position behind its record.
     logged_events: Vec<(Option<LogPosition>, EventKind)>,
-    inbox: Option<mpsc::UnboundedReceiver<Message>>,
+    inbox: Option<Arc<Inbox>>,
     /// Read from the inbox, not yet part of the conversation.
     undelivered: Vec<Message>,
     /// Why a message in the inbox was not let in.
@@ -122,7 +121,7 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: Option<mpsc::UnboundedReceiver<Message>>,
+        inbox: Option<Arc<Inbox>>,
     ) -> Result<Outcome, Box<RunError>> {
         // What happens once, or between two answers, is in a box of its own: most of its time a run waits for a model, and its
         // future has room for whatever is not.
@@ -143,7 +142,7 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: Option<mpsc::UnboundedReceiver<Message>>,
+        inbox: Option<Arc<Inbox>>,
     ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
         let (input, parts) = (*input, agent);
         let above = setting.above.or_else(|| input.above.clone());
@@ -380,14 +379,14 @@ impl Driver {
 
     /// Nothing more can be said from now on; what was said before can still be read.
     fn close_inbox(&mut self) {
-        if let Some(inbox) = &mut self.inbox {
+        if let Some(inbox) = &self.inbox {
             inbox.close();
         }
     }
 
     /// Reads the inbox; says whether anything waits.
     pub(super) fn poll_inbox(&mut self) -> bool {
-        while let Some(message) = self.inbox.as_mut().and_then(|inbox| inbox.try_recv().ok()) {
+        while let Some(message) = self.inbox.as_ref().and_then(|inbox| inbox.pop()) {
             self.let_in(message);
         }
         !self.undelivered.is_empty() || self.refused.is_some()

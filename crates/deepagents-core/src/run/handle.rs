@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, RunError};
-use crate::context::{Context, LiveRun, RunControl};
+use crate::context::{Context, Inbox, LiveRun, RunControl};
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
@@ -48,7 +48,7 @@ pub(super) struct Inner {
     pub(super) thread: Option<ThreadId>,
     pub(super) hub: Arc<EventHub>,
     pub(super) control: Arc<RunControl>,
-    pub(super) steer: mpsc::UnboundedSender<Message>,
+    pub(super) steer: Arc<Inbox>,
     pub(super) cancel: CancellationToken,
     pub(super) ended: watch::Receiver<Ended>,
     /// Ends it where it is.
@@ -78,7 +78,7 @@ impl RunHandle {
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         // Before the message itself, so that a run which takes it in at once does not find this afterwards.
         self.inner.control.set_said(true);
-        self.inner.steer.send(message.into()).is_ok()
+        self.inner.steer.push(message.into())
     }
 
     /// Gives the run a follow-up: when it would end by itself, the message becomes the next one of the user, and the run
@@ -86,6 +86,26 @@ impl RunHandle {
     /// whether the run still takes any; as for [`steer`](Self::steer), one that ends otherwise leaves them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
         self.inner.control.enqueue(message.into())
+    }
+
+    /// Takes back what was said to the run and is not yet part of its conversation: what it was to be told at its next
+    /// model call, then its follow-ups, each in the order in which they were said. What the run takes in at this moment
+    /// stays with it.
+    ///
+    /// ```
+    /// # async fn f(agent: deepagents_core::agent::Agent) {
+    /// let run = agent.run("Summarise README.md").detach();
+    /// run.enqueue("Now translate it to Frensh.");
+    /// for message in run.retract() {
+    ///     run.enqueue(message.text().replace("Frensh", "French"));
+    /// }
+    /// # }
+    /// ```
+    pub fn retract(&self) -> Vec<Message> {
+        let mut back = Vec::from(self.inner.steer.take());
+        self.inner.control.set_said(false);
+        back.extend(self.inner.control.retract());
+        back
     }
 
     /// Ends the run: the model call is dropped, tools are aborted and their calls answered as cancelled. The history

@@ -25,10 +25,10 @@ use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{AgentDefinition, Emitter};
+use crate::context::{AgentDefinition, Emitter, Inbox};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::ids::RunId;
@@ -97,7 +97,7 @@ impl Run {
     ) -> Self {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
-        let (steer, inbox) = mpsc::unbounded_channel();
+        let inbox = Arc::new(Inbox::default());
         let cancel = CancellationToken::new();
         let (report, result) = watch::channel(None);
         let handle = RunHandle {
@@ -106,7 +106,7 @@ impl Run {
                 thread: input.thread.clone(),
                 hub: hub.clone(),
                 control: control.clone(),
-                steer,
+                steer: inbox.clone(),
                 cancel: cancel.clone(),
                 ended: result,
                 abort: OnceLock::new(),
@@ -125,10 +125,11 @@ impl Run {
             ..Setting::main(id, emitter.clone(), cancel)
         };
         let path = setting.path.clone();
-        let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox));
+        let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox.clone()));
         let driver = tokio::spawn(async move {
             // Also where the runtime ends before the run does.
             let _closed = OnDrop(Some(move || {
+                inbox.close();
                 control.close();
                 hub.close();
                 ended();

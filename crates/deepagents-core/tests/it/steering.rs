@@ -45,6 +45,36 @@ async fn what_is_said_during_tools_reaches_the_next_model_call_after_the_results
 }
 
 #[tokio::test]
+async fn what_was_said_and_not_delivered_is_taken_back_and_what_was_delivered_is_not() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let work = tool("work", move |_, _| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("worked")
+        }
+    });
+    let turns = [Turn::call("work", json!({})), Turn::call("work", json!({})), Turn::text("done")];
+    let agent = agent(ScriptedModel::new(turns)).tool(work).build().unwrap();
+    let mut run = agent.run("go");
+    let handle = run.handle();
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(handle.steer("kept"));
+    go.notify_one();
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(handle.enqueue("afterwards") && handle.steer("at once") && handle.steer("and this"));
+    let back: Vec<String> = handle.retract().iter().map(Message::text).collect();
+    assert_eq!(back, ["at once", "and this", "afterwards"]);
+    assert!(handle.retract().is_empty());
+    go.notify_one();
+    let outcome = run.outcome().await.unwrap();
+    let users: Vec<_> = lines(outcome.messages()).into_iter().filter(|line| line.starts_with("user: ")).collect();
+    assert_eq!(users, ["user: go", "user: kept"]);
+    assert!(handle.retract().is_empty() && !handle.steer("too late") && !handle.enqueue("too late"));
+}
+
+#[tokio::test]
 async fn what_is_said_during_the_last_model_call_keeps_the_run_alive() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();

@@ -69,7 +69,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("Shift+Tab", "another mode of asking"),
     ("Ctrl+O", "everything whole: output, calls, sub-agents; again: back"),
     ("Ctrl+B", "while the agent works: let it go on in the background"),
-    ("Up, Down", "earlier messages"),
+    ("Up, Down", "what waits to be told, to be changed; earlier messages"),
     ("Ctrl+R", "search earlier messages"),
     ("@", "files below the directory; Tab takes one"),
     ("!COMMAND", "run a command; the model sees it with your next message"),

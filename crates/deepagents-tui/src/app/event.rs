@@ -52,6 +52,8 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or could not be.
     Compacted(Result<String, String>),
+    /// What the run was told and has not taken is taken back.
+    Retracted(Vec<String>),
     /// What a sub-agent has said and done.
     Transcript { title: String, items: Vec<Item> },
     /// What a command of the person came to.
@@ -73,6 +75,8 @@ pub(crate) enum Effect {
     Submit { text: String, context: Vec<String>, skills: Vec<String> },
     /// Tells the run something.
     Steer(String),
+    /// Takes back what the run was told and has not taken.
+    Retract,
     /// Ends the run.
     Cancel,
     /// Goes on with a run that waits.

@@ -9,7 +9,7 @@ use super::form::{Filled, Form};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
 use super::pending::Asking;
-use super::{App, Overlay, TWICE, Work};
+use super::{App, Overlay, TWICE, Waiting, Work};
 use crate::input::Editor;
 
 /// A key with Control.
@@ -382,6 +382,7 @@ impl App {
                 return Vec::new();
             }
             (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => return self.queue(),
+            (KeyCode::Up, _) if self.editor.is_empty() && !self.waiting.is_empty() => return self.fetch_waiting(),
             (KeyCode::Up, _) => {
                 self.go_back();
                 return Vec::new();
@@ -406,7 +407,7 @@ impl App {
         Vec::new()
     }
 
-    /// A message that is not sent yet comes back to be changed, or an earlier input.
+    /// An earlier input comes back.
     fn go_back(&mut self) {
         if self.editor.up() {
             return;
@@ -418,11 +419,20 @@ impl App {
         }
     }
 
+    /// What waits comes back to be changed.
+    fn fetch_waiting(&mut self) -> Vec<Effect> {
+        if self.waiting.iter().any(|waiting| waiting.told) {
+            return vec![Effect::Retract];
+        }
+        self.take_back(&[]);
+        Vec::new()
+    }
+
     /// Keeps a message for after the run.
     fn queue(&mut self) -> Vec<Effect> {
         let text = self.editor.take();
         self.history.add(&text);
-        self.waiting.push(text);
+        self.waiting.push(Waiting::until_the_end(text));
         Vec::new()
     }
 

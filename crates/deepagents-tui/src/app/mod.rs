@@ -58,6 +58,26 @@ pub(crate) enum Work {
     Other(&'static str),
 }
 
+/// A message that the run has not taken yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) text: String,
+    /// Whether the run was told; another one waits for its end.
+    pub(crate) told: bool,
+}
+
+impl Waiting {
+    /// For after what is under way.
+    pub(crate) fn until_the_end(text: String) -> Self {
+        Self { text, told: false }
+    }
+}
+
+/// Messages as one.
+fn joined(waiting: Vec<Waiting>, between: &str) -> String {
+    waiting.into_iter().map(|waiting| waiting.text).collect::<Vec<_>>().join(between)
+}
+
 /// What covers the conversation.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Overlay {
@@ -132,7 +152,7 @@ pub(crate) struct App {
     /// Threads whose runs go on in the background.
     pub(crate) background: Vec<String>,
     /// Messages that the run has not taken yet.
-    pub(crate) waiting: Vec<String>,
+    pub(crate) waiting: Vec<Waiting>,
     pub(crate) questions: Questions,
     pub(crate) overlay: Overlay,
     pub(crate) menu: Option<Menu>,
@@ -331,6 +351,7 @@ impl App {
                 }
                 return self.next_waiting();
             }
+            Event::Retracted(texts) => self.take_back(&texts),
             Event::Transcript { title, items } => {
                 self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
             }
@@ -412,7 +433,7 @@ impl App {
         );
         // What it has not taken yet was told to it, or comes back.
         if !waiting.is_empty() && self.editor.is_empty() {
-            self.editor.set(waiting.join("\n"));
+            self.editor.set(joined(waiting, "\n"));
         }
         effects
     }
@@ -514,18 +535,18 @@ impl App {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let text = std::mem::take(&mut self.waiting).join("\n\n");
+        let text = joined(std::mem::take(&mut self.waiting), "\n\n");
         self.send(text, Vec::new())
     }
 
     /// Sends a message: begins a run, or tells the one under way.
     fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
         if self.work == Work::Run {
-            self.waiting.push(text.clone());
+            self.waiting.push(Waiting { text: text.clone(), told: true });
             return vec![Effect::Steer(text)];
         }
         if self.is_busy() {
-            self.waiting.push(text);
+            self.waiting.push(Waiting::until_the_end(text));
             return Vec::new();
         }
         self.items.push(Item::User(text.clone()));

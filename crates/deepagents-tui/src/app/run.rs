@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::event::{Effect, PendingApproval, RunEnd};
 use super::transcript::Item;
-use super::{App, Work};
+use super::{App, Waiting, Work, joined};
 use crate::text::shorten;
 
 impl App {
@@ -27,7 +27,7 @@ impl App {
                 }
             }
             EventKind::Steered { text } if event.path.is_empty() => {
-                if let Some(at) = self.waiting.iter().position(|waiting| waiting == text) {
+                if let Some(at) = self.waiting.iter().position(|waiting| waiting.told && waiting.text == *text) {
                     self.waiting.remove(at);
                 }
                 self.items.push(Item::User(text.clone()));
@@ -114,7 +114,7 @@ impl App {
         let mut effects = Vec::new();
         if let Some(text) = end.unsent {
             // What did not begin can be tried again.
-            self.waiting.insert(0, text);
+            self.waiting.insert(0, Waiting::until_the_end(text));
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
@@ -145,12 +145,25 @@ impl App {
         if self.waiting.is_empty() {
             return;
         }
-        let mut texts = std::mem::take(&mut self.waiting);
+        let texts = std::mem::take(&mut self.waiting);
+        self.edit_again(texts);
+    }
+
+    /// Messages that were taken back from the run go into the input, with those that it was not told yet.
+    pub(super) fn take_back(&mut self, retracted: &[String]) {
+        let of_run = |waiting: &Waiting| waiting.told && !retracted.contains(&waiting.text);
+        let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
+        self.waiting = taken;
+        self.edit_again(back);
+    }
+
+    /// Puts messages before what is in the input.
+    fn edit_again(&mut self, mut messages: Vec<Waiting>) {
         let typed = self.editor.take();
         if !typed.is_empty() {
-            texts.push(typed);
+            messages.push(Waiting::until_the_end(typed));
         }
-        self.editor.set(texts.join("\n"));
+        self.editor.set(joined(messages, "\n"));
     }
 
     /// Goes on with the run once it waits and everything is decided.

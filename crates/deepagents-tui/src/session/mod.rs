@@ -187,6 +187,15 @@ impl Session {
         });
     }
 
+    /// What the run has not taken goes back to the person.
+    fn retract(&self) {
+        let texts = self.with(|state| match &state.run {
+            Some(run) => run.retract().iter().map(deepagents::Message::text).collect(),
+            None => std::mem::take(&mut state.early),
+        });
+        self.tell(Event::Retracted(texts));
+    }
+
     fn remember(&self, rule: RememberedRule) {
         let this = self.clone();
         self.spawn(async move {
@@ -201,6 +210,7 @@ impl Session {
         match effect {
             Effect::Submit { text, context, skills } => self.submit(text, context, skills),
             Effect::Steer(text) => self.steer(text),
+            Effect::Retract => self.retract(),
             Effect::Cancel | Effect::StopShell => self.cancel(),
             Effect::Answer(answers) => self.resume(answers, false),
             Effect::Resume => self.resume(Vec::new(), false),

@@ -10,7 +10,7 @@ use super::panels::{self, Panel};
 use super::printer::Printer;
 use crate::app::live::RunningCall;
 use crate::app::menu::ROWS;
-use crate::app::{App, Overlay, Work};
+use crate::app::{App, Overlay, Waiting, Work};
 use crate::duration;
 use crate::text::{clip, count, grouped, markdown, shorten, visible};
 
@@ -134,8 +134,8 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
 
 /// Messages that the run has not taken yet.
 fn waiting(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let line = |text: &String| {
-        let text = shorten(&visible(text), columns.saturating_sub(12));
+    let line = |waiting: &Waiting| {
+        let text = shorten(&visible(&waiting.text), columns.saturating_sub(12));
         clip(&Line::from(Span::styled(format!("↳ waiting: {text}"), app.theme.dim)), columns)
     };
     app.waiting.iter().rev().take(rows.min(4)).map(line).collect::<Vec<_>>().into_iter().rev().collect()

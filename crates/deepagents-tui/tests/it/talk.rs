@@ -107,6 +107,30 @@ async fn a_message_sent_while_tools_run_reaches_the_next_request() {
 }
 
 #[tokio::test]
+async fn what_waits_to_be_told_comes_back_to_be_changed() {
+    let gate = "while [ ! -e go ]; do sleep 0.01; done";
+    let call = Turn::call("execute", json!({"command": gate}));
+    let world = World::new([call, Turn::text("Steered."), Turn::text("Never.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "work").await;
+    assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
+    say(&mut screens, "at once").await;
+    screens.type_text("and afterwards").await;
+    screens.press("tab").await;
+    assert!(screens.text().contains("waiting: at once") && screens.text().contains("waiting: and afterwards"));
+    screens.press("up").await;
+    assert!(screens.wait_for("› at once").await, "{}", screens.text());
+    assert!(!screens.text().contains("waiting:"), "{}", screens.text());
+    screens.press("ctrl-c").await;
+    say(&mut screens, "neither").await;
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Steered.").await && screens.wait_idle().await, "{}", screens.text());
+    let told = world.told();
+    assert!(told.contains("neither") && !told.contains("at once") && !told.contains("afterwards"), "{told}");
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+#[tokio::test]
 async fn resizing_shows_the_same_words_again() {
     let world = World::new([Turn::text("A sentence that wraps more than once on a narrow screen.")]);
     let mut screens = world.screens(Mode::Ask);

@@ -33,11 +33,19 @@ use crate::results;
 pub(crate) struct Process {
     inner: Arc<MemoryJournal>,
     appends: AtomicUsize,
+    /// As many appends to the threads of tasks get through.
+    tasks: Semaphore,
 }
 
 impl Process {
     pub(crate) fn ending_after(inner: &Arc<MemoryJournal>, appends: usize) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends) })
+        let tasks = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends), tasks })
+    }
+
+    /// It comes to a stop where it would begin a task.
+    fn stopped_at_a_task(inner: &Arc<MemoryJournal>) -> Arc<Self> {
+        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(usize::MAX), tasks: Semaphore::new(0) })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -54,6 +62,9 @@ impl Journal for Process {
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
+            if thread.contains('/') {
+                let _permit = self.tasks.acquire().await.unwrap();
+            }
             let one_less = |left: usize| left.checked_sub(1);
             if self.appends.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
                 return Err(JournalError::Storage("the process has ended".into()));
@@ -314,6 +325,26 @@ async fn a_task_whose_start_was_never_answered_is_told_to_the_conversation_that_
         }
     }
     assert!(orphans > 0, "no start was in doubt with its task begun");
+}
+
+#[tokio::test]
+async fn a_task_begun_by_a_process_that_was_stopped_while_the_conversation_went_on_is_told_by_the_next_run() {
+    let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+    let stopped = Process::stopped_at_a_task(&journal);
+    let first = agent(&world, stopped.clone()).build().unwrap();
+    let run = first.run(input(start(&json!([["work", {"n": 1}]])))).detach();
+    // The call is under way, its task not begun.
+    let mut events = run.subscribe(Subscribe::Start);
+    while !matches!(events.next().await.unwrap().kind, EventKind::ToolStarted { .. }) {}
+    let next = agent(&world, journal.clone()).build().unwrap();
+    let without = next.invoke(input("Go on.").take_over()).await.unwrap();
+    assert!(answers(&without).contains("is unknown"), "{}", answers(&without));
+    stopped.tasks.add_permits(1000);
+    assert!(run.outcome().await.is_err(), "its thread has another owner");
+    let outcome = until_told(&next).await;
+    assert_eq!(told(&outcome).len(), 1);
+    assert!(told(&outcome)[0].contains("status: success"), "{:?}", told(&outcome));
+    assert_eq!(told(&say(&next, "Again?").await).len(), 1);
 }
 
 #[tokio::test]

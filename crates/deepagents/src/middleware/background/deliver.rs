@@ -15,23 +15,13 @@ impl Tasks {
     /// The tasks that calls of the last answer have started without its being known: their process has ended, or the run,
     /// before they came to a result, and they were answered without being made again.
     pub(super) async fn orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
-        let messages = cx.messages();
-        let answer = messages.last_assistant().and_then(|at| messages.get(at));
-        let Some((id, answer)) = answer.and_then(|answer| Some((answer.id(), answer.as_assistant()?))) else {
-            return Ok(Vec::new());
-        };
-        let known = cx.state().get::<KnownTasks>();
-        let mut orphans = Vec::new();
-        for call in answer.tool_calls().filter(|call| call.name == START) {
-            let task = task_id(id, &call.id);
-            if known.is_some_and(|known| known.iter().any(|known| known.id == task)) {
-                continue;
-            }
-            if let Some(BackgroundTask { agent, .. }) = cx.background().get(&task).await?.filter(|task| task.end > 0) {
-                orphans.push(KnownTaskChange::Start(KnownTask { id: task, agent, ..KnownTask::default() }));
-            }
-        }
-        Ok(orphans)
+        orphans_since(cx, cx.messages().last_assistant().unwrap_or_default()).await
+    }
+
+    /// The same of all answers: a process that was stopped in the middle of such a call may begin its task when the
+    /// conversation has gone on without it.
+    pub(super) async fn all_orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
+        orphans_since(cx, 0).await
     }
 
     /// Goes on with what was left, and gives all that is new: which tasks are there, what is said of them, what they
@@ -74,4 +64,23 @@ impl Tasks {
             .and(Update::new::<KnownTasks>(vec![delivered]))
             .and(Update::message(Message::harness(text))))
     }
+}
+
+async fn orphans_since(cx: &Context, since: usize) -> Result<Vec<KnownTaskChange>> {
+    let known = cx.state().get::<KnownTasks>().map(Vec::as_slice).unwrap_or_default();
+    let messages = cx.messages();
+    let mut begun: Vec<String> = Vec::new();
+    for message in (since..messages.len()).filter_map(|at| messages.get(at)) {
+        let Some(answer) = message.as_assistant() else { continue };
+        let starts = answer.tool_calls().filter(|call| call.name == START);
+        begun.extend(starts.map(|call| task_id(message.id(), &call.id)));
+    }
+    begun.retain(|task| known.iter().all(|known| known.id != *task));
+    if begun.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tasks = cx.background().list().await?;
+    let orphans = tasks.into_iter().filter(|task| task.end > 0 && begun.contains(&task.id));
+    let start = |BackgroundTask { id, agent, .. }| KnownTask { id, agent, ..KnownTask::default() };
+    Ok(orphans.map(|task| KnownTaskChange::Start(start(task))).collect())
 }

@@ -14,7 +14,7 @@ use deepagents_core::error::Result;
 use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{Context, FinishReason};
-use deepagents_core::state::{ChannelSpec, State};
+use deepagents_core::state::{ChannelSpec, State, Update};
 use deepagents_core::tool::DynTool;
 
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
@@ -134,15 +134,17 @@ impl Middleware for BackgroundAgents {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        if !has_tasks(cx) {
+        let mut changes = self.tasks.all_orphans(cx).await?;
+        if changes.is_empty() && !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
-        let home = cx.background();
-        let mut tasks = self.tasks.survey(&home, cx.state()).await?;
+        let (home, mut state) = (cx.background(), cx.state().clone());
+        state.apply(&Update::new::<KnownTasks>(changes.clone()))?;
+        let mut tasks = self.tasks.survey(&home, &state).await?;
         // What was spent while no run of the conversation was under way is counted before this one may spend more.
-        let counted = self.tasks.count(&home, cx.state(), &mut tasks).await?;
-        self.tasks.attend(&home, cx.state(), &mut tasks).await?;
-        Ok(counted_as(counted))
+        changes.extend(self.tasks.count(&home, &state, &mut tasks).await?);
+        self.tasks.attend(&home, &state, &mut tasks).await?;
+        Ok(counted_as(changes))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
