@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::{HeaderMap, Uri, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,33 +26,44 @@ pub(super) struct Which {
 pub(super) async fn of_query(
     State(app): State<Arc<App>>,
     Params(which): Params<Which>,
+    OriginalUri(original): OriginalUri,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Result<Json<Value>> {
     let first = || app.agents().first().map(|agent| agent.name.clone()).unwrap_or_default();
     let name = which.assistant_id.unwrap_or_else(first);
-    card(&app, &name, &headers).await
+    card(&app, &name, &base(&app, (&original, &uri), &headers)).await
 }
 
 pub(super) async fn of_path(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    OriginalUri(original): OriginalUri,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Result<Json<Value>> {
-    card(&app, &name, &headers).await
+    card(&app, &name, &base(&app, (&original, &uri), &headers)).await
 }
 
-async fn card(app: &App, name: &str, headers: &HeaderMap) -> Result<Json<Value>> {
-    let found = assistants::find(app, name).await?;
-    let assistant = found.ok_or_else(|| ApiError::not_found("Assistant", name))?;
+/// The address that the client has used, up to the server's own routes.
+fn base(app: &App, (original, own): (&Uri, &Uri), headers: &HeaderMap) -> String {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text(header::HOST).unwrap_or("localhost");
     // Where TLS ends before this server, whatever ends it says so.
     let forwarded = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
     let scheme = if app.tls.load(Ordering::Relaxed) || forwarded == Some("https") { "https" } else { "http" };
+    // The routes may be below a path of another server.
+    let below = original.path().strip_suffix(own.path()).unwrap_or_default();
+    format!("{scheme}://{host}{below}")
+}
+
+async fn card(app: &App, name: &str, base: &str) -> Result<Json<Value>> {
+    let found = assistants::find(app, name).await?;
+    let assistant = found.ok_or_else(|| ApiError::not_found("Assistant", name))?;
     let description = assistant.description.unwrap_or_else(|| format!("The agent {}.", assistant.name));
     let id = if assistant.name == assistant.graph_id { &assistant.name } else { &assistant.assistant_id };
     let modes = json!(["text/plain", "application/json"]);
-    let url = format!("{scheme}://{host}/a2a/{id}");
+    let url = format!("{base}/a2a/{id}");
     let interface = |version: &str| json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version});
     Ok(Json(json!({
         // Clients of 1.0 read the interfaces, the preferred one first; those of 0.3 read what stands beside them.

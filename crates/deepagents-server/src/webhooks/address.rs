@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::http::Uri;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::net::lookup_host;
 
 /// Where webhooks may go, and how they are signed. By default over HTTPS, to addresses of the internet.
 ///
@@ -41,8 +43,8 @@ impl WebhookPolicy {
         self
     }
 
-    /// Refuses an address that can be told as not allowed by its text; gives its host and port.
-    pub(super) fn check(&self, url: &str) -> Result<(String, u16), String> {
+    /// Refuses an address that can be told as not allowed by its text.
+    pub(super) fn check(&self, url: &str) -> Result<(), String> {
         let address: Uri = url.parse().map_err(|_| format!("`{url}` is no address"))?;
         let host = address.host().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
@@ -52,7 +54,7 @@ impl WebhookPolicy {
         let is_tls = address.scheme_str() == Some("https");
         let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| canonical(ip).is_loopback());
         if local && self.loopback && matches!(address.scheme_str(), Some("http" | "https")) {
-            return Ok((host, address.port_u16().unwrap_or(if is_tls { 443 } else { 80 })));
+            return Ok(());
         }
         if !is_tls {
             return Err("a webhook is an https:// address".to_owned());
@@ -65,16 +67,34 @@ impl WebhookPolicy {
         {
             return Err("webhooks to private addresses are not allowed".to_owned());
         }
-        Ok((host, address.port_u16().unwrap_or(443)))
+        Ok(())
     }
 
     /// Whether requests to a host may go to this address of it.
-    pub(super) fn allows(&self, host: &str, ip: IpAddr) -> bool {
+    fn allows(&self, host: &str, ip: IpAddr) -> bool {
         let ip = canonical(ip);
         if ip.is_loopback() {
             return self.loopback;
         }
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) || is_public(ip)
+    }
+}
+
+/// Looks up the addresses that connections are made to, which nobody looks up once more: a name with one that webhooks may
+/// not go to is refused.
+#[derive(Debug)]
+pub(super) struct AllowedAddresses(pub(super) WebhookPolicy);
+
+impl Resolve for AllowedAddresses {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (policy, host) = (self.0.clone(), name.as_str().to_ascii_lowercase());
+        Box::pin(async move {
+            let found: Vec<_> = lookup_host((host.as_str(), 0)).await?.collect();
+            if found.is_empty() || !found.iter().all(|address| policy.allows(&host, address.ip())) {
+                return Err("the host has an address that webhooks may not go to".into());
+            }
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
     }
 }
 
@@ -120,6 +140,16 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_and_refused_where_it_leads_to_an_address_that_is_not_allowed() {
+        let resolve =
+            async |policy: WebhookPolicy| AllowedAddresses(policy).resolve("localhost".parse().unwrap()).await;
+        assert!(resolve(WebhookPolicy::default()).await.is_err());
+        assert!(resolve(WebhookPolicy::default().allow_host("localhost")).await.is_err());
+        let found: Vec<_> = resolve(WebhookPolicy::default().allow_loopback()).await.unwrap().collect();
+        assert!(!found.is_empty() && found.iter().all(|address| address.ip().is_loopback()));
+    }
 
     #[test]
     fn only_addresses_of_the_internet_are_told_unless_others_are_allowed() {

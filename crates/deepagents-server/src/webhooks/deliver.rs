@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::models::ClientPool;
+use deepagents::models::http_client;
 use deepagents_core::store::{Query, StoreError};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tokio::net::lookup_host;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::WebhookPolicy;
+use super::address::AllowedAddresses;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -25,9 +25,6 @@ const PAUSES: [Duration; 4] =
 /// How long a receiver may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer, which nobody reads.
-const ANSWER: usize = 64 << 10;
-
 /// Requests that are made at a time.
 const AT_ONCE: usize = 32;
 
@@ -37,37 +34,41 @@ const SIGNATURE: &str = "x-deepagents-signature";
 #[derive(Debug)]
 pub(crate) struct Webhooks {
     policy: WebhookPolicy,
-    clients: ClientPool,
+    client: OnceCell<reqwest::Client>,
     at_once: Semaphore,
 }
 
 impl Webhooks {
     pub(crate) fn new(policy: WebhookPolicy) -> Self {
-        Self { policy, clients: ClientPool::default(), at_once: Semaphore::new(AT_ONCE) }
+        Self { policy, client: OnceCell::new(), at_once: Semaphore::new(AT_ONCE) }
     }
 
     /// Refuses an address that will not be told.
     pub(crate) fn check(&self, url: &str) -> Result<()> {
-        self.policy.check(url).map(|_| ()).map_err(ApiError::invalid)
+        self.policy.check(url).map_err(ApiError::invalid)
     }
 
     /// One try.
     async fn post(&self, url: &str, body: &str) -> Result<(), String> {
-        let (host, port) = self.policy.check(url)?;
-        let mut addresses = lookup_host((host.as_str(), port)).await.map_err(|error| error.to_string())?.peekable();
-        if addresses.peek().is_none() || !addresses.all(|address| self.policy.allows(&host, address.ip())) {
-            return Err("the host has an address that webhooks may not go to".to_owned());
-        }
-        let mut headers = Vec::new();
+        self.policy.check(url)?;
+        let client = self.client.get_or_try_init(|| client(&self.policy)).await?;
+        let mut request = client.post(url).header("content-type", "application/json");
         if let Some(secret) = &self.policy.secret {
-            headers.push((SIGNATURE.to_owned(), signature(secret, Timestamp::now().as_second(), body)));
+            request = request.header(SIGNATURE, signature(secret, Timestamp::now().as_second(), body));
         }
-        let answer = self.clients.post(url, &headers, body.to_owned(), None, ANSWER).await;
-        match answer.map_err(|error| error.to_string())?.status {
-            200..300 => Ok(()),
+        // What it says beside that is not read.
+        match request.body(body.to_owned()).send().await.map_err(|error| error.to_string())?.status() {
+            status if status.is_success() => Ok(()),
             status => Err(format!("the receiver answered {status}")),
         }
     }
+}
+
+/// A client that connects to allowed addresses alone, and follows no redirects.
+async fn client(policy: &WebhookPolicy) -> Result<reqwest::Client, String> {
+    let builder = http_client().await.map_err(|error| error.to_string())?;
+    let builder = builder.dns_resolver(AllowedAddresses(policy.clone()));
+    builder.build().map_err(|error| error.to_string())
 }
 
 fn namespace() -> [String; 2] {
@@ -141,9 +142,10 @@ async fn body(app: &App, record: &RunRecord) -> Result<Value> {
         body.insert("run_started_at".to_owned(), json!(record.started_at.as_ref().unwrap_or(&record.created_at)));
         body.insert("run_ended_at".to_owned(), json!(record.updated_at));
         body.insert("values".to_owned(), values);
-        if let Some(error) = &record.error {
-            body.insert("error".to_owned(), error.clone());
-        }
+        match &record.error {
+            Some(error) => body.insert("error".to_owned(), error.clone()),
+            None => body.remove("error"),
+        };
     }
     Ok(body)
 }

@@ -10,6 +10,7 @@ mod crons;
 mod issuer;
 mod jwt;
 mod kills;
+mod nested;
 mod others;
 mod outages;
 mod page;
