@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Has the official clients use the server, and compares what they see with what the real one lets them see: server.sh
+# SERVE_RIG RIG MODEL_SERVER. The clients come from PyPI and npm within a minute each, and are kept below CI_CACHE.
+set -euo pipefail
+serve=$1 rig=$2 model=$3
+kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/server
+python=$kept/venv/bin/python modules=$kept/js
+scratch=$(mktemp -d)
+children=()
+trap 'kill "${children[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+
+# Where clients are missing, they are fetched.
+mkdir -p "$kept" "$modules"
+"$python" -c 'import langgraph_sdk, langgraph, httpx, websockets' 2>/dev/null ||
+    timeout 60 sh -c "python3 -m venv '$kept/venv' &&
+        '$kept/venv/bin/pip' install -q langgraph-sdk==0.4.14 langgraph==1.2.22 httpx websockets" >/dev/null 2>&1 || true
+if [ ! -d "$modules/node_modules/@langchain/react" ] && command -v npm >/dev/null; then
+    cp "$rig/js/package.json" "$modules/"
+    timeout 90 npm install --prefix "$modules" --no-audit --no-fund --legacy-peer-deps --silent >/dev/null 2>&1 ||
+        rm -rf "$modules/node_modules"
+fi
+
+# Starts a program and says the address that it has written behind a word.
+start() {
+    local word=$1 log=$scratch/$2.log
+    shift 2
+    "$@" >"$log" 2>&1 &
+    children+=($!)
+    for _ in $(seq 300); do
+        url=$(sed -n "s/.*$word.*\(http:[^ ]*\).*/\1/p" "$log" | head -n 1)
+        [ -z "$url" ] || return 0
+        sleep 0.1
+    done
+    cat "$log" >&2
+    return 1
+}
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+python3 "$model" --port "$port" --script "$rig/model_script.json" >"$scratch/model.log" 2>&1 &
+children+=($!)
+export RIG_MODEL_URL=http://127.0.0.1:$port
+start listening server "$serve" "$rig/rig.json"
+server=$url
+
+# Plays a suite and compares; what fails is played alone once more: a busy machine is late, and a fast server may be done
+# with a run before the client that looks every few milliseconds has seen it begin.
+judge() {
+    local name=$1 failed only=()
+    shift
+    timeout 300 "$@" --out "$scratch/$name.json" >"$scratch/$name.txt" 2>&1 || true
+    compare "$name" >"$scratch/$name.compared" && { said "$name"; return 0; }
+    failed=$(sed -n 's/^DIFF \([a-z0-9_]*\):.*/\1/p' "$scratch/$name.compared")
+    for check in $failed; do only+=(--only "$check"); done
+    timeout 300 "$@" --out "$scratch/$name.json" "${only[@]}" >>"$scratch/$name.txt" 2>&1 || true
+    compare "$name" "${only[@]}" >>"$scratch/$name.compared" || { tail -n 60 "$scratch/$name.txt" "$scratch/$name.compared"; return 1; }
+    said "$name, where the first time" $failed "failed:"
+}
+compare() {
+    local name=$1
+    shift
+    python3 "$rig/compare.py" "$rig/expected/$name.json" "$scratch/$name.json" "$@" 2>&1
+}
+said() { echo "server: $* $(grep -E 'passed|better' "$scratch/${1%%,*}.compared" | paste -sd ' ')"; }
+if "$python" -c 'import langgraph_sdk' 2>/dev/null; then
+    judge sdk_py "$python" "$rig/sdk_py.py" "$server"
+else
+    echo "server: skipped, the client of PyPI could not be fetched"
+fi
+if command -v node >/dev/null && [ -d "$modules/node_modules/@langchain/react" ]; then
+    judge sdk_js node "$rig/js/sdk_js.mjs" "$server" --modules "$modules"
+else
+    echo "server: skipped, the client of npm could not be fetched"
+fi
