@@ -10,7 +10,7 @@ use deepagents_core::agent::ThreadAccess;
 use deepagents_core::journal::{Journal, ThreadInfo};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::auth::{LimitTable, OWNER, owns_thread};
 use crate::crons::Timer;
@@ -18,12 +18,15 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::runs::{Runs, Spending};
-use crate::stream::RunIdentity;
+use crate::stream::{RunIdentity, StateUpdate};
 use crate::threads::CheckpointCache;
 use crate::webhooks::{WebhookPolicy, Webhooks};
 
 /// Under which key of a thread's metadata the server keeps what is its own.
 pub(crate) const OWN: &str = "deepagents_server";
+
+/// States that clients have changed and that a slow reader has not read; of more the oldest are passed over.
+const STATE_UPDATES: usize = 256;
 
 /// An agent with the name that clients know it by.
 pub(crate) struct ServedAgent {
@@ -49,6 +52,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) checkpoints: CheckpointCache,
     pub(crate) webhooks: Webhooks,
+    /// States that clients have changed, for those who read the threads.
+    pub(crate) state_updates: broadcast::Sender<Arc<StateUpdate>>,
     pub(crate) limits: Arc<LimitTable>,
     pub(crate) spending: Spending,
     pub(crate) started: String,
@@ -81,6 +86,7 @@ impl App {
             metrics: Metrics::default(),
             checkpoints: CheckpointCache::default(),
             webhooks,
+            state_updates: broadcast::Sender::new(STATE_UPDATES),
             limits: Arc::default(),
             spending: Spending::default(),
             started,

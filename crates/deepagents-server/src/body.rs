@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::error::ApiError;
 
@@ -50,5 +51,37 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let query = Query::<T>::try_from_uri(&parts.uri);
         query.map(|query| Self(query.0)).map_err(|error| ApiError::invalid(error.body_text()))
+    }
+}
+
+/// A query in which names may stand several times.
+pub(crate) struct Pairs(Vec<(String, String)>);
+
+impl Pairs {
+    /// The value of a name; of several the last.
+    pub(crate) fn one(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The values of a name, in the spellings that clients have for several: the name again and again, a list in JSON,
+    /// commas.
+    pub(crate) fn all<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ApiError> {
+        let mut words: Vec<Value> = Vec::new();
+        for (_, value) in self.0.iter().filter(|(known, value)| known == name && !value.is_empty()) {
+            match serde_json::from_str(value) {
+                Ok(Value::Array(several)) => words.extend(several),
+                _ => words.extend(value.split(',').map(|one| Value::from(one.trim()))),
+            }
+        }
+        let read = words.into_iter().map(serde_json::from_value).collect::<Result<_, _>>();
+        read.map_err(|error| ApiError::invalid(format!("`{name}` cannot be read: {error}")))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Pairs {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Params::from_request_parts(parts, state).await.map(|Params(pairs)| Self(pairs))
     }
 }

@@ -81,6 +81,7 @@ impl Session {
         };
         let result = match command.method.as_str() {
             "subscription.subscribe" => self.subscribe(&command.params).await,
+            "subscription.reconnect" => self.reconnect(&command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             // Nothing is done on a connection before it says what it wants to read.
             _ if self.subscribed == 0 => Err(CommandError::invalid("the first command is subscription.subscribe")),
@@ -100,9 +101,20 @@ impl Session {
         let feed = Feed::open(&self.app, &self.thread, wanted.position()).await?;
         let task = tokio::spawn(send(feed, wanted, self.frames.clone()));
         self.subscribed += 1;
-        let id = format!("sub-{}", self.subscribed);
+        // One that goes on keeps its name, and takes the place of what has it still.
+        let own = params.get("subscription_id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let id = own.map_or_else(|| format!("sub-{}", self.subscribed), str::to_owned);
+        self.subscriptions.retain(|(known, _)| *known != id);
         self.subscriptions.push((id.clone(), AbortOnDropHandle::new(task)));
         Ok(json!({"subscription_id": id}))
+    }
+
+    /// Goes on with a subscription of a connection that was lost, behind the event that its client has read last.
+    async fn reconnect(&mut self, params: &Value) -> Result<Value, CommandError> {
+        if params.get("since").and_then(Value::as_u64).is_none() {
+            return Err(CommandError::invalid("subscription.reconnect needs `since`, the number of an event"));
+        }
+        self.subscribe(params).await
     }
 
     fn unsubscribe(&mut self, params: &Value) -> Result<Value, CommandError> {

@@ -102,6 +102,8 @@ pub(crate) enum StreamMode {
     Checkpoints,
     Debug,
     Custom,
+    /// LangChain's `astream_events`.
+    Events,
 }
 
 /// What becomes of a run for a thread that is busy.

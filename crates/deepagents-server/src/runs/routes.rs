@@ -20,10 +20,10 @@ use super::record::{RunRecord, Status, find, namespace, of_thread};
 use crate::app::App;
 use crate::assistants;
 use crate::auth::{caller, owns, owns_thread};
-use crate::body::{Body, Params};
+use crate::body::{Body, Pairs, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::stream::{EventId, Feed, Final, From, Leaving, Reader, Writer, all_runs, past};
+use crate::stream::{EventId, Feed, Final, From, Leaving, Reader, ThreadStreamMode, Writer, all_runs, past};
 use crate::threads::{Held, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -307,27 +307,14 @@ async fn join(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, St
     }))
 }
 
-#[derive(Deserialize)]
-struct JoinStream {
-    stream_mode: Option<String>,
-    cancel_on_disconnect: Option<String>,
-}
-
 async fn join_stream(
     State(app): State<Arc<App>>,
     Path((thread, run)): Path<(String, String)>,
-    Params(query): Params<JoinStream>,
+    query: Pairs,
     headers: HeaderMap,
 ) -> Result<Response> {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-    let modes: Option<Vec<StreamMode>> = match &query.stream_mode {
-        Some(modes) if !modes.is_empty() => {
-            let read = modes.split(',').map(|mode| serde_json::from_value(json!(mode)));
-            let read: std::result::Result<Vec<StreamMode>, _> = read.collect();
-            Some(read.map_err(|error| ApiError::invalid(error.to_string()))?)
-        }
-        _ => None,
-    };
+    let modes = Some(query.all::<StreamMode>("stream_mode")?).filter(|modes| !modes.is_empty());
     let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
     let record = known(&app, &thread, &run).await?;
     let live = match others::live(&app, &record).await? {
@@ -343,7 +330,7 @@ async fn join_stream(
         _ => From::Now,
     };
     let leaving =
-        if is_true(query.cancel_on_disconnect.as_deref()) { OnDisconnect::Cancel } else { OnDisconnect::Continue };
+        if is_true(query.one("cancel_on_disconnect")) { OnDisconnect::Cancel } else { OnDisconnect::Continue };
     Ok(events(&live, from, modes, resumable, leaving))
 }
 
@@ -446,14 +433,21 @@ impl std::convert::From<Action> for CancelAction {
 async fn thread_stream(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
+    query: Pairs,
     headers: HeaderMap,
 ) -> Result<Response> {
     app.thread(&thread).await?;
+    // The clients say the one, the real server's documents the other.
+    let mut modes: Vec<ThreadStreamMode> = query.all("stream_mode")?;
+    modes.extend(query.all::<ThreadStreamMode>("stream_modes")?);
+    if modes.is_empty() {
+        modes.push(ThreadStreamMode::RunModes);
+    }
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()).and_then(EventId::read);
     let feed = Feed::open(&app, &thread, last.map(|(id, _)| id.position)).await?;
     let mut answer = HeaderMap::new();
     for (name, value) in STREAM_HEADERS {
         answer.insert(name, HeaderValue::from_static(value));
     }
-    Ok((answer, HttpBody::from_stream(all_runs(feed, last))).into_response())
+    Ok((answer, HttpBody::from_stream(all_runs(feed, app.state_updates.subscribe(), modes, last))).into_response())
 }

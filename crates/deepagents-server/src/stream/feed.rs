@@ -49,6 +49,10 @@ impl Feed {
         Ok(Self { app: app.clone(), thread, past, known: known.into(), coming, reading: None })
     }
 
+    pub(crate) fn thread(&self) -> &str {
+        &self.thread
+    }
+
     /// The next event, with its run. Nothing is lost where it is not waited for to the end.
     pub(crate) async fn next(&mut self) -> Option<(Arc<LiveRun>, Arc<StreamEvent>)> {
         loop {

@@ -1,16 +1,43 @@
 //! All runs of a thread as one stream, in the form of streams of runs.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::Bytes;
+use deepagents_core::journal::LogPosition;
 use futures_core::Stream;
 use futures_util::stream;
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
-use super::event::{EventId, Kind};
+use super::event::{EventId, Kind, StreamEvent};
 use super::feed::Feed;
 use super::sse::{HEARTBEAT, HEARTBEAT_COMMENT};
 use super::v1::{Writer, is_after};
+use crate::runs::LiveRun;
+
+/// What of a thread is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ThreadStreamMode {
+    /// What its runs stream.
+    RunModes,
+    /// That a run begins or is done.
+    Lifecycle,
+    /// The state that a client has given it.
+    StateUpdate,
+}
+
+/// A state that a client has given a thread.
+#[derive(Debug)]
+pub(crate) struct StateUpdate {
+    pub(crate) thread: String,
+    /// Where the log ends now.
+    pub(crate) end: LogPosition,
+    pub(crate) state: Value,
+}
 
 /// The run that is being written.
 struct Writing {
@@ -18,41 +45,80 @@ struct Writing {
     writer: Writer,
 }
 
-/// The events of each run as it asked for them, and a note when it is done.
-pub(crate) fn all_runs(
+/// What one client reads.
+struct Reader {
     feed: Feed,
+    updates: Receiver<Arc<StateUpdate>>,
+    modes: Vec<ThreadStreamMode>,
     after: Option<(EventId, usize)>,
-) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    stream::unfold((feed, None), move |(mut feed, mut writing)| async move {
-        let bytes = next(&mut feed, &mut writing, after).await?;
-        Some((Ok(bytes), (feed, writing)))
-    })
+    writing: Option<Writing>,
 }
 
-async fn next(feed: &mut Feed, writing: &mut Option<Writing>, after: Option<(EventId, usize)>) -> Option<Bytes> {
-    loop {
-        let Ok(next) = tokio::time::timeout(HEARTBEAT, feed.next()).await else {
-            return Some(Bytes::from_static(HEARTBEAT_COMMENT));
+/// The events of each run as it asked for them, and a note when it is done; of states, those that are changed from now on in
+/// this process.
+pub(crate) fn all_runs(
+    feed: Feed,
+    updates: Receiver<Arc<StateUpdate>>,
+    modes: Vec<ThreadStreamMode>,
+    after: Option<(EventId, usize)>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    let reader = Reader { feed, updates, modes, after, writing: None };
+    stream::unfold(reader, |mut reader| async move { Some((Ok(reader.next().await?), reader)) })
+}
+
+impl Reader {
+    fn wants(&self, mode: ThreadStreamMode) -> bool {
+        self.modes.contains(&mode)
+    }
+
+    /// The next bytes to send; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let text = tokio::select! {
+                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(HEARTBEAT_COMMENT)),
+                update = self.updates.recv(), if self.wants(ThreadStreamMode::StateUpdate) => self.updated(update),
+                next = self.feed.next() => {
+                    let (run, event) = next?;
+                    self.happened(&run, &event)
+                }
+            };
+            if !text.is_empty() {
+                return Some(Bytes::from(text));
+            }
+        }
+    }
+
+    fn updated(&self, update: Result<Arc<StateUpdate>, RecvError>) -> String {
+        let Some(update) = update.ok().filter(|update| update.thread == self.feed.thread()) else {
+            return String::new();
         };
-        let (run, event) = next?;
-        let current = match writing {
+        let data = json!({"state": update.state, "thread_id": update.thread});
+        let id = EventId { position: update.end, number: EventId::LAST }.to_text(0);
+        format!("event: state_update\ndata: {data}\nid: {id}\n\n")
+    }
+
+    fn happened(&mut self, run: &Arc<LiveRun>, event: &StreamEvent) -> String {
+        let (all, after) = (self.wants(ThreadStreamMode::RunModes), self.after);
+        let current = match &mut self.writing {
             Some(current) if current.run == run.id => current,
-            _ => {
+            writing => {
                 let create = run.record().kwargs;
                 let writer = Writer::new(run.identity.clone(), create.modes(), create.stream_subgraphs);
                 writing.insert(Writing { run: run.id.clone(), writer })
             }
         };
-        let frames = current.writer.write(&event).unwrap_or_default();
+        if !all && !self.modes.contains(&ThreadStreamMode::Lifecycle) {
+            return String::new();
+        }
+        let frames = current.writer.write(event).unwrap_or_default();
         let wanted = frames.iter().filter(|frame| is_after(frame, event.id, after));
+        let wanted = wanted.filter(|frame| all || frame.event == "metadata");
         let mut text: String =
             wanted.map(|frame| format!("event: {}\ndata: {}\nid: {}\n\n", frame.event, frame.data, frame.id)).collect();
         if matches!(event.kind, Kind::RunEnded(_)) && after.is_none_or(|(last, _)| event.id > last) {
             let done = json!({"status": "run_done", "run_id": run.id});
             text.push_str(&format!("event: metadata\ndata: {done}\nid: {}\n\n", event.id.to_text(0)));
         }
-        if !text.is_empty() {
-            return Some(Bytes::from(text));
-        }
+        text
     }
 }

@@ -6,6 +6,7 @@ use deepagents_core::message::Message;
 use serde_json::{Map, Value, json};
 
 use super::event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunIdentity, StreamEvent};
+use super::runnable::RunnableEvents;
 use crate::error::Result;
 use crate::ids;
 use crate::runs::StreamMode;
@@ -26,11 +27,12 @@ pub(crate) struct Writer {
     subgraphs: bool,
     /// The answers that are being given, where their whole text is sent each time.
     whole: HashMap<String, String>,
+    runnables: RunnableEvents,
 }
 
 impl Writer {
     pub(crate) fn new(identity: RunIdentity, modes: Vec<StreamMode>, subgraphs: bool) -> Self {
-        Self { identity, modes, subgraphs, whole: HashMap::new() }
+        Self { identity, modes, subgraphs, whole: HashMap::new(), runnables: RunnableEvents::default() }
     }
 
     fn wants(&self, mode: StreamMode) -> bool {
@@ -48,6 +50,16 @@ impl Writer {
 
     /// What a client is sent of an event.
     pub(crate) fn write(&mut self, event: &StreamEvent) -> Result<Vec<Frame>> {
+        let mut out = self.by_mode(event)?;
+        if self.wants(StreamMode::Events) {
+            for data in self.runnables.write(&self.identity, event)? {
+                out.push(Frame { id: event.id.to_text(out.len()), event: "events".to_owned(), data });
+            }
+        }
+        Ok(out)
+    }
+
+    fn by_mode(&mut self, event: &StreamEvent) -> Result<Vec<Frame>> {
         let agent = &event.agent;
         if !agent.path.is_empty() && !self.subgraphs {
             return Ok(Vec::new());
@@ -80,7 +92,7 @@ impl Writer {
             Kind::TaskStarted { node, turn } => {
                 let task = json!({
                     "id": self.task(agent, node, *turn), "name": node, "input": {},
-                    "triggers": [format!("branch:to:{node}")], "metadata": self.metadata(),
+                    "triggers": [format!("branch:to:{node}")], "metadata": run_metadata(&self.identity),
                 });
                 self.task_frames("task", &task, event, &mut add);
             }
@@ -112,7 +124,7 @@ impl Writer {
                 if self.wants(StreamMode::MessagesTuple)
                     && let Some((chunk, node)) = chunk(kind, agent)
                 {
-                    add(self.name("messages", agent), json!([chunk, self.message_metadata(event, node)]));
+                    add(self.name("messages", agent), json!([chunk, message_metadata(&self.identity, event, node)]));
                 }
                 if self.wants(StreamMode::Messages) {
                     for (name, data) in self.whole_messages(event) {
@@ -148,48 +160,12 @@ impl Writer {
         })
     }
 
-    fn metadata(&self) -> Map<String, Value> {
-        let RunIdentity { thread, run, assistant, graph } = &self.identity;
-        let metadata = json!({
-            "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": [],
-            "run_attempt": 1,
-        });
-        metadata.as_object().cloned().unwrap_or_default()
-    }
-
-    fn message_metadata(&self, event: &StreamEvent, node: &str) -> Value {
-        let agent = &event.agent;
-        let words = [&self.identity.run, &agent.path.join("/"), node, &event.step.to_string()];
-        let own = format!("{node}:{}", ids::derived(&words));
-        let above = self.identity.namespace(&agent.path);
-        let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
-        let mut metadata = self.metadata();
-        let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
-        put("langgraph_node", json!(node));
-        put("langgraph_step", json!(event.step));
-        put("langgraph_triggers", json!([format!("branch:to:{node}")]));
-        put("langgraph_checkpoint_ns", json!(namespace));
-        if node == "model" {
-            let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
-            put("checkpoint_ns", json!(namespace));
-            put("ls_provider", json!(provider));
-            put("ls_model_name", json!(model));
-            put("ls_model_type", json!("chat"));
-        } else if !agent.path.is_empty() {
-            put("checkpoint_ns", json!(namespace));
-        }
-        if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
-            put("lc_agent_name", json!(name));
-        }
-        Value::Object(metadata)
-    }
-
     /// The mode of older clients: the whole text of an answer with each piece.
     fn whole_messages(&mut self, event: &StreamEvent) -> Vec<(&'static str, Value)> {
         match &event.kind {
             Kind::MessageStarted { id } => {
                 self.whole.insert(id.clone(), String::new());
-                let metadata = json!({"metadata": self.message_metadata(event, "model")});
+                let metadata = json!({"metadata": message_metadata(&self.identity, event, "model")});
                 vec![("messages/metadata", json!({id.clone(): metadata}))]
             }
             Kind::BlockDelta { message, delta: Delta::Text(text), .. } => {
@@ -214,6 +190,44 @@ impl Writer {
     }
 }
 
+/// What is said of a run with all that it streams.
+pub(super) fn run_metadata(identity: &RunIdentity) -> Map<String, Value> {
+    let RunIdentity { thread, run, assistant, graph } = identity;
+    let metadata = json!({
+        "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": [],
+        "run_attempt": 1,
+    });
+    metadata.as_object().cloned().unwrap_or_default()
+}
+
+/// What is said with a piece of an answer or a result.
+pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node: &str) -> Value {
+    let agent = &event.agent;
+    let words = [&identity.run, &agent.path.join("/"), node, &event.step.to_string()];
+    let own = format!("{node}:{}", ids::derived(&words));
+    let above = identity.namespace(&agent.path);
+    let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
+    let mut metadata = run_metadata(identity);
+    let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
+    put("langgraph_node", json!(node));
+    put("langgraph_step", json!(event.step));
+    put("langgraph_triggers", json!([format!("branch:to:{node}")]));
+    put("langgraph_checkpoint_ns", json!(namespace));
+    if node == "model" {
+        let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
+        put("checkpoint_ns", json!(namespace));
+        put("ls_provider", json!(provider));
+        put("ls_model_name", json!(model));
+        put("ls_model_type", json!("chat"));
+    } else if !agent.path.is_empty() {
+        put("checkpoint_ns", json!(namespace));
+    }
+    if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
+        put("lc_agent_name", json!(name));
+    }
+    Value::Object(metadata)
+}
+
 /// Whether a client that read up to a part of an event has more to read of it.
 pub(crate) fn is_after(frame: &Frame, event: EventId, after: Option<(EventId, usize)>) -> bool {
     after.is_none_or(|(last, part)| event > last || EventId::read(&frame.id).is_some_and(|(_, own)| own > part))
@@ -224,7 +238,7 @@ fn debug(event: &StreamEvent, kind: &str, payload: &Value) -> Value {
 }
 
 /// A message; answers of sub-agents carry their name.
-fn shown(one: &Message, agent: &AgentInfo) -> Value {
+pub(super) fn shown(one: &Message, agent: &AgentInfo) -> Value {
     let mut shown = message(one);
     named(&mut shown, agent);
     shown
@@ -232,6 +246,14 @@ fn shown(one: &Message, agent: &AgentInfo) -> Value {
 
 /// A piece of an answer or a result, and the node that gave it.
 fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
+    match kind {
+        Kind::ToolFinished { message: result } => Some((message(&Message::Tool((**result).clone())), "tools")),
+        piece => Some((answer_chunk(piece, agent)?, "model")),
+    }
+}
+
+/// A piece of an answer.
+pub(super) fn answer_chunk(kind: &Kind, agent: &AgentInfo) -> Option<Value> {
     let piece = match kind {
         Kind::BlockStarted { message, index, block: OpenBlock::Call { id, name } } => {
             tool_call_chunk(message, id.as_deref(), name.as_deref(), "", *index)
@@ -259,10 +281,7 @@ fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
             }
             last
         }
-        Kind::ToolFinished { message: result } => {
-            return Some((message(&Message::Tool((**result).clone())), "tools"));
-        }
         _ => return None,
     };
-    Some((piece, "model"))
+    Some(piece)
 }

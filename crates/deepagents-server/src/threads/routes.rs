@@ -21,6 +21,7 @@ use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::stream::StateUpdate;
 use crate::wire::read_update;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -259,6 +260,12 @@ async fn update_state(
         None => threads.update_state(&id, update).await?,
     };
     let entries = app.checkpoints.entries(&threads, &id).await?;
+    if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
+        let info = app.thread(&id).await?;
+        let state = thread_state(&app, &info, newest, true).await?;
+        // Nobody may read any more.
+        let _ = app.state_updates.send(Arc::new(StateUpdate { thread: id.clone(), end: info.end, state }));
+    }
     let head = entries.newest().map(|entry| entry.place.id());
     let checkpoint = json!({"thread_id": id, "checkpoint_ns": "", "checkpoint_id": head});
     Ok(Json(json!({"checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": head})))

@@ -18,6 +18,7 @@ mod protocol;
 mod restart;
 mod runs;
 mod storage;
+mod streams;
 mod support;
 mod threads;
 mod webhooks;

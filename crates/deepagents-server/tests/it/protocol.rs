@@ -1,11 +1,13 @@
 //! Version 2 of the protocol.
 
-use deepagents::models::scripted::Turn;
+use deepagents::DeepAgent;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents_core::store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{run, say, serve, server};
+use crate::support::{Client, Nothing, run, say, serve, serve_on, server};
 
 const ALL: [&str; 5] = ["values", "messages", "tools", "lifecycle", "input"];
 
@@ -128,13 +130,11 @@ async fn read_frame(socket: &mut TcpStream) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-#[tokio::test]
-async fn commands_and_events_share_a_websocket() {
-    let client = serve(vec![Turn::text("Hello.")]).await;
-    let id = client.thread().await;
+/// A connection to the events of a thread.
+async fn connect(client: &Client, thread: &str) -> TcpStream {
     let mut socket = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
     let upgrade = format!(
-        "GET /threads/{id}/stream/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        "GET /threads/{thread}/stream/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     socket.write_all(upgrade.as_bytes()).await.unwrap();
@@ -143,6 +143,102 @@ async fn commands_and_events_share_a_websocket() {
         head.push(socket.read_u8().await.unwrap());
     }
     assert!(head.starts_with(b"HTTP/1.1 101"));
+    socket
+}
+
+/// Sends a command and reads up to its answer; gives the events before it, too.
+async fn command(socket: &mut TcpStream, command: &Value) -> (Value, Vec<Value>) {
+    socket.write_all(&frame(command)).await.unwrap();
+    let mut events = Vec::new();
+    loop {
+        let read = read_frame(socket).await;
+        if read["type"] != "event" {
+            return (read, events);
+        }
+        events.push(read);
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_ends_when_it_is_told_to_and_one_that_was_lost_goes_on_behind_what_was_read() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/commands");
+    client.post(&path, start(1, "first")).await;
+    let first = client.thread_events(&id, &json!({"channels": ["lifecycle"]}), ends).await;
+    let mut socket = connect(&client, &id).await;
+    let reconnect = |since: Value| {
+        let params = json!({"subscription_id": "mine", "channels": ["lifecycle"], "since": since});
+        json!({"id": 1, "method": "subscription.reconnect", "params": params})
+    };
+    for wrong in [json!(null), json!(-1), json!(true), json!("1")] {
+        assert_eq!(command(&mut socket, &reconnect(wrong)).await.0["error"], "invalid_argument");
+    }
+    let since = first[0]["seq"].clone();
+    let (answer, _) = command(&mut socket, &reconnect(since)).await;
+    assert_eq!(answer["result"], json!({"subscription_id": "mine"}));
+    let read = read_frame(&mut socket).await;
+    assert_eq!((&read["seq"], &read["params"]["data"]["event"]), (&first[1]["seq"], &json!("completed")));
+    let unsubscribe = json!({"id": 2, "method": "subscription.unsubscribe", "params": {"subscription_id": "mine"}});
+    assert_eq!(command(&mut socket, &unsubscribe).await.0["result"], json!({}));
+    assert_eq!(command(&mut socket, &unsubscribe).await.0["error"], "no_such_subscription");
+    let (started, events) = command(&mut socket, &start(3, "second")).await;
+    let run = started["result"]["run_id"].as_str().unwrap();
+    client.get(&format!("/threads/{id}/runs/{run}/join")).await;
+    let tree = json!({"id": 4, "method": "agent.getTree", "params": {}});
+    let (tree, more) = command(&mut socket, &tree).await;
+    assert!(events.is_empty() && more.is_empty(), "nothing is sent any more: {events:?} {more:?}");
+    let expected = json!({"namespace": [], "status": "completed", "graph_name": "agent", "children": []});
+    assert_eq!(tree["result"]["tree"], expected);
+}
+
+#[tokio::test]
+async fn a_state_is_read_by_a_command_and_a_run_under_way_is_told_something() {
+    let gate = std::sync::Arc::new(tokio::sync::Notify::new());
+    let wait = gate.clone();
+    let work = deepagents::tool_fn("work", "Works.", move |_: Nothing, _cx| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("worked")
+        }
+    });
+    let journal: std::sync::Arc<dyn deepagents::Journal> = std::sync::Arc::new(deepagents::MemoryJournal::new());
+    let model = ScriptedModel::new([Turn::call("work", json!({})), Turn::text("Well then.")]);
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).tool(work).build().unwrap();
+    let client = serve_on(agent, journal, std::sync::Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/commands");
+    let inject =
+        json!({"id": 2, "method": "input.inject", "params": {"message": {"role": "user", "content": "hurry"}}});
+    assert_eq!(client.post(&path, inject.clone()).await["error"], "no_such_run");
+    client.post(&path, start(1, "work")).await;
+    let begun = |event: &Value| event["params"]["data"]["event"] == "tool-started";
+    client.thread_events(&id, &json!({"channels": ["tools"]}), begun).await;
+    let empty = json!({"id": 2, "method": "input.inject", "params": {}});
+    assert_eq!(client.post(&path, empty).await["error"], "invalid_argument");
+    assert_eq!(client.post(&path, inject).await["type"], "success");
+    gate.notify_one();
+    client.thread_events(&id, &json!({"channels": ["lifecycle"]}), ends).await;
+    let get = |params: Value| json!({"id": 3, "method": "state.get", "params": params});
+    let state = client.post(&path, get(json!({"keys": ["messages"]}))).await;
+    let values = state["result"]["values"].as_object().unwrap();
+    assert_eq!(values.keys().collect::<Vec<_>>(), ["messages"]);
+    let texts: Vec<_> = values["messages"].as_array().unwrap().iter().map(|one| one["content"].clone()).collect();
+    assert_eq!(texts, ["work", "", "worked", "hurry", "Well then."]);
+    let below = client.post(&path, get(json!({"namespace": ["tools:1"]}))).await;
+    assert_eq!(below["error"], "no_such_namespace");
+    assert_eq!(
+        client.post(&path, json!({"id": 4, "method": "state.gte", "params": {}})).await["error"],
+        "unknown_command"
+    );
+}
+
+#[tokio::test]
+async fn commands_and_events_share_a_websocket() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let id = client.thread().await;
+    let mut socket = connect(&client, &id).await;
     socket.write_all(&frame(&start(1, "too early"))).await.unwrap();
     assert_eq!(read_frame(&mut socket).await["error"], "invalid_argument");
     let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});

@@ -169,6 +169,25 @@ impl Client {
         frames.map(|frame| (field(frame, "event:"), field(frame, "id:"))).collect()
     }
 
+    /// The events of a stream that ends, with their data.
+    pub(crate) async fn frames(&self, method: Method, path: &str, body: &Value) -> Vec<(String, Value)> {
+        let response = self.request(method, path).json(body).send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        let mut frames = Frames { response, text: String::new() };
+        let mut out = Vec::new();
+        while let Some(frame) = frames.read().await {
+            out.push(frame);
+        }
+        out
+    }
+
+    /// A stream that goes on.
+    pub(crate) async fn follow(&self, path: &str) -> Frames {
+        let response = self.request(Method::GET, path).send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        Frames { response, text: String::new() }
+    }
+
     pub(crate) async fn thread(&self) -> String {
         self.post("/threads", json!({})).await["thread_id"].as_str().unwrap().to_owned()
     }
@@ -182,4 +201,32 @@ pub(crate) fn say(text: &str) -> Value {
 /// Who spoke, in order.
 pub(crate) fn roles(values: &Value) -> Vec<String> {
     values["messages"].as_array().unwrap().iter().map(|m| m["type"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The events of a stream, as they come.
+pub(crate) struct Frames {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Frames {
+    /// The name and the data of the next event; none at the end.
+    async fn read(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((frame, rest)) = self.text.clone().split_once("\n\n") {
+                self.text = rest.to_owned();
+                let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
+                if let (Some(name), Some(data)) = (field("event: "), field("data: ")) {
+                    return Some((name.to_owned(), serde_json::from_str(data).unwrap()));
+                }
+                continue;
+            }
+            let bytes = self.response.chunk().await.unwrap()?;
+            self.text.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+
+    pub(crate) async fn next(&mut self) -> (String, Value) {
+        self.read().await.unwrap()
+    }
 }

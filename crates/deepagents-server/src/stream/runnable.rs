@@ -1,0 +1,251 @@
+//! Events as LangChain's `astream_events` names them: chains, models and tools begin, stream and end, each with an id and
+//! those of what it is part of. Sub-agents are always among them.
+
+use std::collections::HashMap;
+
+use deepagents_core::message::Message;
+use deepagents_core::state::State;
+use serde_json::{Map, Value, json};
+
+use super::event::{AgentInfo, Kind, RunEnd, RunIdentity, StreamEvent};
+use super::v1::{answer_chunk, message_metadata, run_metadata, shown};
+use crate::error::Result;
+use crate::ids;
+use crate::wire::{message, state_values};
+
+/// What has begun, as far as this reader has followed the run.
+#[derive(Default)]
+pub(super) struct RunnableEvents {
+    agents: HashMap<Vec<String>, Agent>,
+}
+
+/// An agent as it is at the moment.
+#[derive(Default)]
+struct Agent {
+    /// The client's id of the call that began it.
+    call: Option<String>,
+    /// What it began with.
+    given: Option<State>,
+    state: Option<State>,
+    /// The number of the step that asks the model, and how often it was asked there.
+    turn: u32,
+    asked: u32,
+    /// The calls under way, by the clients' ids.
+    calls: HashMap<String, Value>,
+}
+
+/// Something that begins and ends.
+struct Runnable {
+    name: String,
+    tag: Option<String>,
+    id: String,
+    parents: Vec<String>,
+    metadata: Map<String, Value>,
+}
+
+impl Runnable {
+    fn event(&self, event: &str, data: Value) -> Value {
+        let Self { name, tag, id, parents, metadata } = self;
+        let tags: Vec<_> = tag.iter().collect();
+        json!({
+            "event": event, "name": name, "run_id": id, "parent_ids": parents, "tags": tags, "metadata": metadata,
+            "data": data,
+        })
+    }
+}
+
+impl RunnableEvents {
+    /// What is said of an event of a run.
+    pub(super) fn write(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Result<Vec<Value>> {
+        let path = &event.agent.path;
+        let mut out = Vec::new();
+        match &event.kind {
+            Kind::AgentStarted { call } => self.agent(path).call.clone_from(call),
+            Kind::Values { state, .. } => {
+                let agent = self.agent(path);
+                agent.state = Some(state.clone());
+                if agent.given.is_none() {
+                    agent.given = Some(state.clone());
+                    let input = self.input(&event.agent)?;
+                    out.push(self.chain(identity, event).event("on_chain_start", json!({"input": input})));
+                }
+            }
+            Kind::Checkpoint { state, .. } => self.agent(path).state = Some(state.clone()),
+            // What fails does not end here: the run's error says so.
+            Kind::RunEnded(RunEnd::Failed(_)) => {}
+            Kind::RunEnded(_) => {
+                let output = self.input(&event.agent)?;
+                out.push(self.chain(identity, event).event("on_chain_end", json!({"output": output})));
+            }
+            Kind::AgentEnded(_) => {
+                let given = self.agent(path).given.clone();
+                let input = given.map_or_else(|| Ok(Map::new()), |state| state_values(&state, &event.agent))?;
+                let data = json!({"output": self.input(&event.agent)?, "input": input});
+                out.push(self.chain(identity, event).event("on_chain_end", data));
+            }
+            Kind::TaskStarted { node: "model", turn } => {
+                let agent = self.agent(path);
+                (agent.turn, agent.asked) = (*turn, 0);
+                let input = self.input(&event.agent)?;
+                out.push(self.node(identity, event).event("on_chain_start", json!({"input": input})));
+            }
+            Kind::MessageStarted { .. } => {
+                self.agent(path).asked += 1;
+                let input = self.said(&event.agent)?;
+                out.push(self.model(identity, event).event("on_chat_model_start", json!({"input": input})));
+            }
+            Kind::TaskFinished { node: "model", message: Some(answer), .. } => {
+                let update = json!({"messages": [shown(answer, &event.agent)]});
+                let output = json!([{"graph": null, "update": update, "resume": null, "goto": []}]);
+                let (node, input) = (self.node(identity, event), self.input(&event.agent)?);
+                out.push(node.event("on_chain_stream", json!({"chunk": output})));
+                out.push(node.event("on_chain_end", json!({"output": output, "input": input})));
+            }
+            Kind::ToolStarted { id, name, input } => {
+                let call = json!({"name": name, "args": input, "id": id, "type": "tool_call"});
+                let node = self.call_node(identity, event, id);
+                out.push(node.event("on_chain_start", json!({"input": [call]})));
+                out.push(self.tool(identity, event, id, name).event("on_tool_start", json!({"input": input})));
+                self.agent(path).calls.insert(id.clone(), call);
+            }
+            Kind::ToolFinished { message: result } => {
+                // A call that was answered without being made never began.
+                if let Some(call) = self.agent(path).calls.remove(&result.call_id) {
+                    let id = &result.call_id;
+                    let (node, tool) =
+                        (self.call_node(identity, event, id), self.tool(identity, event, id, &result.name));
+                    let answer = message(&Message::Tool((**result).clone()));
+                    let update = json!({"messages": [answer]});
+                    out.push(tool.event("on_tool_end", json!({"output": answer, "input": call.get("args")})));
+                    out.push(node.event("on_chain_stream", json!({"chunk": update})));
+                    out.push(node.event("on_chain_end", json!({"output": update, "input": [call]})));
+                }
+            }
+            piece => {
+                if let Some(chunk) = answer_chunk(piece, &event.agent) {
+                    let model = self.model(identity, event);
+                    out.push(model.event("on_chat_model_stream", json!({"chunk": chunk})));
+                    if let Kind::MessageFinished { message: answer } = piece {
+                        let output = shown(&Message::Assistant((**answer).clone()), &event.agent);
+                        let input = self.said(&event.agent)?;
+                        out.push(model.event("on_chat_model_end", json!({"output": output, "input": input})));
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn agent(&mut self, path: &[String]) -> &mut Agent {
+        self.agents.entry(path.to_vec()).or_default()
+    }
+
+    /// The state of an agent; nothing of it where this reader began behind it.
+    fn input(&self, agent: &AgentInfo) -> Result<Map<String, Value>> {
+        let state = self.agents.get(&agent.path).and_then(|known| known.state.as_ref());
+        state.map_or_else(|| Ok(Map::new()), |state| state_values(state, agent))
+    }
+
+    /// What a model is told.
+    fn said(&self, agent: &AgentInfo) -> Result<Value> {
+        let messages = self.input(agent)?.remove("messages").unwrap_or_else(|| json!([]));
+        Ok(json!({"messages": [messages]}))
+    }
+
+    /// The agent itself.
+    fn chain(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
+        let AgentInfo { path, name, .. } = &*event.agent;
+        let mut metadata = run_metadata(identity);
+        metadata.insert("lc_agent_name".to_owned(), json!(name.as_ref().filter(|_| !path.is_empty())));
+        if !path.is_empty() {
+            metadata.insert("langgraph_node".to_owned(), json!("tools"));
+        }
+        let name = name.clone().filter(|_| !path.is_empty()).unwrap_or_else(|| identity.graph.clone());
+        Runnable { name, tag: None, id: chain_id(identity, path), parents: self.above(identity, path), metadata }
+    }
+
+    /// Ids of what an agent is part of.
+    fn above(&self, identity: &RunIdentity, path: &[String]) -> Vec<String> {
+        let Some((_, above)) = path.split_last() else { return Vec::new() };
+        let mut ids = self.above(identity, above);
+        ids.push(chain_id(identity, above));
+        if let Some(call) = self.agents.get(path).and_then(|agent| agent.call.as_ref()) {
+            ids.extend([part_id(identity, above, "tools", call), part_id(identity, above, "tool", call)]);
+        }
+        ids
+    }
+
+    /// A part of an agent, within parts of it.
+    fn part(&self, identity: &RunIdentity, event: &StreamEvent, of: Option<String>, own: (&str, &str)) -> Runnable {
+        let path = &event.agent.path;
+        let (kind, number) = own;
+        let mut parents = self.above(identity, path);
+        parents.push(chain_id(identity, path));
+        let (node, tag) = match (kind, of.is_some()) {
+            ("model" | "tools", false) => (kind, format!("graph:step:{}", event.step)),
+            ("tool", _) => ("tools", "seq:step:1".to_owned()),
+            _ => ("model", "seq:step:1".to_owned()),
+        };
+        parents.extend(of);
+        let metadata = message_metadata(identity, event, node);
+        let metadata = metadata.as_object().cloned().unwrap_or_default();
+        let id = part_id(identity, path, kind, number);
+        Runnable { name: node.to_owned(), tag: Some(tag), id, parents, metadata }
+    }
+
+    fn turn(&self, event: &StreamEvent) -> (String, u32) {
+        let agent = self.agents.get(&event.agent.path);
+        agent.map_or_else(|| ("0".to_owned(), 0), |agent| (agent.turn.to_string(), agent.asked))
+    }
+
+    /// The node that asks the model.
+    fn node(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
+        self.part(identity, event, None, ("model", &self.turn(event).0))
+    }
+
+    fn model(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
+        let (turn, asked) = self.turn(event);
+        let node = part_id(identity, &event.agent.path, "model", &turn);
+        let model = self.part(identity, event, Some(node), ("chat", &format!("{turn}:{asked}")));
+        let provider = event.agent.model.split_once(':').map_or("", |(provider, _)| provider);
+        Runnable { name: class_of(provider).to_owned(), ..model }
+    }
+
+    /// The node that makes a call.
+    fn call_node(&self, identity: &RunIdentity, event: &StreamEvent, call: &str) -> Runnable {
+        self.part(identity, event, None, ("tools", call))
+    }
+
+    fn tool(&self, identity: &RunIdentity, event: &StreamEvent, call: &str, name: &str) -> Runnable {
+        let node = part_id(identity, &event.agent.path, "tools", call);
+        Runnable { name: name.to_owned(), ..self.part(identity, event, Some(node), ("tool", call)) }
+    }
+}
+
+/// The id of an agent's chain; that of the main agent is the run's.
+fn chain_id(identity: &RunIdentity, path: &[String]) -> String {
+    if path.is_empty() { identity.run.clone() } else { part_id(identity, path, "agent", "") }
+}
+
+fn part_id(identity: &RunIdentity, path: &[String], kind: &str, number: &str) -> String {
+    ids::derived(&[&identity.run, &path.join("/"), kind, number]).to_string()
+}
+
+/// LangChain's name of a provider's models.
+fn class_of(provider: &str) -> &'static str {
+    match provider {
+        "openai" | "openai-chat" => "ChatOpenAI",
+        "azure" | "azure-chat" => "AzureChatOpenAI",
+        "anthropic" => "ChatAnthropic",
+        "google" => "ChatGoogleGenerativeAI",
+        "vertex" => "ChatVertexAI",
+        "bedrock" => "ChatBedrockConverse",
+        "ollama" => "ChatOllama",
+        "mistral" => "ChatMistralAI",
+        "groq" => "ChatGroq",
+        "xai" => "ChatXAI",
+        "deepseek" => "ChatDeepSeek",
+        "openrouter" => "ChatOpenRouter",
+        _ => "ChatModel",
+    }
+}

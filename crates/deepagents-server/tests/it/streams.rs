@@ -1,0 +1,121 @@
+//! What streams of runs and of threads have, by their modes.
+
+use axum::http::Method;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, Journal, MemoryJournal};
+use deepagents_core::store::MemoryStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::support::{City, Client, say, serve, serve_on};
+
+/// The data of the events of a run in one mode.
+async fn events(client: &Client, thread: &str, mode: Value, text: &str) -> Vec<(String, Value)> {
+    let mut body = say(text);
+    body["stream_mode"] = mode;
+    client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await
+}
+
+#[tokio::test]
+async fn events_of_langchain_nest_models_and_tools_in_the_agents_that_use_them() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "counter"}));
+    let model = ScriptedModel::new([
+        delegate,
+        Turn::call("count", json!({"city": "Oslo"})),
+        Turn::text("One."),
+        Turn::text("It is one."),
+    ]);
+    let count =
+        deepagents::tool_fn("count", "Counts.", |args: City, _cx| async move { Ok(format!("{} is one", args.city)) });
+    let counter = SubAgentSpec::new("counter", "Counts.");
+    let agent =
+        DeepAgent::builder().model(model).journal(journal.clone()).tool(count).sub_agent(counter).build().unwrap();
+    let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+    let thread = client.thread().await;
+    let all = events(&client, &thread, json!(["events"]), "how many").await;
+    assert_eq!(all[0].0, "metadata");
+    let of = |kind: &str, name: &str| {
+        let found = |data: &&Value| data["event"] == kind && data["name"] == name;
+        all.iter().map(|(_, data)| data).find(found).cloned().unwrap_or_else(|| panic!("no {kind} of {name}"))
+    };
+    let (run, task, counter) =
+        (of("on_chain_start", "agent"), of("on_tool_start", "task"), of("on_chain_start", "counter"));
+    assert_eq!((&run["run_id"], &run["parent_ids"]), (&all[0].1["run_id"], &json!([])));
+    let above = counter["parent_ids"].as_array().unwrap();
+    assert_eq!((above.first(), above.last()), (Some(&run["run_id"]), Some(&task["run_id"])));
+    let counted = of("on_tool_end", "count");
+    assert!(counted["parent_ids"].as_array().unwrap().contains(&counter["run_id"]));
+    assert_eq!(counted["data"]["input"], json!({"city": "Oslo"}));
+    assert_eq!(counted["data"]["output"]["content"], "Oslo is one");
+    let text = |data: &Value| data["data"]["chunk"]["content"].as_str().map(str::to_owned);
+    let main =
+        |data: &&Value| data["event"] == "on_chat_model_stream" && data["parent_ids"].as_array().unwrap().len() == 2;
+    let said: String = all.iter().map(|(_, data)| data).filter(main).filter_map(text).collect();
+    assert_eq!(said, "It is one.");
+    let last = &all.last().unwrap().1;
+    assert_eq!((&last["event"], &last["run_id"]), (&json!("on_chain_end"), &run["run_id"]));
+    assert_eq!(last["data"]["output"]["messages"][3]["content"], "It is one.");
+    // Whatever began has ended.
+    let ids = |kind: &str| {
+        let of_kind = all.iter().filter(|(_, data)| data["event"].as_str().is_some_and(|event| event.ends_with(kind)));
+        of_kind.map(|(_, data)| data["run_id"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(ids("_start"), ids("_end"));
+}
+
+#[tokio::test]
+async fn modes_are_read_in_every_spelling_that_clients_have() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let thread = client.thread().await;
+    let mut body = say("hi");
+    body["stream_resumable"] = json!(true);
+    body["stream_mode"] = json!(["values", "updates", "custom"]);
+    let run = client.post(&format!("/threads/{thread}/runs"), body).await["run_id"].as_str().unwrap().to_owned();
+    client.get(&format!("/threads/{thread}/runs/{run}/join")).await;
+    let path = format!("/threads/{thread}/runs/{run}/stream");
+    for query in [
+        "stream_mode=values&stream_mode=updates",
+        "stream_mode=values,updates",
+        "stream_mode=%5B%22values%22%2C%22updates%22%5D",
+        "stream_mode=updates&stream_mode=values&cancel_on_disconnect=0",
+    ] {
+        let names = client.events(Method::GET, &format!("{path}?{query}"), Some("-1"), &json!({})).await;
+        let names: std::collections::BTreeSet<String> = names.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["metadata", "updates", "values"], "{query}");
+    }
+    let (status, _) = client.send(Method::GET, &format!("{path}?stream_mode=telepathy"), &json!({})).await;
+    assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn a_thread_streams_what_its_runs_do_or_their_ends_alone_or_states_that_clients_change() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let thread = client.thread().await;
+    let path = format!("/threads/{thread}/stream");
+    let first = client.post(&format!("/threads/{thread}/runs/wait"), say("first")).await;
+    assert_eq!(first["messages"][1]["content"], "One.");
+    let mut lifecycle = client.follow(&format!("{path}?stream_mode=lifecycle")).await;
+    let mut states = client.follow(&format!("{path}?stream_modes=state_update")).await;
+    let mut both = client.follow(&format!("{path}?stream_mode=run_modes&stream_mode=state_update")).await;
+    let mut second = say("second");
+    second["stream_mode"] = json!("values");
+    client.post(&format!("/threads/{thread}/runs/wait"), second).await;
+    for expected in ["attempt", "status", "attempt", "status"] {
+        let (name, data) = lifecycle.next().await;
+        assert!(name == "metadata" && data.get(expected).is_some(), "{name} {data}");
+    }
+    let update = json!({"values": {"messages": [{"role": "user", "content": "noted"}]}});
+    client.post(&format!("/threads/{thread}/state"), update).await;
+    let (name, data) = states.next().await;
+    assert_eq!((name.as_str(), &data["thread_id"]), ("state_update", &json!(thread)));
+    assert_eq!(data["state"]["values"]["messages"][4]["content"], "noted");
+    let mut names = Vec::new();
+    while names.last().map(String::as_str) != Some("state_update") {
+        names.push(both.next().await.0);
+    }
+    assert!(names.iter().any(|name| name == "values"), "{names:?}");
+    let (status, _) = client.send(Method::GET, &format!("{path}?stream_mode=telepathy"), &json!({})).await;
+    assert_eq!(status, 422);
+}
