@@ -7,6 +7,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::HookRunner;
+use deepagents::models::Catalogue;
 use deepagents::remembered::RememberedRule;
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
@@ -203,6 +204,8 @@ pub struct Connection {
     pub window: Option<u64>,
     /// What the model's tokens cost, where that is known.
     pub price: Option<Price>,
+    /// What the models of sub-agents may cost.
+    pub catalogue: Catalogue,
     /// Whether commands are confined, in a few words.
     pub sandbox: String,
     /// Whether they are.

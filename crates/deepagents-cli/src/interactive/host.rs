@@ -142,6 +142,7 @@ impl ProgramHost {
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
         let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
+        let catalogue = sources::catalogue(&env)?;
         let mut notes = problems;
         notes.extend(hook_problems);
         if inside {
@@ -168,6 +169,7 @@ impl ProgramHost {
             model: named.unwrap_or(choice.name),
             window: profile.context_window,
             price: profile.price,
+            catalogue,
             confined: sandbox.is_some(),
             remembered,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),

@@ -81,7 +81,10 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("Ctrl+Y", "put back what was deleted"),
     ("Ctrl+L", "draw the screen anew"),
     ("Ctrl+Z", "suspend"),
-    ("y n a p f e", "at a question: yes, no, always in this session, always in this directory, no with a reason, edit"),
+    (
+        "y n a p f e t",
+        "at a question: yes, no, always in this session, always in this directory, no with a reason, edit, all calls together",
+    ),
 ];
 
 /// A line that begins with a slash, taken apart.

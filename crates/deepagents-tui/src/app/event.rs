@@ -52,6 +52,8 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or could not be.
     Compacted(Result<String, String>),
+    /// What an answer of a sub-agent has cost.
+    Cost { path: Vec<String>, dollars: f64 },
     /// What the run was told and has not taken is taken back.
     Retracted(Vec<String>),
     /// What a sub-agent has said and done.

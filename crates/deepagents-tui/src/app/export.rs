@@ -83,11 +83,11 @@ fn item_json(item: &Item) -> Option<Value> {
         Item::Call(Call { name, args, result, failed, .. }) => {
             json!({"type": "call", "tool": name, "args": args, "result": result, "failed": failed})
         }
-        Item::Agent(AgentWork { name, task, items, answer, failed, calls, tokens, .. }) => {
+        Item::Agent(AgentWork { name, task, items, answer, failed, calls, tokens, dollars, .. }) => {
             let items: Vec<Value> = items.iter().filter_map(item_json).collect();
             json!({
                 "type": "sub_agent", "name": name, "task": task, "answer": answer, "failed": failed,
-                "calls": calls, "tokens": tokens, "items": items,
+                "calls": calls, "tokens": tokens, "dollars": dollars, "items": items,
             })
         }
         Item::Shell { command, output, code, .. } => {

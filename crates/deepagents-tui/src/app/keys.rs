@@ -113,6 +113,13 @@ impl App {
 
     fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
         let page = isize::try_from(pager.room.saturating_sub(1)).unwrap_or(isize::MAX).max(1);
+        if let (Source::Together(calls), KeyCode::Char(key @ ('y' | 'n')), None) =
+            (&pager.source, key.code, control(key))
+        {
+            let decision = if key == 'y' { Decision::Approve } else { Decision::Reject { message: None } };
+            self.questions.decide_together(calls, &decision);
+            return self.answer_if_decided();
+        }
         let is_question = matches!(pager.source, Source::Approval(_));
         let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
         match (key.code, control(key)) {
@@ -292,6 +299,14 @@ impl App {
             KeyCode::Char('1'..='9') if self.questions.has_choices() && self.editor.is_empty() => {
                 self.respond();
                 return self.question_key(key);
+            }
+            KeyCode::Char('t' | 'T') => {
+                let calls = self.questions.together();
+                if calls.is_empty() {
+                    return None;
+                }
+                self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
+                Vec::new()
             }
             KeyCode::Char('f' | 'F') | KeyCode::Tab => {
                 self.questions.asking = Asking::Reason(Editor::default());

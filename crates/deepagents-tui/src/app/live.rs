@@ -196,6 +196,13 @@ impl Live {
         call.map(|(_, running)| text_arg(&running.call.args, "description").to_owned()).unwrap_or_default()
     }
 
+    /// An answer of a sub-agent has cost so much.
+    pub(crate) fn cost(&mut self, path: &[String], dollars: f64) {
+        if let Some(agent) = self.agents.get_mut(path) {
+            agent.work.dollars += dollars;
+        }
+    }
+
     /// The present thought and answer, finished.
     pub(crate) fn finish_answer(&mut self) -> Vec<Item> {
         let (thinking, answer) = (std::mem::take(&mut self.thinking), std::mem::take(&mut self.answer));

@@ -351,6 +351,7 @@ impl App {
                 }
                 return self.next_waiting();
             }
+            Event::Cost { path, dollars } => self.live.cost(&path, dollars),
             Event::Retracted(texts) => self.take_back(&texts),
             Event::Transcript { title, items } => {
                 self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));

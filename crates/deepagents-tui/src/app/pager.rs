@@ -16,6 +16,8 @@ pub(crate) enum Source {
     Items { title: String, items: Arc<Vec<Item>> },
     /// A call that waits for a decision.
     Approval(Box<PendingApproval>),
+    /// Calls that are decided about together.
+    Together(Vec<PendingApproval>),
 }
 
 /// A view that scrolls. It stands on a line of one of its parts, so that only what is seen has to be laid out.

@@ -112,6 +112,24 @@ impl Questions {
         self.begin(None);
     }
 
+    /// The calls that yes or no can be said to together, the current one first; none where it is one alone.
+    pub(crate) fn together(&self) -> Vec<PendingApproval> {
+        let both = [DecisionKind::Approve, DecisionKind::Reject];
+        let decides = |one: &&PendingApproval| both.iter().all(|kind| one.request.allowed.contains(kind));
+        let calls: Vec<PendingApproval> = self.open.iter().filter(decides).cloned().collect();
+        if calls.len() > 1 && self.current().is_some_and(|current| decides(&current)) { calls } else { Vec::new() }
+    }
+
+    /// Decides alike about those of these that are still open.
+    pub(crate) fn decide_together(&mut self, calls: &[PendingApproval], decision: &Decision) {
+        let meant = |open: &PendingApproval| calls.iter().any(|call| call.request.id == open.request.id);
+        let (meant, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
+            std::mem::take(&mut self.open).into_iter().partition(meant);
+        self.open = open;
+        self.decided.extend(meant.into_iter().map(|call| (call.request.id, decision.clone().into())));
+        self.begin(None);
+    }
+
     /// Decides about the current one and all others that a rule covers and that are asked for the same reason. What a call
     /// asks by itself, such as before it changes what steers the agent, is asked each time.
     pub(crate) fn allow(&mut self, rule: &Rule) {

@@ -121,6 +121,8 @@ pub(crate) struct AgentWork {
     pub(crate) failed: bool,
     pub(crate) calls: usize,
     pub(crate) tokens: u64,
+    /// What they have cost, as far as that is known.
+    pub(crate) dollars: f64,
     pub(crate) elapsed: Option<Duration>,
 }
 

@@ -1,12 +1,14 @@
 //! Runs: from a message to the end, with the questions between.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::core::message::ToolMessage;
+use deepagents::core::model::Price;
 use deepagents::fs::{Backend, ByteRange, VPath};
+use deepagents::models::Catalogue;
 use deepagents::{
     ActionRequest, DecisionRecord, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State, Update,
 };
@@ -188,6 +190,8 @@ impl Session {
         });
         let mut cancelled = false;
         let mut finished = BTreeSet::new();
+        // The models of sub-agents, by their paths.
+        let mut models: HashMap<Vec<String>, String> = HashMap::new();
         loop {
             let event = tokio::select! {
                 biased;
@@ -221,7 +225,21 @@ impl Session {
                 }
                 _ => {}
             }
+            let mut cost = None;
+            match &event.kind {
+                EventKind::ModelStarted { model, .. } if !event.path.is_empty() => {
+                    models.insert(event.path.to_vec(), model.clone());
+                }
+                EventKind::ModelFinished { usage, .. } => {
+                    let price = models.get(&*event.path).and_then(|model| price_of(&connection.catalogue, model));
+                    cost = price.map(|price| (event.path.to_vec(), price.cost(*usage)));
+                }
+                _ => {}
+            }
             self.tell(Event::Run(Box::new(event)));
+            if let Some((path, dollars)) = cost {
+                self.tell(Event::Cost { path, dollars });
+            }
         }
         let result = run.outcome().await;
         self.with(|state| {
@@ -306,3 +324,9 @@ const _: fn() = || {
     fn assert_send<T: Send>() {}
     assert_send::<Arc<Session>>();
 };
+
+/// What the tokens of a model cost, which events name with its provider.
+fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
+    let name = model.split_once(':').map_or(model, |(_, name)| name);
+    catalogue.lookup(name)?.price
+}

@@ -290,6 +290,9 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
     if work.tokens > 0 {
         facts.push(format!("{} tokens", grouped(work.tokens)));
     }
+    if work.dollars > 0.0 {
+        facts.push(format!("${:.4}", work.dollars));
+    }
     facts.extend(work.elapsed.map(duration::show));
     if !facts.is_empty() {
         lines.push(dim(&format!("  {} (ctrl+o)", facts.join(" · ")), theme));

@@ -204,7 +204,8 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     let work = &agent_at_work.work;
     let indent = "  ".repeat(depth);
     let elapsed = duration::show(app.now.saturating_duration_since(agent_at_work.since));
-    let facts = format!("  {} · {} tokens · {elapsed}", count(work.calls as u64, "call"), grouped(work.tokens));
+    let cost = if work.dollars > 0.0 { format!(" · ${:.4}", work.dollars) } else { String::new() };
+    let facts = format!("  {} · {} tokens{cost} · {elapsed}", count(work.calls as u64, "call"), grouped(work.tokens));
     let name = if work.name.is_empty() { "sub-agent" } else { &work.name };
     let room = columns.saturating_sub(facts.len() + name.len() + indent.len() + 6);
     let head = Line::from(vec![

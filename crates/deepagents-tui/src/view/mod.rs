@@ -28,6 +28,7 @@ pub(crate) fn parts<'a>(
         Source::Conversation => app.items.len() + 1,
         Source::Items { items, .. } => items.len(),
         Source::Approval(_) => 1,
+        Source::Together(calls) => calls.len(),
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
         match source {
@@ -48,6 +49,11 @@ pub(crate) fn parts<'a>(
                 lines
             }
             Source::Approval(question) => panels::whole_question(question, columns, app.theme),
+            Source::Together(calls) => calls.get(at).map_or_else(Vec::new, |call| {
+                let mut lines = panels::question_title(app, call, (at + 1, calls.len()), columns);
+                lines.extend(panels::whole_question(call, columns, app.theme));
+                lines
+            }),
         }
     };
     (count, lay_out)

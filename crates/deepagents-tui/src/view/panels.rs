@@ -123,7 +123,12 @@ fn pretty(value: &Value) -> String {
 }
 
 /// What is asked, in a line or two.
-fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<Line<'static>> {
+pub(crate) fn question_title(
+    app: &App,
+    question: &PendingApproval,
+    (at, of): (usize, usize),
+    columns: usize,
+) -> Vec<Line<'static>> {
     let request = &question.request;
     let what = match request.tool.as_str() {
         "execute" => "Run this command?".to_owned(),
@@ -138,7 +143,6 @@ fn question_title(app: &App, question: &PendingApproval, columns: usize) -> Vec<
         tool => format!("Call {}?", exact(tool)),
     };
     let mut spans = vec![Span::styled("? ", app.theme.warn), Span::styled(what, app.theme.bold)];
-    let (at, of) = app.questions.position();
     if of > 1 {
         spans.push(Span::styled(format!("  ({at} of {of})"), app.theme.accent));
     }
@@ -162,7 +166,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let Some(question) = app.questions.current() else { return Panel::default() };
     let theme = app.theme;
     let mut panel = Panel::default();
-    let title = question_title(app, question, columns);
+    let title = question_title(app, question, app.questions.position(), columns);
     let (foot, cursor) = match &app.questions.asking {
         Asking::Decide => (wrap(&keys(app), columns, "  "), None),
         Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
@@ -215,6 +219,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
         ("a", always.as_deref().unwrap_or_default(), always.is_some()),
         ("p", lasting.as_deref().unwrap_or_default(), lasting.is_some()),
         (if words { "Tab" } else { "f" }, "no, because…", rejects),
+        ("t", "all together", !app.questions.together().is_empty()),
         ("e", "edit", allows(DecisionKind::Edit)),
         ("Esc", "stop", true),
     ] {

@@ -39,6 +39,14 @@ fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
             lines.push(clip(&scroll, columns));
             lines
         }
+        Source::Together(calls) => {
+            let title = Line::from(Span::styled(format!("? All {} of them?", calls.len()), app.theme.warn));
+            let mut keys = Vec::new();
+            for (key, what) in [("y", " yes to all · "), ("n", " no to all · "), ("Esc", " one by one")] {
+                keys.extend([Span::styled(key, app.theme.selected), Span::raw(what)]);
+            }
+            vec![clip(&title, columns), clip(&Line::from(keys), columns), clip(&scroll, columns)]
+        }
         Source::Items { title, .. } => {
             let title = Line::from(Span::styled(visible(title).into_owned(), app.theme.heading));
             vec![clip(&title, columns), clip(&scroll, columns)]

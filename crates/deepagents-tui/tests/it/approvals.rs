@@ -74,6 +74,28 @@ async fn always_covers_simple_calls_of_the_program_and_nothing_more() {
 }
 
 #[tokio::test]
+async fn several_calls_are_decided_together_once_all_of_them_are_shown() {
+    for (key, done) in [("y", true), ("n", false)] {
+        let turns = [commands(&["touch a", "touch b && touch c", "touch d"]), Turn::text("All decided.")];
+        let world = World::new(turns);
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, "three").await;
+        assert!(screens.wait_for("(1 of 3)").await, "{}", screens.text());
+        screens.press("n").await;
+        assert!(screens.wait_for("(2 of 3)").await && screens.text().contains("t all together"), "{}", screens.text());
+        screens.press("t").await;
+        let shown = screens.live().join("\n");
+        assert!(shown.contains("touch b && touch c") && shown.contains("touch d"), "{shown}");
+        assert!(!shown.contains("touch a") && shown.contains("All 2 of them?"), "{shown}");
+        screens.press("esc t").await;
+        screens.press(key).await;
+        assert!(screens.wait_for("All decided.").await, "{}", screens.text());
+        assert!(!world.has("a"));
+        assert!(["b", "c", "d"].iter().all(|file| world.has(file) == done), "{key}");
+    }
+}
+
+#[tokio::test]
 async fn several_calls_are_decided_one_by_one() {
     let world = World::new([commands(&["touch a", "touch b", "touch c"]), Turn::text("All decided.")]);
     let mut screens = world.screens(Mode::Ask);

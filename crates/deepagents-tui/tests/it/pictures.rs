@@ -91,7 +91,7 @@ async fn sub_agents_show_what_they_do_and_can_be_opened() {
     let world = World::new([
         Turn::call("task", json!({"description": "count the lines", "subagent_type": "general-purpose"})),
         Turn::call("read_file", json!({"file_path": "/notes.txt"})),
-        Turn::text("CHILD-ANSWER: three"),
+        Turn::text("CHILD-ANSWER: three").usage(Usage { input: 1_000, output: 200, ..Usage::default() }),
         Turn::text("The child is done."),
     ]);
     let mut screens = world.screens(Mode::Auto);
@@ -99,6 +99,7 @@ async fn sub_agents_show_what_they_do_and_can_be_opened() {
     assert!(screens.wait_for("The child is done.").await && screens.wait_idle().await, "{}", screens.text());
     let text = screens.text();
     assert!(text.contains("general-purpose count the lines") && text.contains("1 call"), "{text}");
+    assert!(text.contains("tokens · $3.0000"), "{text}");
     screens.press("ctrl-o").await;
     let open = screens.live().join("\n");
     assert!(open.contains("read_file /notes.txt") && open.contains("CHILD-ANSWER"), "{open}");

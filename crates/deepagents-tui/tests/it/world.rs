@@ -10,6 +10,7 @@ use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
 use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::{HookRunner, Hooks};
+use deepagents::models::Catalogue;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::RememberedRule;
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
@@ -154,6 +155,9 @@ pub(crate) async fn say(screens: &mut Headless, text: &str) {
     screens.press("enter").await;
 }
 
+/// What the models of sub-agents cost.
+const SCRIPTED: &str = r#"{"script": {"price": {"input": 1000, "output": 10000}}}"#;
+
 impl Host for TestHost {
     fn connect<'a>(&'a self, _model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
         async move {
@@ -179,6 +183,7 @@ impl Host for TestHost {
                 model: "scripted".to_owned(),
                 window: Some(100_000),
                 price: self.price,
+                catalogue: Catalogue::built_in().with_json(SCRIPTED).map_err(|error| error.to_string())?,
                 sandbox: "unconfined".to_owned(),
                 confined: true,
                 remembered: self.remembered.lock().unwrap().clone(),
