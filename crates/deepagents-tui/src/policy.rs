@@ -256,7 +256,7 @@ impl Policy {
 
 /// What the model is told while it plans.
 const PLANNING: &str = "You are in plan mode: change nothing and run nothing. Read what you need, then lay out a plan of \
-                        what you would do, and stop; the person approves it by leaving plan mode.";
+                        what you would do, and stop: the person approves it or says what to change.";
 
 impl Middleware for Policy {
     fn name(&self) -> &str {

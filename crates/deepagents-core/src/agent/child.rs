@@ -72,6 +72,7 @@ impl ToolContext {
             above: Some(scope.budget.clone()),
             beside: None,
             place: Place::Below(Box::new(below)),
+            root: Some(shared.root.as_ref().unwrap_or(shared).clone()),
         };
         // Boxed, since a tool of the child may run a child of its own.
         let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;

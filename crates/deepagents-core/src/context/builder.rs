@@ -242,6 +242,7 @@ impl ContextBuilder {
             attempt: AtomicU32::new(0),
             answer_id: Mutex::default(),
             log: OnceLock::new(),
+            root: None,
             tools: Mutex::new(tools),
             passed: Mutex::new(None),
         };

@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) answer_id: std::sync::Mutex<String>,
     /// Writes to the run's thread, once that is open.
     pub(crate) log: std::sync::OnceLock<LogWriter>,
+    /// The main agent, where this is one below it.
+    pub(crate) root: Option<Arc<Shared>>,
     /// The tools of the last request.
     pub(crate) tools: std::sync::Mutex<ToolSet>,
     /// The last history that was found fit for a provider.

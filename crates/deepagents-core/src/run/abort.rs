@@ -93,8 +93,9 @@ pub(super) async fn halted(shared: &Shared) -> FinishReason {
     }
 }
 
-/// Ends when a run is halted from outside and its journal has had time to answer all the same.
+/// Ends when a run is halted from outside and its journal has had time to answer all the same. As long as it goes on it
+/// waits for its journal, also to keep what a sub-agent has done that is ended alone.
 pub(super) async fn halted_long_ago(shared: &Shared) {
-    halted(shared).await;
+    halted(shared.root.as_deref().unwrap_or(shared)).await;
     tokio::time::sleep(JOURNAL_GRACE).await;
 }

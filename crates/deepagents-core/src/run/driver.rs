@@ -69,6 +69,8 @@ pub(crate) struct Setting {
     /// The thread under which the run above counts this one apart.
     pub(crate) beside: Option<Arc<str>>,
     pub(crate) place: Place,
+    /// The main agent, where this one is below it.
+    pub(crate) root: Option<Arc<Shared>>,
 }
 
 /// Where a run keeps what it does, and what it begins with.
@@ -111,7 +113,7 @@ pub(crate) struct Below {
 impl Setting {
     /// A run of its own.
     pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main }
+        Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main, root: None }
     }
 }
 
@@ -162,6 +164,7 @@ impl Driver {
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
             log: std::sync::OnceLock::new(),
+            root: setting.root,
         });
         let control = shared.events.control();
         let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));

@@ -162,7 +162,10 @@ fn worked(records: &[Record]) -> (BTreeSet<CallId>, BTreeSet<CallId>) {
         }
         match record {
             Record::ToolStarted { call, name, .. } if name == "work" => started.insert(call.clone()),
-            Record::ToolFinished { call, message, .. } if message.name == "work" => finished.insert(call.clone()),
+            // One that was ended has not done it.
+            Record::ToolFinished { call, message, .. } if message.name == "work" && !message.is_error => {
+                finished.insert(call.clone())
+            }
             _ => continue,
         };
     }
@@ -587,6 +590,7 @@ async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_h
 struct Stalls {
     inner: MemoryJournal,
     appends_before: AtomicUsize,
+    seconds: u64,
 }
 
 impl Journal for Stalls {
@@ -601,7 +605,7 @@ impl Journal for Stalls {
     ) -> BoxFuture<'a, Result<Appended, JournalError>> {
         Box::pin(async move {
             if self.appends_before.fetch_sub(1, Ordering::SeqCst) == 0 {
-                tokio::time::sleep(Duration::from_secs(8)).await;
+                tokio::time::sleep(Duration::from_secs(self.seconds)).await;
             }
             self.inner.append(thread, fence, expected, records).await
         })
@@ -629,7 +633,8 @@ async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_h
     let mut aborted = 0;
     for depth in 1..=3 {
         for appends_before in 0.. {
-            let journal = Arc::new(Stalls { inner: MemoryJournal::new(), appends_before: appends_before.into() });
+            let journal =
+                Arc::new(Stalls { inner: MemoryJournal::new(), appends_before: appends_before.into(), seconds: 8 });
             let agent = delegating(depth, &journal);
             let limited = RunInput::new("go").thread("t").timeout(Duration::from_secs(1));
             let ended = agent.invoke(limited).await;
@@ -654,6 +659,31 @@ async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_h
         }
     }
     assert!(aborted > 0, "nothing was aborted behind a finished call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sub_agent_that_is_cancelled_alone_while_the_storage_hangs_keeps_what_the_log_has_of_it_and_of_those_below() {
+    let mut cancelled = 0;
+    for depth in 1..=3 {
+        for appends_before in 0.. {
+            let journal =
+                Arc::new(Stalls { inner: MemoryJournal::new(), appends_before: appends_before.into(), seconds: 20 });
+            let agent = delegating(depth, &journal);
+            let run = agent.run(RunInput::new("go").thread("t")).detach();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let ended = run.cancel_agent(&["task:0.0".to_owned()]);
+            let outcome = run.outcome().await.unwrap();
+            assert_eq!(outcome.stop, FinishReason::Done, "depth {depth}, append {appends_before}");
+            let (_, finished) = worked(&records(&*journal, "t").await);
+            let (done, kept) = (done(&outcome), calls(&finished));
+            assert!(done.is_superset(&kept), "depth {depth}, append {appends_before}: {done:?} of {kept:?}");
+            cancelled += usize::from(ended && !kept.is_empty());
+            if journal.appends_before.load(Ordering::SeqCst) < usize::MAX / 2 {
+                break;
+            }
+        }
+    }
+    assert!(cancelled > 0, "nothing was cancelled behind a finished call");
 }
 
 /// An agent that delegates to one that delegates to one that works and then asks twice, while a call beside it never ends.

@@ -42,6 +42,8 @@ use pending::Questions;
 use picker::Picker;
 use transcript::{Item, forget_pictures};
 
+/// What the agent is told for a plan that was approved.
+const CARRY_OUT: &str = "Carry out the plan.";
 /// How long a second Ctrl+C counts as one.
 const TWICE: Duration = Duration::from_secs(2);
 
@@ -71,6 +73,12 @@ impl Waiting {
     pub(crate) fn until_the_end(text: String) -> Self {
         Self { text, told: false }
     }
+}
+
+/// A plan that was laid out in the mode for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    shown: bool,
 }
 
 /// Messages as one.
@@ -154,6 +162,8 @@ pub(crate) struct App {
     /// Messages that the run has not taken yet.
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) questions: Questions,
+    /// A plan that Enter carries out, once it has been on the screen.
+    pub(crate) plan: Option<Plan>,
     pub(crate) overlay: Overlay,
     pub(crate) menu: Option<Menu>,
     /// The input for which a menu was closed.
@@ -224,6 +234,7 @@ impl App {
             background: Vec::new(),
             waiting: Vec::new(),
             questions: Questions::default(),
+            plan: None,
             overlay: Overlay::None,
             menu: None,
             closed: String::new(),
@@ -287,7 +298,12 @@ impl App {
         match event {
             Event::Terminal(event) => return self.terminal(event),
             Event::Tick => {}
-            Event::Drawn => self.questions.drawn(),
+            Event::Drawn => {
+                self.questions.drawn();
+                if let Some(plan) = &mut self.plan {
+                    plan.shown = true;
+                }
+            }
             Event::Connected(Ok(connected)) => self.connected(*connected),
             Event::Connected(Err(problem)) => {
                 self.note(problem.clone(), true);
@@ -453,6 +469,7 @@ impl App {
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
         self.questions.clear();
         self.waiting.clear();
+        self.plan = None;
         if let Some(note) = opened.note {
             self.note(note, false);
         }
@@ -540,8 +557,21 @@ impl App {
         self.send(text, Vec::new())
     }
 
+    /// Carries out the plan that is on the screen: what changes something is asked about, unless another mode was chosen
+    /// since.
+    fn carry_out(&mut self) -> Vec<Effect> {
+        let typing = self.typed.is_some_and(|last| self.now.saturating_duration_since(last) < pending::PAUSE);
+        if !self.plan.is_some_and(|plan| plan.shown) || typing || self.is_busy() {
+            return Vec::new();
+        }
+        let mut effects = if self.mode == Mode::Plan { self.set_mode(Mode::Ask) } else { Vec::new() };
+        effects.extend(self.send(CARRY_OUT.to_owned(), Vec::new()));
+        effects
+    }
+
     /// Sends a message: begins a run, or tells the one under way.
     fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
+        self.plan = None;
         if self.work == Work::Run {
             self.waiting.push(Waiting { text: text.clone(), told: true });
             return vec![Effect::Steer(text)];

@@ -15,7 +15,7 @@ use crate::input::Editor;
 use crate::policy::Rule;
 
 /// Who types when a question comes up has to pause so long before a key is an answer.
-const PAUSE: Duration = Duration::from_millis(700);
+pub(super) const PAUSE: Duration = Duration::from_millis(700);
 
 /// What the keys at a question do.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::event::{Effect, PendingApproval, RunEnd};
 use super::transcript::Item;
-use super::{App, Waiting, Work, joined};
+use super::{App, Plan, Waiting, Work, joined};
+use crate::policy::Mode;
 use crate::text::shorten;
 
 impl App {
@@ -119,6 +120,9 @@ impl App {
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
                 effects.extend(self.next_waiting());
+                if self.mode == Mode::Plan && !self.is_busy() {
+                    self.plan = Some(Plan::default());
+                }
             }
             Ok(FinishReason::Cancelled | FinishReason::Interrupted) => {
                 self.note("interrupted; say what to do instead", false);

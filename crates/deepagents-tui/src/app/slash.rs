@@ -24,7 +24,7 @@ impl App {
         let text = self.editor.take();
         self.menu = None;
         if text.trim().is_empty() {
-            return Vec::new();
+            return self.carry_out();
         }
         self.history.add(&text);
         // A placeholder stands for text, whatever that begins with.

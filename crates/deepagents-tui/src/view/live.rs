@@ -12,6 +12,7 @@ use crate::app::live::RunningCall;
 use crate::app::menu::ROWS;
 use crate::app::{App, Overlay, Waiting, Work};
 use crate::duration;
+use crate::policy::Mode;
 use crate::text::{clip, count, grouped, markdown, shorten, visible};
 
 /// Columns from which on what the work costs is told beside it.
@@ -125,11 +126,19 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
         let lead = if at == 0 { lead.clone() } else { " ".repeat(indent) };
         let style = if shell { theme.warn } else { theme.user };
         let empty = app.editor.is_empty() && columns > 30 && app.questions.is_empty();
-        let text =
-            if empty { Span::styled("ask for something, or / for commands", theme.dim) } else { Span::raw(row.text) };
+        let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row.text) };
         Line::from(vec![Span::styled(lead, style), text])
     });
     Panel { lines: lines.collect(), cursor: Some((indent + x, y - first)) }
+}
+
+/// What an empty input is for.
+fn placeholder(app: &App) -> &'static str {
+    match (&app.plan, app.mode) {
+        (Some(_), Mode::Auto) => "Enter carries out the plan · or say what to change",
+        (Some(_), _) => "Enter carries out the plan, asking you · or say what to change",
+        (None, _) => "ask for something, or / for commands",
+    }
 }
 
 /// Messages that the run has not taken yet.

@@ -131,6 +131,30 @@ async fn what_waits_to_be_told_comes_back_to_be_changed() {
 }
 
 #[tokio::test]
+async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_typed_before() {
+    let touch = || Turn::call("execute", json!({"command": "touch made.txt"}));
+    let turns = [touch(), Turn::text("First this, then that."), Turn::text("Better so."), touch(), Turn::text("Made.")];
+    let world = World::new(turns);
+    let mut screens = world.screens(Mode::Plan);
+    screens.press("enter").await;
+    assert_eq!(world.model.requests().len(), 0, "there is no plan yet");
+    say(&mut screens, "make it").await;
+    assert!(screens.wait_for("First this, then that.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(!world.has("made.txt") && screens.text().contains("Enter carries out the plan, asking you"));
+    say(&mut screens, "do that first").await;
+    assert!(screens.wait_for("Better so.").await && screens.wait_idle().await, "{}", screens.text());
+    screens.press("enter").await;
+    assert_eq!(world.model.requests().len(), 3, "a key right behind the message is none about the plan");
+    tokio::time::sleep(Duration::from_millis(750)).await;
+    screens.press("enter").await;
+    assert!(screens.wait_for("touch made.txt").await && screens.wait_for("y yes").await, "{}", screens.text());
+    assert!(!world.has("made.txt") && world.told().contains("Carry out the plan."));
+    screens.press("y").await;
+    assert!(screens.wait_for("Made.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(world.has("made.txt") && !screens.text().contains("carries out the plan"), "{}", screens.text());
+}
+
+#[tokio::test]
 async fn resizing_shows_the_same_words_again() {
     let world = World::new([Turn::text("A sentence that wraps more than once on a narrow screen.")]);
     let mut screens = world.screens(Mode::Ask);

@@ -258,6 +258,7 @@ impl ToolContext {
             tools: std::sync::Mutex::new(cx.tools.clone()),
             passed: std::sync::Mutex::new(None),
             log: std::sync::OnceLock::new(),
+            root: None,
         });
         self.in_context(cx)
     }
