@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::view::{self, Printer};
 
 /// The screens as a person would see them, driven by keys that a program presses. What is under way is real: runs, threads,
-/// files. Time is that of the machine.
+/// files. Time is that of the machine, unless it is told that some has [passed](Self::pass).
 ///
 /// ```no_run
 /// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options) {
@@ -31,6 +31,8 @@ use crate::view::{self, Printer};
 /// ```
 #[derive(Debug)]
 pub struct Headless {
+    /// How far the time of the screens is ahead.
+    ahead: Duration,
     app: App,
     session: Session,
     printer: Printer,
@@ -52,7 +54,8 @@ impl Headless {
         let picture = Buffer::default();
         let (scrollback, sent) = (Vec::new(), Vec::new());
         let printer = Printer::default();
-        let mut screens = Self { app, session, printer, events, scrollback, picture, cursor: None, sent, quit: false };
+        let (ahead, cursor, quit) = (Duration::ZERO, None, false);
+        let mut screens = Self { ahead, app, session, printer, events, scrollback, picture, cursor, sent, quit };
         screens.draw();
         screens
     }
@@ -77,6 +80,11 @@ impl Headless {
         for c in text.chars() {
             self.event(TerminalEvent::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))).await;
         }
+    }
+
+    /// Lets the screens believe that so much time has passed.
+    pub fn pass(&mut self, time: Duration) {
+        self.ahead += time;
     }
 
     /// Changes the size of the screen.
@@ -156,7 +164,7 @@ impl Headless {
     }
 
     fn take(&mut self, event: Event) {
-        self.app.now = Instant::now();
+        self.app.now = Instant::now() + self.ahead;
         let effects = self.app.update(event);
         self.carry_out(effects);
     }

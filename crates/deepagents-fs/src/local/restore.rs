@@ -107,6 +107,16 @@ impl LocalBackend {
         self.on_root(move |root, recorder| root.restore(recorder, &way, &planned, on)).await
     }
 
+    /// The content of a version as it was recorded; nothing where it was not, such as that of a large file.
+    ///
+    /// # Errors
+    /// When the backend records nothing, or the undo database cannot be read.
+    pub async fn recorded(&self, version: &FileVersion) -> Result<Option<Vec<u8>>, RestoreError> {
+        let FileVersion::File { hash, stored: true, .. } = version else { return Ok(None) };
+        let hash = hash.clone();
+        self.on_root(move |_, recorder| Ok(recorder.database.read(|tx| tx.content(&hash))?.flatten())).await
+    }
+
     fn way(&self, thread: &str, here: &State, there: &State) -> Result<RestorePath, RestoreError> {
         let directory = &self.root.recorder.as_ref().ok_or(RestoreError::NotRecorded)?.directory;
         let log = |state| ThreadLog::of_thread(state, directory, thread);

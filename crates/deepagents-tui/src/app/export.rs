@@ -53,7 +53,12 @@ fn markdown(items: &[Item]) -> String {
             }
             Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
             Item::Picture(picture) => out += &format!("*{}*\n\n", picture.about),
-            Item::Thinking(_) | Item::Head { .. } | Item::Todos(_) | Item::Note { .. } | Item::Card { .. } => {}
+            Item::Thinking(_)
+            | Item::FileDiff { .. }
+            | Item::Head { .. }
+            | Item::Todos(_)
+            | Item::Note { .. }
+            | Item::Card { .. } => {}
         }
     }
     out
@@ -95,7 +100,7 @@ fn item_json(item: &Item) -> Option<Value> {
         }
         Item::Picture(picture) => json!({"type": "image", "about": picture.about}),
         Item::Todos(todos) => json!({"type": "todos", "todos": todos}),
-        Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => return None,
+        Item::FileDiff { .. } | Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => return None,
     })
 }
 
@@ -142,7 +147,7 @@ fn item_html(item: &Item) -> String {
                 todos.iter().map(|todo| format!("<li>{} ({:?})</li>", escaped(&todo.content), todo.status)).collect();
             format!("<ul>{rows}</ul>\n")
         }
-        Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => String::new(),
+        Item::FileDiff { .. } | Item::Head { .. } | Item::Note { .. } | Item::Card { .. } => String::new(),
     }
 }
 

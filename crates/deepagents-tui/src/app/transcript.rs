@@ -25,6 +25,8 @@ pub(crate) enum Item {
     Thinking(String),
     /// A tool call and its result.
     Call(Call),
+    /// How a file would change.
+    FileDiff { title: String, old: String, new: String },
     /// A picture in a message or a result.
     Picture(Picture),
     /// The work of a sub-agent.

@@ -2,14 +2,16 @@
 
 use deepagents::core::agent::RewindPlan;
 use deepagents::core::journal::{Checkpoint, CheckpointSource};
-use deepagents::core::message::{Author, Block};
-use deepagents::fs::{FileVersion, OnConflict, RestoreError, RestorePlan, VPath};
+use deepagents::core::message::Author;
+use deepagents::fs::{
+    Backend, ByteRange, FileChange, FileVersion, LocalBackend, OnConflict, RestoreError, RestorePlan, VPath,
+};
 use deepagents::rewind::{Rewind, RewindError};
 use deepagents::{Message, State};
 
 use super::Session;
 use crate::app::event::{Choice, Choices, Event, ListOf, Opened, RewindScope};
-use crate::app::transcript::{Call, Item};
+use crate::app::transcript::Item;
 use crate::host::Connection;
 use crate::text::{count, shorten};
 
@@ -17,6 +19,9 @@ use crate::text::{count, shorten};
 const CHECKPOINTS: usize = 2_000;
 /// Messages that can be gone back to.
 const MESSAGES: usize = 40;
+
+/// Bytes of a file whose difference is shown.
+const SHOWN: u64 = 256 << 10;
 
 /// What going back came to.
 struct Back {
@@ -162,28 +167,15 @@ impl Session {
         Ok(opened)
     }
 
-    /// What going back to a position would do to files, and the changes that would be taken back.
+    /// What going back to a position would do to files.
     pub(super) async fn rewind_preview(&self, position: u64) -> Result<Vec<Item>, String> {
         let connection = self.connection().await?;
         let thread = self.thread().ok_or("there is no thread")?;
         let back = Rewind::new(&connection.agent, &connection.files, thread.as_str(), position);
-        let mut items = match back.plan().await {
-            Ok(plan) => planned(&plan),
-            Err(error) => vec![note(error.to_string())],
-        };
-        let (here, there) =
-            tokio::try_join!(connection.agent.state(&thread), connection.agent.state_at(&thread, position))
-                .map_err(|error| error.to_string())?;
-        let known = there.messages().len();
-        let calls = here.messages().iter().skip(known).filter_map(|message| message.as_assistant());
-        for block in calls.flat_map(|answer| &answer.content) {
-            if let Block::ToolCall(call) = block
-                && matches!(call.name.as_str(), "write_file" | "edit_file" | "apply_patch" | "delete")
-            {
-                items.push(Item::Call(Call { name: call.name.clone(), args: call.args.clone(), ..Call::default() }));
-            }
+        match back.plan().await {
+            Ok(plan) => Ok(planned(&connection.files, &plan).await),
+            Err(error) => Ok(vec![note(error.to_string())]),
         }
-        Ok(items)
     }
 }
 
@@ -191,8 +183,8 @@ fn note(text: String) -> Item {
     Item::Note { text, bad: false }
 }
 
-/// A plan as a person reads it.
-fn planned(plan: &RestorePlan) -> Vec<Item> {
+/// A plan as a person reads it: of texts what would be taken out and put in.
+async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
     let mut items = Vec::new();
     for change in &plan.changes {
         let verb = match (&change.now, &change.to) {
@@ -200,7 +192,11 @@ fn planned(plan: &RestorePlan) -> Vec<Item> {
             (FileVersion::Absent, _) => "brought back",
             _ => "put back",
         };
-        items.push(note(format!("{}: {verb}", change.path)));
+        let title = format!("{}: {verb}", change.path);
+        items.push(match difference(files, change).await {
+            Some((old, new)) => Item::FileDiff { title, old, new },
+            None => note(title),
+        });
     }
     items.extend(
         plan.conflicts
@@ -212,6 +208,26 @@ fn planned(plan: &RestorePlan) -> Vec<Item> {
         items.push(note("no file changes".to_owned()));
     }
     items
+}
+
+/// The texts of a file now and as it would be; nothing where one of them is no text, too long to be read, or not kept.
+async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String, String)> {
+    let old = match &change.now {
+        FileVersion::Absent => String::new(),
+        FileVersion::File { size, .. } if *size <= SHOWN => {
+            let read = files.read(&State::default(), &change.path, ByteRange::first(SHOWN)).await.ok()?;
+            String::from_utf8(read.bytes.to_vec()).ok()?
+        }
+        _ => return None,
+    };
+    let new = match &change.to {
+        FileVersion::Absent => String::new(),
+        FileVersion::File { size, .. } if *size <= SHOWN => {
+            String::from_utf8(files.recorded(&change.to).await.ok()??).ok()?
+        }
+        _ => return None,
+    };
+    Some((old, new))
 }
 
 /// What became of files, in words.

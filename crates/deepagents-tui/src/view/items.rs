@@ -88,6 +88,14 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
             };
             prefixed(text, mark, style, style, columns)
         }
+        Item::FileDiff { title, old, new } => {
+            let mut lines = vec![dim(&format!("· {}", visible(title)), theme)];
+            let diff = crate::text::diff_lines(old, new, true, theme);
+            let room = columns.saturating_sub(2).max(2);
+            let diff: Vec<Line<'static>> = diff.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
+            lines.extend(indented(&diff));
+            lines
+        }
         Item::Card { title, body } => {
             let mut lines = vec![Line::from(Span::styled(visible(title).into_owned(), theme.heading))];
             let text = visible(body.trim_end());

@@ -225,6 +225,27 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
 }
 
 #[tokio::test]
+async fn going_back_shows_what_would_be_taken_out_of_files_and_put_in_again() {
+    let edit = json!({"file_path": "/notes.txt", "old_string": "two", "new_string": "second"});
+    let gone = json!({"file_path": "/old.txt"});
+    let read = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
+    let world = World::new([read, Turn::call("edit_file", edit), Turn::call("delete", gone), Turn::text("Done.")]);
+    std::fs::write(world.dir.path().join("notes.txt"), "one\ntwo\nthree\n").unwrap();
+    std::fs::write(world.dir.path().join("old.txt"), "an old line\n").unwrap();
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "change them").await;
+    assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/rewind").await;
+    assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
+    screens.press("enter").await;
+    assert!(screens.wait_until_live("/old.txt: brought back").await, "{:?}", screens.live());
+    let shown = screens.live().join("\n");
+    for line in ["/notes.txt: put back", "2 - second", "2 + two", "1 + an old line"] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+}
+
+#[tokio::test]
 async fn files_alone_go_back_and_what_would_change_is_shown_before() {
     let world = two_files();
     let mut screens = world.screens(Mode::Auto);

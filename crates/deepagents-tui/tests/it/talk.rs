@@ -145,7 +145,7 @@ async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_
     assert!(screens.wait_for("Better so.").await && screens.wait_idle().await, "{}", screens.text());
     screens.press("enter").await;
     assert_eq!(world.model.requests().len(), 3, "a key right behind the message is none about the plan");
-    tokio::time::sleep(Duration::from_millis(750)).await;
+    screens.pass(Duration::from_secs(1));
     screens.press("enter").await;
     assert!(screens.wait_for("touch made.txt").await && screens.wait_for("y yes").await, "{}", screens.text());
     assert!(!world.has("made.txt") && world.told().contains("Carry out the plan."));
