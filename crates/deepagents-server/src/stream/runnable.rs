@@ -47,10 +47,11 @@ impl Runnable {
     fn event(&self, event: &str, data: Value) -> Value {
         let Self { name, tag, id, parents, metadata } = self;
         let tags: Vec<_> = tag.iter().collect();
-        json!({
+        let mut all = json!({
             "event": event, "name": name, "run_id": id, "parent_ids": parents, "tags": tags, "metadata": metadata,
-            "data": data,
-        })
+        });
+        all.as_object_mut().map(|all| all.insert("data".to_owned(), data));
+        all
     }
 }
 

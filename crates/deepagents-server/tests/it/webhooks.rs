@@ -41,7 +41,7 @@ async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<
 /// The seconds and the bytes of a signature.
 fn signed(header: &str) -> (&str, Vec<u8>) {
     let (seconds, digits) = header.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")).unwrap();
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2).unwrap(), 16).unwrap();
     (seconds, (0..digits.len()).step_by(2).map(byte).collect())
 }
 

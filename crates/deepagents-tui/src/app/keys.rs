@@ -9,7 +9,7 @@ use super::form::{Filled, Form};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
 use super::pending::Asking;
-use super::{App, Overlay, TWICE, Waiting, Work};
+use super::{App, Overlay, QueuedMessage, TWICE, Work};
 use crate::input::Editor;
 
 /// A key with Control.
@@ -447,7 +447,7 @@ impl App {
     fn queue(&mut self) -> Vec<Effect> {
         let text = self.editor.take();
         self.history.add(&text);
-        self.waiting.push(Waiting::until_the_end(text));
+        self.waiting.push(QueuedMessage::until_the_end(text));
         Vec::new()
     }
 

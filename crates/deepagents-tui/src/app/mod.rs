@@ -62,13 +62,13 @@ pub(crate) enum Work {
 
 /// A message that the run has not taken yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedMessage {
     pub(crate) text: String,
     /// Whether the run was told; another one waits for its end.
     pub(crate) told: bool,
 }
 
-impl Waiting {
+impl QueuedMessage {
     /// For after what is under way.
     pub(crate) fn until_the_end(text: String) -> Self {
         Self { text, told: false }
@@ -82,7 +82,7 @@ pub(crate) struct Plan {
 }
 
 /// Messages as one.
-fn joined(waiting: Vec<Waiting>, between: &str) -> String {
+fn joined(waiting: Vec<QueuedMessage>, between: &str) -> String {
     waiting.into_iter().map(|waiting| waiting.text).collect::<Vec<_>>().join(between)
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct App {
     /// Threads whose runs go on in the background.
     pub(crate) background: Vec<String>,
     /// Messages that the run has not taken yet.
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<QueuedMessage>,
     pub(crate) questions: Questions,
     /// A plan that Enter carries out, once it has been on the screen.
     pub(crate) plan: Option<Plan>,
@@ -573,11 +573,11 @@ impl App {
     fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
         self.plan = None;
         if self.work == Work::Run {
-            self.waiting.push(Waiting { text: text.clone(), told: true });
+            self.waiting.push(QueuedMessage { text: text.clone(), told: true });
             return vec![Effect::Steer(text)];
         }
         if self.is_busy() {
-            self.waiting.push(Waiting::until_the_end(text));
+            self.waiting.push(QueuedMessage::until_the_end(text));
             return Vec::new();
         }
         self.items.push(Item::User(text.clone()));

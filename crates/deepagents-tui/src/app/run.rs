@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::event::{Effect, PendingApproval, RunEnd};
 use super::transcript::Item;
-use super::{App, Plan, Waiting, Work, joined};
+use super::{App, Plan, QueuedMessage, Work, joined};
 use crate::policy::Mode;
 use crate::text::shorten;
 
@@ -115,7 +115,7 @@ impl App {
         let mut effects = Vec::new();
         if let Some(text) = end.unsent {
             // What did not begin can be tried again.
-            self.waiting.insert(0, Waiting::until_the_end(text));
+            self.waiting.insert(0, QueuedMessage::until_the_end(text));
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
@@ -155,17 +155,17 @@ impl App {
 
     /// Messages that were taken back from the run go into the input, with those that it was not told yet.
     pub(super) fn take_back(&mut self, retracted: &[String]) {
-        let of_run = |waiting: &Waiting| waiting.told && !retracted.contains(&waiting.text);
+        let of_run = |waiting: &QueuedMessage| waiting.told && !retracted.contains(&waiting.text);
         let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
         self.waiting = taken;
         self.edit_again(back);
     }
 
     /// Puts messages before what is in the input.
-    fn edit_again(&mut self, mut messages: Vec<Waiting>) {
+    fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
         let typed = self.editor.take();
         if !typed.is_empty() {
-            messages.push(Waiting::until_the_end(typed));
+            messages.push(QueuedMessage::until_the_end(typed));
         }
         self.editor.set(joined(messages, "\n"));
     }

@@ -10,7 +10,7 @@ use super::panels::{self, Panel};
 use super::printer::Printer;
 use crate::app::live::RunningCall;
 use crate::app::menu::ROWS;
-use crate::app::{App, Overlay, Waiting, Work};
+use crate::app::{App, Overlay, QueuedMessage, Work};
 use crate::duration;
 use crate::policy::Mode;
 use crate::text::{clip, count, grouped, markdown, shorten, visible};
@@ -143,7 +143,7 @@ fn placeholder(app: &App) -> &'static str {
 
 /// Messages that the run has not taken yet.
 fn waiting(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let line = |waiting: &Waiting| {
+    let line = |waiting: &QueuedMessage| {
         let text = shorten(&visible(&waiting.text), columns.saturating_sub(12));
         clip(&Line::from(Span::styled(format!("↳ waiting: {text}"), app.theme.dim)), columns)
     };
