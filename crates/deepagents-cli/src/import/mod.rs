@@ -41,7 +41,12 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
         report.copy_tree(&skills, &to.join(SKILLS))?;
     }
     agents::commands(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report)?;
-    hooks::import(&claude.join("settings.json"), &to.join("hooks.json"), &mut report)?;
+    let (settings, own_hooks) = (claude.join("settings.json"), to.join("hooks.json"));
+    // The reference keeps them in the same place, and in the same form.
+    if own_hooks.exists() && !settings.exists() {
+        report.unchanged(&own_hooks, "is read as it is; `deepagents hooks list` shows its hooks");
+    }
+    hooks::import(&settings, &own_hooks, &mut report)?;
     layout::import(&from, &to, &mut report)?;
     let servers = if args.user { env("HOME").map(|home| Path::new(&home).join(".claude.json")) } else { None };
     servers.map(|file| hooks::servers(&file, &to.join(".mcp.json"), &mut report)).transpose()?;

@@ -94,3 +94,15 @@ fn the_layout_of_a_deployed_agent_is_taken_over() {
     let empty = tempfile::tempdir().unwrap();
     assert!(import(root, &[empty.path().to_str().unwrap()]).contains("nothing to take over"));
 }
+
+#[test]
+fn hooks_of_the_reference_are_read_where_they_are_and_that_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = json!({"PreToolUse": [{"matcher": "execute", "hooks": [{"type": "command", "command": "true"}]}]});
+    write(dir.path(), ".deepagents/hooks.json", &json!({"hooks": hook}).to_string());
+    let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
+    assert!(told.contains("hooks.json: is read as it is"), "{told}");
+    let root = dir.path().to_str().unwrap();
+    let listed = finish(deepagents().env("HOME", dir.path()).args(["hooks", "list", "--root", root]));
+    assert!(listed.out.contains("PreToolUse"), "{listed:?}");
+}

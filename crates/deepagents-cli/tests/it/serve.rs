@@ -310,3 +310,35 @@ fn an_agent_whose_client_is_asked_may_ask_its_user_and_one_that_does_all_by_itse
     assert_eq!(messages[2]["content"], "The user chose: Gjøa");
     assert_eq!(messages[3]["content"], "Thank you.");
 }
+
+#[test]
+fn an_address_that_others_reach_is_not_listened_on_without_tokens() {
+    let place = Place::new();
+    place.describe("");
+    let mut command = deepagents();
+    command.env("HOME", place.dir.path()).args(["serve", "--listen", "0.0.0.0:0"]).arg(place.path());
+    let refused = finish(&mut command);
+    assert!(refused.one_message().contains("--tokens"), "{refused:?}");
+    place.write("deepagents.toml", "[server]\nlisten = \"0.0.0.0:0\"\n[agents.one]\nmodel = \"openai:x\"\n");
+    let mut command = deepagents();
+    command.env("HOME", place.dir.path()).arg("serve").arg(place.path());
+    assert!(finish(&mut command).one_message().contains("--tokens"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_it_well_and_the_next_one_has_what_was_said() {
+    let place = Place::new();
+    place.describe("");
+    let mut serving = place.serve_project();
+    let (_, thread) = serving.ask("POST", "/threads", "", &json!({}));
+    let path = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
+    let input = json!({"assistant_id": "one", "input": {"messages": [{"role": "user", "content": "hi"}]}});
+    assert_eq!(serving.ask("POST", &format!("{path}/runs/wait"), "", &input).0, 200);
+    let pid = serving.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    let again = place.serve_project();
+    let (_, state) = again.ask("GET", &format!("{path}/state"), "", &json!({}));
+    assert_eq!(state["values"]["messages"][1]["content"], "Hello.", "{state}");
+}

@@ -101,6 +101,12 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         }
         record.delete(app).await?;
         app.runs.forget(&run.id);
+        let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
+        if record.stateless && unkept {
+            // Its thread was made for it.
+            app.journal.threads().delete(&run.thread).await?;
+            return Ok(());
+        }
         return set_own(app, &run.thread, &held).await;
     }
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deepagents_core::agent::ThreadAccess;
-use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition};
+use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, ThreadInfo};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -106,7 +106,8 @@ impl CheckpointCache {
     }
 
     /// All checkpoints of a thread.
-    pub(crate) async fn entries(&self, threads: &ThreadAccess, thread: &str) -> Result<Entries> {
+    pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
+        let thread = &*info.id;
         // Taken out, so that what is added is not added to a copy.
         let mut known = self.lock().remove(thread).unwrap_or_default();
         let (mut added, mut before) = (Vec::new(), None);
@@ -119,6 +120,18 @@ impl CheckpointCache {
             before = added.last().map(|one: &Checkpoint| one.position);
             if read < PAGE || added.len() - count < read {
                 break;
+            }
+        }
+        // What came before was removed: the state that was left then is the first one.
+        if known.oldest_first.is_empty() {
+            let left = added.last().map_or(Some(info.end), |oldest| oldest.parent).filter(|left| *left > 0);
+            if let Some(left) = left
+                && threads.state_at(thread, left).await.is_ok()
+            {
+                let (place, at) = (Place::After(left), added.last().map_or(info.updated_at, |oldest| oldest.at));
+                let base = Entry { place, parent: None, state: Some(left), source: "loop", at, run: None, step: -1 };
+                Arc::make_mut(&mut known.oldest_first).push(base);
+                known.last = Some(left);
             }
         }
         if !added.is_empty() {

@@ -163,7 +163,7 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
 
 async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
     let stopped = Held::read(&info).stopped_at.map(Place::After);
     let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
     Ok(Json(match head {
@@ -174,7 +174,7 @@ async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
 
 async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
     let (index, entry) = entries.find(checkpoint)?;
     Ok(Json(thread_state(app, &info, entry, index == 0).await?))
 }
@@ -247,7 +247,7 @@ async fn update_state(
     };
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
-        let entries = app.checkpoints.entries(&threads, &id).await?;
+        let entries = app.checkpoints.entries(&threads, &info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0
             && let Some(to) = entry.state
@@ -259,7 +259,7 @@ async fn update_state(
         Some(node) => threads.update_state_as(&id, node, update).await?,
         None => threads.update_state(&id, update).await?,
     };
-    let entries = app.checkpoints.entries(&threads, &id).await?;
+    let entries = app.checkpoints.entries(&threads, &info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;
         let state = thread_state(&app, &info, newest, true).await?;
@@ -284,7 +284,7 @@ async fn history(
     Body(body): Body<History>,
 ) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {
         Some(before) => entries.find(before)?.0 + 1,
         None => 0,

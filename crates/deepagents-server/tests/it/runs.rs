@@ -1,6 +1,7 @@
 //! Runs: streamed, failed, refused.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use deepagents::ModelError;
 use deepagents::models::scripted::Turn;
@@ -68,4 +69,35 @@ async fn an_agent_is_a_tool_of_an_mcp_server() {
     let answer = client.post("/mcp", ask("tools/call", call)).await;
     assert_eq!(answer["result"]["content"][0]["text"], "Hello.");
     assert_eq!(client.post("/mcp", ask("tools/dance", json!({}))).await["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn several_runs_are_begun_together_or_none_of_them() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let kept = |text: &str| {
+        let mut body = say(text);
+        body["on_completion"] = json!("keep");
+        body
+    };
+    let begun = client.post("/runs/batch", json!([kept("first"), kept("second")])).await;
+    let begun = begun.as_array().unwrap();
+    assert_eq!(begun.len(), 2);
+    let mut said = BTreeSet::new();
+    for run in begun {
+        let (thread, run) = (run["thread_id"].as_str().unwrap(), run["run_id"].as_str().unwrap());
+        let values = client.get(&format!("/threads/{thread}/runs/{run}/join")).await;
+        said.insert(values["messages"][1]["content"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(said.into_iter().collect::<Vec<_>>(), ["One.", "Two."]);
+    let threads = client.post("/threads/count", json!({})).await;
+    let wrong = json!([say("third"), {"assistant_id": "nobody"}]);
+    let (status, answer) = client.send(Method::POST, "/runs/batch", &wrong).await;
+    assert!(status.is_client_error(), "{status} {answer}");
+    // What had begun of it goes back; that is seen a moment later.
+    let gone = async {
+        while client.post("/threads/count", json!({})).await != threads {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
 }

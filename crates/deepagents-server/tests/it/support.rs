@@ -1,6 +1,7 @@
 //! A server on a free port, and its client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, tool_fn};
@@ -121,6 +122,13 @@ impl Client {
         let status = response.status();
         let text = response.text().await.unwrap();
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// An answer as it is, of which one that does not end is none.
+    pub(crate) async fn text_of(&self, method: Method, path: &str, body: &Value) -> (StatusCode, String) {
+        let request = self.request(method, path).json(body).timeout(Duration::from_secs(10));
+        let response = request.send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Value {

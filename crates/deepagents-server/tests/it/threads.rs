@@ -56,3 +56,33 @@ async fn pages_of_strangers_and_strange_names_are_refused() {
     assert_eq!(client.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
     assert_eq!(client.status_with("origin", "http://localhost:3000").await, StatusCode::OK);
 }
+
+#[tokio::test]
+async fn what_came_before_the_newest_state_of_a_thread_is_removed_and_the_thread_goes_on() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two."), Turn::text("Three.")]).await;
+    let id = client.thread().await;
+    for text in ["first", "second"] {
+        client.post(&format!("/threads/{id}/runs/wait"), say(text)).await;
+    }
+    let history = format!("/threads/{id}/history");
+    let before = client.post(&history, json!({})).await.as_array().unwrap().len();
+    let pruned = client.post("/threads/prune", json!({"thread_ids": [id], "strategy": "keep_latest"})).await;
+    assert_eq!(pruned, json!({"pruned_count": 1}));
+    let after = client.post(&history, json!({})).await;
+    let after = after.as_array().unwrap();
+    assert!(before > 2 && after.len() == 1, "{before}, then {after:?}");
+    assert_eq!(after[0]["values"]["messages"].as_array().unwrap().len(), 4);
+    let values = client.post(&format!("/threads/{id}/runs/wait"), say("third")).await;
+    assert_eq!(values["messages"][5]["content"], "Three.");
+    let grown = client.post(&history, json!({"limit": 100})).await;
+    let grown: Vec<(usize, &Value)> = grown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["values"]["messages"].as_array().map_or(0, Vec::len), &one["checkpoint_id"]))
+        .collect();
+    assert_eq!((grown[0].0, grown.last().unwrap()), (6, &(4, &after[0]["checkpoint_id"])), "{grown:?}");
+    let wrong = json!({"thread_ids": ["00000000-0000-4000-8000-000000000000", id], "strategy": "delete"});
+    assert_eq!(client.send(Method::POST, "/threads/prune", &wrong).await.0, 404);
+    assert_eq!(client.get(&format!("/threads/{id}")).await["thread_id"], json!(id), "all of them or none");
+}
