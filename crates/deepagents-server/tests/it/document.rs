@@ -1,4 +1,5 @@
 //! The document of what the server can be asked: it is complete, and nothing in it shows a stranger anything.
+#![allow(clippy::disallowed_methods, reason = "the sources of the server itself")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
