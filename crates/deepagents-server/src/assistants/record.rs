@@ -67,6 +67,7 @@ impl Assistant {
     }
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
+        crate::crons::remove_where(app, |cron| cron.assistant_id == self.assistant_id).await?;
         app.store.delete(&namespace(), &self.assistant_id).await?;
         let versions = versions_of(&self.assistant_id);
         for item in app.store.search(&versions, &Query::default()).await? {

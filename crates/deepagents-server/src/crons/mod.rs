@@ -5,5 +5,6 @@ mod routes;
 mod schedule;
 mod timer;
 
+pub(crate) use record::remove_where;
 pub(crate) use routes::routes;
 pub(crate) use timer::{Timer, run};

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::auth::owns;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::runs::RunCreate;
 
 /// A run that is made again and again, as clients see it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +51,20 @@ impl Cron {
         Ok(())
     }
 
+    /// The run of it, which is what its body says.
+    pub(crate) fn run(&self) -> Result<RunCreate> {
+        let mut body = self.payload.clone();
+        body.insert("assistant_id".to_owned(), json!(self.assistant_id));
+        let mut metadata = body.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        metadata.insert("cron_id".to_owned(), json!(self.cron_id));
+        body.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(after) = &self.on_run_completed {
+            body.insert("on_completion".to_owned(), json!(after));
+        }
+        let read = serde_json::from_value(Value::Object(body));
+        read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+    }
+
     pub(crate) async fn save(&self, app: &App) -> Result<()> {
         app.store.put(&namespace(), &self.cron_id, json!(self)).await?;
         app.timer.wake();
@@ -77,6 +92,14 @@ pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
     let mut found: Vec<Cron> = found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     Ok(found)
+}
+
+/// Removes the crons that these are, whoever's.
+pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Result<()> {
+    for cron in all(app).await?.iter().filter(|cron| these(cron)) {
+        cron.delete(app).await?;
+    }
+    Ok(())
 }
 
 /// A cron that there is.

@@ -17,7 +17,6 @@ use crate::auth::{caller, owns};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::runs::RunCreate;
 use crate::threads::{contains, pagination, project};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -65,16 +64,13 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
     let create: Create = read(&body)?;
     let mut payload = body;
     payload.retain(|key, _| !OWN.contains(&key.as_str()));
-    // What cannot be run is refused now, and not when its time comes.
-    let run: RunCreate = read(&payload)?;
     let assistant = assistants::find(app, &create.assistant_id).await?;
     let assistant =
         assistant.ok_or_else(|| ApiError::invalid(format!("Invalid assistant: '{}'", create.assistant_id)))?;
-    run.check(app, &assistant.graph_id, None).await?;
     let now = ids::now();
     let mut cron = Cron {
         cron_id: ids::fresh(),
-        assistant_id: assistant.assistant_id,
+        assistant_id: assistant.assistant_id.clone(),
         thread_id: thread,
         schedule: create.schedule,
         timezone: create.timezone,
@@ -89,6 +85,8 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
         updated_at: now,
         last_error: None,
     };
+    // What cannot be run is refused now, and not when its time comes.
+    cron.run()?.check(app, &assistant.graph_id, None).await?;
     cron.plan(Timestamp::now())?;
     cron.save(app).await?;
     Ok(Json(cron))
@@ -131,10 +129,9 @@ async fn update(
     cron.metadata.extend(patch.metadata.unwrap_or_default());
     let more = body.into_iter().filter(|(key, _)| !OWN.contains(&key.as_str()) && key != "metadata");
     cron.payload.extend(more);
-    let run: RunCreate = read(&cron.payload)?;
     let graph = assistants::find(&app, &cron.assistant_id).await?;
     let graph = graph.ok_or_else(|| ApiError::not_found("Assistant", &cron.assistant_id))?.graph_id;
-    run.check(&app, &graph, None).await?;
+    cron.run()?.check(&app, &graph, None).await?;
     cron.updated_at = ids::now();
     cron.plan(Timestamp::now())?;
     cron.save(&app).await?;

@@ -4,14 +4,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::record::{Cron, all};
 use crate::app::App;
 use crate::auth::as_owner;
 use crate::error::Result;
-use crate::runs::{RunCreate, start_once};
+use crate::runs::start_once;
 use crate::threads::sweep;
 
 /// The longest sleep: what another process changes is seen after it.
@@ -69,16 +68,6 @@ async fn tick(app: &Arc<App>) -> Duration {
 
 /// Makes the run of a time, unless it was made.
 async fn make(app: &Arc<App>, cron: &Cron, due: Timestamp) -> Result<()> {
-    let mut body = cron.payload.clone();
-    body.insert("assistant_id".to_owned(), json!(cron.assistant_id));
-    let mut metadata = body.get("metadata").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
-    metadata.insert("cron_id".to_owned(), json!(cron.cron_id));
-    body.insert("metadata".to_owned(), Value::Object(metadata));
-    if let Some(after) = &cron.on_run_completed {
-        body.insert("on_completion".to_owned(), json!(after));
-    }
-    let body: RunCreate = serde_json::from_value(Value::Object(body))
-        .map_err(|error| crate::error::ApiError::invalid(error.to_string()))?;
-    let made = start_once(app, cron.thread_id.as_deref(), body, cron.run_id(due));
+    let made = start_once(app, cron.thread_id.as_deref(), cron.run()?, cron.run_id(due));
     as_owner(cron.user_id.as_deref(), &app.limits, made).await
 }

@@ -7,8 +7,21 @@ mod search;
 mod state;
 mod ttl;
 
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::error::Result;
+
 pub(crate) use checkpoints::{CheckpointCache, Place};
 pub(crate) use record::{Held, set_own, shown_status};
 pub(crate) use routes::{CheckpointRef, make, routes};
 pub(crate) use search::{contains, pagination, project};
 pub(crate) use ttl::{sweep, touch};
+
+/// Removes a thread with its runs, its crons and its time to live. Done again it removes what is left.
+pub(crate) async fn delete(app: &Arc<App>, thread: &str) -> Result<()> {
+    crate::crons::remove_where(app, |cron| cron.thread_id.as_deref() == Some(thread)).await?;
+    crate::runs::forget_thread(app, thread).await?;
+    app.journal.threads().delete(thread).await?;
+    ttl::forget(app, thread).await
+}

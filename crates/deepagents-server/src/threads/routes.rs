@@ -108,8 +108,7 @@ async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body):
 
 async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {
     app.thread(&id).await?;
-    crate::runs::forget_thread(&app, &id).await?;
-    app.journal.threads().delete(&id).await?;
+    super::delete(&app, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -136,10 +135,7 @@ async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> R
     }
     for info in &found {
         match body.strategy {
-            Prune::Delete => {
-                crate::runs::forget_thread(&app, &info.id).await?;
-                app.journal.threads().delete(&info.id).await?;
-            }
+            Prune::Delete => super::delete(&app, &info.id).await?,
             Prune::KeepLatest if info.end == 0 => {}
             Prune::KeepLatest => {
                 app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;

@@ -42,21 +42,33 @@ pub(crate) async fn touch(app: &App, thread: &str, minutes: f64) -> Result<()> {
     Ok(())
 }
 
-/// Removes the threads whose time is over and that nobody works on.
+/// Removes the threads whose time is over and that nobody works on. One that cannot be removed stands in no other's way.
 pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     let now = Timestamp::now();
+    let mut failed = None;
     for item in app.store.search(&namespace(), &Query::default()).await? {
         let until = item.value.get("expires_at").and_then(Value::as_str).and_then(|at| at.parse::<Timestamp>().ok());
-        if until.is_some_and(|until| until > now) || app.runs.is_busy(&item.key) {
+        // A time that cannot be read is no reason to remove anything.
+        if until.is_none_or(|until| until > now) || app.runs.is_busy(&item.key) {
             continue;
         }
-        // Another process may work on it.
-        if app.journal.threads().get(&item.key).await?.is_some_and(|info| info.owner.is_some()) {
-            continue;
+        if let Err(error) = remove(app, &item.key).await {
+            failed = Some(error);
         }
-        crate::runs::forget_thread(app, &item.key).await?;
-        app.journal.threads().delete(&item.key).await?;
-        app.store.delete(&namespace(), &item.key).await?;
     }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Removes one unless somebody works on it.
+async fn remove(app: &Arc<App>, thread: &str) -> Result<()> {
+    if app.journal.threads().get(thread).await?.is_some_and(|info| info.owner.is_some()) {
+        return Ok(());
+    }
+    super::delete(app, thread).await
+}
+
+/// A thread made anew under the name of one that is gone lives as long as is said then.
+pub(super) async fn forget(app: &App, thread: &str) -> Result<()> {
+    app.store.delete(&namespace(), thread).await?;
     Ok(())
 }

@@ -46,11 +46,10 @@ async fn a_time_that_came_while_no_server_ran_is_made_up_for_once() {
     let mut body = say("report");
     body["schedule"] = json!("0 5 1 1 *");
     let made = first.post(&format!("/threads/{thread}/runs/crons"), body).await;
-    let place = ["deepagents-server".to_owned(), "crons".to_owned()];
     let id = made["cron_id"].as_str().unwrap();
-    let mut cron = store.get(&place, id).await.unwrap().unwrap().value;
+    let mut cron = store.get(&place(), id).await.unwrap().unwrap().value;
     cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
-    store.put(&place, id, cron).await.unwrap();
+    store.put(&place(), id, cron).await.unwrap();
     // Two servers on one storage find that it is due, and one run is made.
     let turns = vec![Turn::text("Here.")];
     let second = serve_on(agent(turns, journal.clone()), journal, store).await;
@@ -63,4 +62,95 @@ async fn a_time_that_came_while_no_server_ran_is_made_up_for_once() {
     };
     assert_eq!(runs.as_array().unwrap().len(), 1);
     assert_eq!(runs[0]["metadata"]["cron_id"], id);
+}
+
+/// Where crons are kept, for tests that change what a clock would.
+fn place() -> [String; 2] {
+    ["deepagents-server", "crons"].map(str::to_owned)
+}
+
+#[tokio::test]
+async fn a_schedule_is_read_in_its_time_zone_and_ends_at_its_end() {
+    let client = serve(vec![]).await;
+    let mut body = say("report");
+    (body["schedule"], body["timezone"]) = (json!("30 9 1 1 *"), json!("Asia/Kathmandu"));
+    let made = client.post("/runs/crons", body.clone()).await;
+    let path = format!("/runs/crons/{}", made["cron_id"].as_str().unwrap());
+    assert!(made["next_run_date"].as_str().unwrap().contains("-01-01T03:45:00"), "{made}");
+    // The days of summer time have other hours in UTC.
+    let (_, changed) =
+        client.send(Method::PATCH, &path, &json!({"timezone": "Europe/Berlin", "schedule": "30 9 1 7 *"})).await;
+    assert!(changed["next_run_date"].as_str().unwrap().contains("-07-01T07:30:00"), "{changed}");
+    let (_, changed) = client.send(Method::PATCH, &path, &json!({"end_time": "2026-01-01T00:00:00Z"})).await;
+    assert_eq!(changed["next_run_date"], json!(null));
+    let (_, changed) = client.send(Method::PATCH, &path, &json!({"end_time": null})).await;
+    assert!(changed["next_run_date"].is_string(), "{changed}");
+    body["timezone"] = json!("Mars/Olympus_Mons");
+    let (status, answer) = client.send(Method::POST, "/runs/crons", &body).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(answer["detail"].as_str().unwrap().contains("Mars/Olympus_Mons"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_thread_of_a_cron_s_run_is_kept_where_that_is_said_and_gone_where_not() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let first = serve_on(agent(vec![], journal.clone()), journal.clone(), store.clone()).await;
+    let mut ids = Vec::new();
+    for (schedule, after) in [("0 5 1 1 *", "keep"), ("0 5 1 1 *", "delete")] {
+        let mut body = say(after);
+        (body["schedule"], body["on_run_completed"]) = (json!(schedule), json!(after));
+        let made = first.post("/runs/crons", body.clone()).await;
+        ids.push(made["cron_id"].as_str().unwrap().to_owned());
+        body["on_run_completed"] = json!("whatever");
+        assert_eq!(
+            first.send(Method::POST, "/runs/crons", &body).await.0,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "what could never run is refused when it is made"
+        );
+    }
+    for id in &ids {
+        let mut cron = store.get(&place(), id).await.unwrap().unwrap().value;
+        // It comes for the last time.
+        cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
+        cron["end_time"] = json!("2026-01-02T00:00:00Z");
+        store.put(&place(), id, cron).await.unwrap();
+    }
+    let second =
+        serve_on(agent(vec![Turn::text("Here."), Turn::text("Here.")], journal.clone()), journal, store.clone()).await;
+    let idle = json!({"status": "idle"});
+    let threads = loop {
+        let mut waiting = 0;
+        for id in &ids {
+            let cron = second.get(&format!("/runs/crons/{id}")).await;
+            assert_eq!(cron.get("last_error"), None, "{cron}");
+            waiting += usize::from(!cron["next_run_date"].is_null());
+        }
+        let all = second.post("/threads/search", json!({})).await;
+        let idle = second.post("/threads/search", idle.clone()).await;
+        if waiting == 0 && all == idle && all.as_array().unwrap().len() == 1 {
+            break idle;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(threads[0]["values"]["messages"][0]["content"], "keep");
+}
+
+#[tokio::test]
+async fn crons_go_with_their_thread_and_with_their_assistant() {
+    let client = serve(vec![]).await;
+    let thread = client.thread().await;
+    let assistant = client.post("/assistants", json!({"graph_id": "agent"})).await;
+    let assistant = assistant["assistant_id"].as_str().unwrap();
+    let mut body = say("report");
+    body["schedule"] = json!("0 5 1 1 *");
+    client.post("/runs/crons", body.clone()).await;
+    client.post(&format!("/threads/{thread}/runs/crons"), body.clone()).await;
+    body["assistant_id"] = json!(assistant);
+    client.post("/runs/crons", body).await;
+    assert_eq!(client.post("/runs/crons/count", json!({})).await, json!(3));
+    client.send(Method::DELETE, &format!("/threads/{thread}"), &json!({})).await;
+    assert_eq!(client.post("/runs/crons/count", json!({})).await, json!(2));
+    client.send(Method::DELETE, &format!("/assistants/{assistant}"), &json!({})).await;
+    assert_eq!(client.post("/runs/crons/count", json!({})).await, json!(1));
 }

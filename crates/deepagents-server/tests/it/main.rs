@@ -23,4 +23,5 @@ mod streams;
 mod support;
 mod threads;
 mod tls;
+mod ttl;
 mod webhooks;

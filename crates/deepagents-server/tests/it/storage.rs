@@ -1,7 +1,9 @@
-//! A database that is locked or away, and two servers on one.
+//! A database that is locked, full or away, and two servers on one.
 #![allow(clippy::disallowed_methods, reason = "files that tools leave, and the server that the environment names")]
 
+use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,47 @@ fn lock(folder: &Path) -> Connection {
     connection.busy_timeout(Duration::from_secs(30)).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection
+}
+
+/// A small disk of its own.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    /// Mounts one, where this process may.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(folder.path());
+        if mount.output().is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder));
+        }
+        skip("mounts", "no disk can be mounted");
+        None
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Leaves no room on it, not even in the file to which the database writes first.
+    fn fill(&self) {
+        let connection = Connection::open(self.path().join("server.db")).unwrap();
+        connection.busy_timeout(Duration::from_secs(30)).unwrap();
+        let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+        assert_eq!(busy, 0, "somebody else uses the database");
+        let mut file = std::fs::File::create(self.path().join("other")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.path().join("other")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
 }
 
 /// All that a client can see, times of looking aside.
@@ -127,15 +170,11 @@ async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothin
     assert_eq!(roles(&values), ["human", "ai", "human", "ai"]);
 }
 
-#[tokio::test]
-async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = open(folder.path()).await;
-    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
-    let (begun, go): (Arc<Notify>, Arc<Notify>) = Default::default();
-    let (tool_begun, tool_go) = (begun.clone(), go.clone());
+/// An agent whose first call says that it has begun, and waits.
+fn holding_agent(journal: Arc<dyn Journal>, begun: &Arc<Notify>, go: &Arc<Notify>) -> DeepAgent {
+    let (begun, go) = (begun.clone(), go.clone());
     let hold = tool_fn("hold", "Waits.", move |_: Nothing, _cx| {
-        let (begun, go) = (tool_begun.clone(), tool_go.clone());
+        let (begun, go) = (begun.clone(), go.clone());
         async move {
             begun.notify_one();
             go.notified().await;
@@ -143,8 +182,17 @@ async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_aga
         }
     });
     let turns = [Turn::call("hold", json!({})), Turn::text("Done."), Turn::text("Next.")];
-    let builder = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal.clone()).tool(hold);
-    let client = run(Server::new(journal, store).agent("agent", builder.build().unwrap()).unwrap()).await.0;
+    DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal).tool(hold).build().unwrap()
+}
+
+#[tokio::test]
+async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path()).await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let (begun, go): (Arc<Notify>, Arc<Notify>) = Default::default();
+    let agent = holding_agent(journal.clone(), &begun, &go);
+    let client = run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0;
     let thread = client.thread().await;
     let place = format!("/threads/{thread}/runs");
     let first = client.post(&place, say("hold")).await["run_id"].as_str().unwrap().to_owned();
@@ -164,6 +212,48 @@ async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_aga
     }
     let state = client.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(roles(&state["values"]), ["human", "ai", "tool", "ai", "human", "ai"]);
+}
+
+#[tokio::test]
+async fn while_the_disk_is_full_each_request_that_writes_is_503_and_nothing_is_half_done() {
+    let Some(disk) = Disk::mount() else { return };
+    let database = open(disk.path()).await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], journal.clone());
+    let (client, _end, _serving) = run(Server::new(journal, store).agent("agent", agent).unwrap()).await;
+    let (thread, writes) = filled(&client).await;
+    let before = everything(&client, &thread).await;
+    disk.fill();
+    are_unavailable(&client, &writes).await;
+    assert_eq!(everything(&client, &thread).await, before, "what was there can be read");
+    disk.make_room();
+    assert_eq!(everything(&client, &thread).await, before);
+    let values = client.post(&format!("/threads/{thread}/runs/wait"), say("hi")).await;
+    assert_eq!(roles(&values), ["human", "ai", "human", "ai"]);
+}
+
+#[tokio::test]
+async fn a_run_in_whose_middle_the_disk_was_full_goes_on_when_there_is_room() {
+    let Some(disk) = Disk::mount() else { return };
+    let database = open(disk.path()).await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let (begun, go): (Arc<Notify>, Arc<Notify>) = Default::default();
+    let agent = holding_agent(journal.clone(), &begun, &go);
+    let (client, _end, _serving) = run(Server::new(journal, store).agent("agent", agent).unwrap()).await;
+    let thread = client.thread().await;
+    let place = format!("/threads/{thread}/runs");
+    let made = client.post(&place, say("hold")).await["run_id"].as_str().unwrap().to_owned();
+    begun.notified().await;
+    disk.fill();
+    go.notify_one();
+    for _ in 0..20 {
+        assert_eq!(client.send(Method::POST, "/threads", &json!({})).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    disk.make_room();
+    client.get(&format!("{place}/{made}/join")).await;
+    assert_eq!(client.get(&format!("{place}/{made}")).await["status"], "success");
+    let state = client.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!(roles(&state["values"]), ["human", "ai", "tool", "ai"]);
 }
 
 /// Has two servers work on one database, and looks whether each run was made once.

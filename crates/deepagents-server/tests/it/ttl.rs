@@ -1,0 +1,98 @@
+//! Threads that live for a time after they were last used.
+
+use std::sync::Arc;
+
+use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::store::{MemoryStore, Store};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{Client, agent, say, serve_on};
+
+fn place() -> [String; 2] {
+    ["deepagents-server", "ttl"].map(str::to_owned)
+}
+
+/// Threads of one server, found by the next one.
+struct World {
+    journal: Arc<dyn Journal>,
+    store: Arc<dyn Store>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { journal: Arc::new(MemoryJournal::new()), store: Arc::new(MemoryStore::default()) }
+    }
+
+    /// A server, which looks at once for what is over.
+    async fn server(&self) -> Client {
+        let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], self.journal.clone());
+        serve_on(agent, self.journal.clone(), self.store.clone()).await
+    }
+
+    async fn thread(&self, client: &Client, minutes: f64) -> String {
+        let made = client.post("/threads", json!({"ttl": {"ttl": minutes, "strategy": "delete"}})).await;
+        made["thread_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Has the time of a thread end then.
+    async fn ends(&self, thread: &str, at: Value) {
+        self.store.put(&place(), thread, json!({"expires_at": at})).await.unwrap();
+    }
+}
+
+async fn is_there(client: &Client, thread: &str) -> bool {
+    client.send(Method::GET, &format!("/threads/{thread}"), &json!({})).await.0 == StatusCode::OK
+}
+
+#[tokio::test]
+async fn a_thread_whose_time_is_over_goes_with_its_runs_and_others_stay() {
+    let world = World::new();
+    let first = world.server().await;
+    let (over, living, damaged) =
+        (world.thread(&first, 5.0).await, world.thread(&first, 5.0).await, world.thread(&first, 5.0).await);
+    first.post(&format!("/threads/{over}/runs/wait"), say("hi")).await;
+    world.ends(&over, json!("2026-01-01T00:00:00Z")).await;
+    world.ends(&damaged, json!("soon")).await;
+    let second = world.server().await;
+    while is_there(&second, &over).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_there(&second, &living).await);
+    assert!(is_there(&second, &damaged).await, "a time that cannot be read removes nothing");
+    assert_eq!(second.send(Method::GET, &format!("/threads/{over}/runs"), &json!({})).await.0, StatusCode::NOT_FOUND);
+    assert!(world.store.get(&place(), &over).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_run_gives_its_thread_its_whole_time_again() {
+    let world = World::new();
+    let client = world.server().await;
+    let thread = world.thread(&client, 5.0).await;
+    let almost = "2126-01-01T00:00:00Z";
+    world.ends(&thread, json!(almost)).await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("hi")).await;
+    let until = world.store.get(&place(), &thread).await.unwrap().unwrap().value;
+    assert_ne!(until["expires_at"], almost);
+}
+
+#[tokio::test]
+async fn a_thread_made_anew_does_not_end_with_the_time_of_the_one_before() {
+    let world = World::new();
+    let client = world.server().await;
+    let thread = world.thread(&client, 5.0).await;
+    client.send(Method::DELETE, &format!("/threads/{thread}"), &json!({})).await;
+    client.post("/threads", json!({"thread_id": thread})).await;
+    assert!(world.store.get(&place(), &thread).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn times_that_are_none_are_refused() {
+    let world = World::new();
+    let client = world.server().await;
+    for ttl in [json!(0), json!(-1), json!(1e300), json!("soon"), json!({"ttl": "x"})] {
+        let (status, answer) = client.send(Method::POST, "/threads", &json!({"ttl": ttl})).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{ttl}: {answer}");
+    }
+}
