@@ -55,9 +55,13 @@ fn serve(runtime: &Runtime, server: Server) -> Result<SocketAddr> {
 
 /// The first bytes of an answer.
 fn status(address: SocketAddr, request: &[u8]) -> Result<String, String> {
+    status_within(address, request, PATIENCE)
+}
+
+fn status_within(address: SocketAddr, request: &[u8], patience: Duration) -> Result<String, String> {
     let told = |error: std::io::Error| format!("the server is gone: {error}");
     let mut client = TcpStream::connect(address).map_err(told)?;
-    client.set_read_timeout(Some(PATIENCE)).map_err(told)?;
+    client.set_read_timeout(Some(patience)).map_err(told)?;
     // It may hang up before all is said.
     let _ = client.write_all(request);
     let mut answer = [0; 12];
@@ -86,6 +90,35 @@ pub(crate) fn requests() -> Result<Check> {
         request.extend(body);
         let status = status(address, &request)?;
         if status.starts_with("HTTP/1.1 5") { Err(status) } else { Ok(()) }
+    }))
+}
+
+/// Whatever its head is, a request is answered or refused, no refusal is a fault of the server, and the next one is answered.
+/// The input is the whole of what is sent.
+pub(crate) fn heads() -> Result<Check> {
+    let runtime = runtime()?;
+    let address = serve(&runtime, server()?)?;
+    let mut tried = 0_u32;
+    Ok(Box::new(move |input| {
+        let _ = &runtime;
+        // Samples are written with the line ends of texts.
+        let mut request = Vec::with_capacity(input.len() + 64);
+        for byte in input {
+            request.extend(if *byte == b'\n' { &b"\r\n"[..] } else { std::slice::from_ref(byte) });
+        }
+        // A head without an end is waited for by the server, but not here.
+        let answer = status_within(address, &request, Duration::from_millis(50))?;
+        if answer.starts_with("HTTP/1.1 5") {
+            return Err(answer);
+        }
+        tried += 1;
+        if tried.is_multiple_of(64) {
+            let next = status(address, b"GET /ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+            if !next.starts_with("HTTP/1.1 200") {
+                return Err(format!("the next request was answered {next}"));
+            }
+        }
+        Ok(())
     }))
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Target {
     pub(crate) start: fn() -> Result<Check>,
 }
 
-pub(crate) const TARGETS: [Target; 14] = [
+pub(crate) const TARGETS: [Target; 15] = [
     Target {
         name: "paths",
         samples: &["/a/b.txt", "a//./b", "/a/../b", "C:\\x\\y", "~/x", "/\u{e9}/\u{202e}"],
@@ -113,8 +113,26 @@ pub(crate) const TARGETS: [Target; 14] = [
             "POST /a2a/agent\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"message/send\",\"params\":{\"message\":{\"role\":\"user\",\"messageId\":\"m\",\"parts\":[{\"kind\":\"text\",\"text\":\"hi\"}]}}}",
             "POST /a2a/agent\n{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"tasks/get\",\"params\":{\"id\":\"t\",\"historyLength\":2}}",
             "POST /mcp\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"agent\",\"arguments\":{\"message\":\"hi\"}}}",
+            "GET /threads/t/history?limit=3&before=%7B%22x%22%3A1%7D\n",
+            "GET /threads/t/runs?limit=2&offset=1&status=success&select=run_id&select=status\n",
+            "GET /store/items?namespace=a.b&key=k&refresh_ttl=true\n",
+            "GET /threads/t/runs/0197a000-0000-7000-8000-000000000000/stream?stream_mode=values&cancel_on_disconnect=1\n",
+            "GET /assistants/agent/graph?xray=2\n",
         ],
         start: crate::served::requests,
+    },
+    Target {
+        name: "heads",
+        samples: &[
+            "GET /threads/t/stream?stream_mode=lifecycle HTTP/1.1\nhost: localhost\nlast-event-id: 1-2\naccept: text/event-stream\nconnection: close\n\n",
+            "POST /runs/stream HTTP/1.1\nhost: 127.0.0.1:2024\norigin: http://localhost:3000\nx-api-key: k\nauthorization: Bearer a.b.c\ncontent-type: application/json; charset=utf-8\ntransfer-encoding: chunked\nconnection: close\n\n18\n{\"assistant_id\":\"agent\"}\n0\n\n",
+            "OPTIONS /threads HTTP/1.1\nhost: [::1]:80\norigin: null\naccess-control-request-method: PATCH\naccess-control-request-headers: x-api-key, content-type\nconnection: close\n\n",
+            "GET /threads/t/stream HTTP/1.1\nhost: localhost\nconnection: Upgrade\nupgrade: websocket\nsec-websocket-version: 13\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\nsec-websocket-protocol: v2, token.x\n\n",
+            "GET / HTTP/1.1\nhost: localhost\naccept-encoding: gzip;q=0.5, br\nif-none-match: \"a\", W/\"b\"\nrange: bytes=0-9,20-\naccept-language: de;q=0.1\nconnection: close\n\n",
+            "POST /mcp HTTP/1.1\nhost: localhost\nmcp-session-id: x\nmcp-protocol-version: 2025-11-25\naccept: application/json, text/event-stream\ncontent-type: application/json\ncontent-length: 46\nconnection: close\n\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}",
+            "POST /a2a/agent HTTP/1.1\nhost: localhost\na2a-version: 1.0\na2a-extensions: https://a.example/x\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\ntracestate: a=b\nbaggage: c=d\ncontent-type: application/json\ncontent-length: 2\nconnection: close\n\n{}",
+        ],
+        start: crate::served::heads,
     },
     Target { name: "tokens", samples: &[crate::served::TOKEN], start: crate::served::tokens },
     Target {
