@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Two front-ends made for LangGraph's server, driven in Chromium against ours as people use them: say, stream, approve.
-#   frontends.sh [serve-rig] [PICTURES]
-# Building them takes minutes, so the continuous run leaves it out. They are kept in FRONTENDS, and built where they are not
-# there yet. Says what it skips: without Node, npm's packages, Chromium or the shared folder there is nothing to drive.
+#   frontends.sh prepare                    builds them where they are not there yet, in FRONTENDS
+#   frontends.sh [serve-rig] [PICTURES]     drives them, and leaves pictures of each step
+# Says what it skips: without Node, npm's packages, Chromium or the shared folder there is nothing to drive. The continuous run
+# prepares in the background.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+only=drive
+if [ "${1:-}" = prepare ]; then only=prepare && shift; fi
 SERVE_RIG=${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/serve-rig}
 pictures=$(realpath -m "${2:-target/frontends}")
 rig=$(realpath -m "${SHARED:-../shared}")
@@ -12,13 +15,13 @@ FRONTENDS=${FRONTENDS:-${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/deepagents-ci
 skip() { echo "frontends: skipped, $*"; exit 0; }
 
 [ -d "$rig/server/ui" ] || skip "no shared folder"
-[ -x "$SERVE_RIG" ] || skip "no $SERVE_RIG"
 command -v node >/dev/null || skip "no Node"
-chromium=${CHROMIUM:-$(command -v chromium chromium-browser google-chrome 2>/dev/null | head -n 1 || true)}
-[ -n "$chromium" ] || skip "no Chromium"
 mkdir -p "$FRONTENDS" "$pictures"
+# Who prepares in the background is waited for.
+exec 8>"$FRONTENDS/lock"
+flock -w 120 8 || skip "they are still being built"
 
-quiet() { "$@" >>"$FRONTENDS/log" 2>&1; }
+quiet() { timeout 240 "$@" >>"$FRONTENDS/log" 2>&1; }
 driver() {
     mkdir -p "$FRONTENDS/driver" && cd "$FRONTENDS/driver"
     [ -d node_modules/puppeteer-core ] || quiet npm install --no-audit --no-fund puppeteer-core
@@ -44,6 +47,12 @@ assistant_ui() {
 for part in driver agent_chat assistant_ui; do
     ("$part") || skip "$part cannot be had; see $FRONTENDS/log"
 done
+
+flock -u 8
+[ "$only" = drive ] || exit 0
+[ -x "$SERVE_RIG" ] || skip "no $SERVE_RIG"
+chromium=${CHROMIUM:-$(command -v chromium chromium-browser google-chrome 2>/dev/null | head -n 1 || true)}
+[ -n "$chromium" ] || skip "no Chromium"
 
 children=()
 trap 'kill "${children[@]}" 2>/dev/null || true' EXIT
@@ -76,7 +85,12 @@ server=${found#listening }
 code=0
 drive() {
     echo "== $1"
-    node "$rig/server/ui/drive.mjs" "$1" "$2" "$server" "$pictures/$1" --modules "$FRONTENDS/driver" --chromium "$chromium" || code=1
+    # A browser may be late by seconds on a busy machine: one more try, which is told.
+    for again in "" "once more"; do
+        [ -z "$again" ] || echo "frontends: $again: $1"
+        node "$rig/server/ui/drive.mjs" "$1" "$2" "$server" "$pictures/$1" --modules "$FRONTENDS/driver" --chromium "$chromium" && return
+    done
+    code=1
 }
 port=$(free)
 start "http://127.0.0.1:$port" node "$FRONTENDS/chat/node_modules/.bin/vite" preview "$FRONTENDS/chat/apps/web" --port "$port" --host 127.0.0.1
