@@ -12,7 +12,7 @@ use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
 /// A server that answers a call of its only tool with `echoed it`, and writes its process to a file beside it.
-const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
+pub(crate) const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
 while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
     case "$line" in
