@@ -23,21 +23,42 @@ fi
 flags="run --model anthropic:claude-sonnet-4-5 --base-url {base_url} --root {cwd} --no-save [--mcp-config {config}] [{trust}] {args} {task}"
 python3 "$rig/mcp_rig.py" "${options[@]}" --ours "$program $flags"
 
-# The logins of the official suite, where Node is new enough for it. `mcp_auth.py` is the person.
-suite=$kept/node_modules/@modelcontextprotocol/conformance/dist/index.js
-if command -v node >/dev/null && [ "$(node -p 'parseInt(process.versions.node)')" -ge 22 ]; then
-    [ -f "$suite" ] || timeout 60 npm install --prefix "$kept" --no-audit --no-fund --silent \
-        @modelcontextprotocol/conformance@0.2.0-alpha.12 >/dev/null 2>&1 || true
+# The official suite needs Node 22, which npm has, too. `mcp_auth.py` is the person at a login.
+modules=$kept/node_modules/@modelcontextprotocol
+if command -v npm >/dev/null; then
+    if [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -lt 22 ]; then
+        [ -x "$kept/node22/node_modules/.bin/node" ] ||
+            timeout 90 npm install --prefix "$kept/node22" --no-audit --no-fund --silent node@22 >/dev/null 2>&1 || true
+        [ -x "$kept/node22/node_modules/.bin/node" ] && PATH=$kept/node22/node_modules/.bin:$PATH
+    fi
+    [ -f "$modules/conformance/dist/index.js" ] && [ -d "$modules/inspector" ] || timeout 120 npm install --prefix "$kept" \
+        --no-audit --no-fund --silent @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 >/dev/null 2>&1 || true
 fi
-if [ -f "$suite" ] && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 22 ]; then
+if [ -f "$modules/conformance/dist/index.js" ] && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 22 ]; then
     person="python3 $(realpath "$(dirname "$0")")/mcp_auth.py"
     task="run --model anthropic:claude-sonnet-4-5 --no-save --base-url {base_url} --mcp-config {config} {task}"
     ours="$person run {config} $program $task"
-    node "$suite" client --suite all --command \
+    node "$modules/conformance/dist/index.js" client --suite all --command \
         "python3 $rig/conformance_adapter.py --ours '$ours' --login '$person login {config} $program'" >"$kept/logins.log" 2>&1 || true
     passed=$(grep -c '✓ auth/' "$kept/logins.log" || true)
     echo "mcp: $passed of 33 logins of the official suite"
     [ "$passed" -ge 30 ] || { grep 'auth/' "$kept/logins.log" | grep '✗' >&2; exit 1; }
+    for scenario in initialize tools_call sse-retry request-metadata http-standard-headers http-custom-headers \
+        http-invalid-tool-headers json-schema-ref-no-deref json-schema-2020-12-preservation; do
+        grep -qE "✓ $scenario: [0-9]+ passed, 0 failed" "$kept/logins.log" || { echo "mcp: $scenario failed"; exit 1; }
+    done
+    echo "mcp: 9 of 9 scenarios for clients of the official suite"
+
+    # The other way round: what we serve, asked by the official suite and the inspector.
+    served=$(mktemp -d)
+    "$program" mcp serve --http 127.0.0.1:0 --root "$served" --model any --base-url http://127.0.0.1:9 --files 2>"$served/log" &
+    serving=$!
+    trap 'kill "$serving" 2>/dev/null; rm -rf "$served"' EXIT
+    for _ in $(seq 100); do grep -q 'http://' "$served/log" && break; sleep 0.1; done
+    url=$(grep -o 'http://[^ ;,]*' "$served/log" | head -n 1)
+    RIG_NPM=$kept sh "$rig/serve_check.sh" "$url" "$program" mcp serve --root "$served" --model any --base-url http://127.0.0.1:9 --files \
+        >"$served/checks" || { cat "$served/log" "$served/checks"; exit 1; }
+    echo "mcp: $(grep -c '^ok' "$served/checks") of $(wc -l <"$served/checks") checks of what is served"
 else
-    echo "mcp: skipped, the logins of the official suite need Node 22"
+    echo "mcp: skipped, the official suite needs Node 22 and its packages"
 fi
