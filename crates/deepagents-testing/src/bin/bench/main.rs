@@ -10,12 +10,15 @@
 //! bench - watchers K                     one run of 2,000 pieces that K subscribers watch
 //! bench - tui PROGRAM                  the screens of the program on a pseudo-terminal
 //! bench - serve [STREAMS] [IDLE]        a server and its clients in one process
+//! bench - wires N                       one run of N tool turns on each protocol of models
+//! bench - program PROGRAM N C           `run` of the program with N turns of C calls
 //! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
 //! The model's name is the server's script. One JSON line comes out:
 //! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `serve`, `tui` and `watchers` have bars; the program exits with 1 if one is missed.
+//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `program`, `serve`, `tui`, `watchers` and
+//! `wires` have bars; the program exits with 1 if one is missed.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
@@ -27,6 +30,7 @@ mod serve;
 mod traced;
 mod usage;
 mod watchers;
+mod wires;
 
 use std::io::{Write, stderr};
 use std::path::PathBuf;
@@ -64,6 +68,8 @@ usage:
   bench - watchers K                     one run of 2,000 pieces that K subscribers watch
   bench - tui PROGRAM                    the screens of the program on a pseudo-terminal
   bench - serve [STREAMS] [IDLE]         a server and its clients in one process
+  bench - wires N                        one run of N tool turns on each protocol of models
+  bench - program PROGRAM N C            `run` of the program with N turns of C calls
   bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk";
 
 fn main() -> ExitCode {
@@ -93,7 +99,7 @@ fn measure() -> Result<ExitCode> {
     let bench = Bench { started, registry, args: args.collect() };
     // One run at a time needs no pool of threads; on one, the waking of idle cores would be measured too.
     let mut runtime = match case.as_str() {
-        "cold" | "loop" => tokio::runtime::Builder::new_current_thread(),
+        "cold" | "loop" | "wires" => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let mut out = runtime.enable_all().build()?.block_on(async {
@@ -108,6 +114,9 @@ fn measure() -> Result<ExitCode> {
             "files" => bench.files().await,
             "tui" => bench.screens().await,
             "serve" => bench.serve().await,
+            "wires" => bench.wires().await,
+            "program" => bench.program().await,
+            "answer" => bench.answer().await,
             other => bail!("there is no case `{other}`"),
         }
     })?;
@@ -128,11 +137,15 @@ impl Bench {
     }
 
     fn agent(&self, script: &str, journal: Option<Arc<dyn Journal>>) -> Result<DeepAgent> {
+        self.agent_of(&format!("anthropic:{script}"), journal)
+    }
+
+    fn agent_of(&self, model: &str, journal: Option<Arc<dyn Journal>>) -> Result<DeepAgent> {
         let weather = tool_fn("get_weather", "Weather of a city.", |args: Weather, _cx| async move {
             Ok(format!("It is sunny in {}.", args.city))
         });
         let mut builder = DeepAgent::builder()
-            .model(self.registry.model(&format!("anthropic:{script}"))?)
+            .model(self.registry.model(model)?)
             .todos(TodoPolicy::off())
             .without("Summarization")
             .system_prompt("You are a careful assistant.")
