@@ -91,7 +91,14 @@ impl Driver {
                 joined = turn.running.join_next_with_id() => joined,
             };
             let Some(joined) = joined else { return Ok(None) };
-            self.joined(turn, joined).await?;
+            let mut taken = self.joined(turn, joined);
+            // What else has ended by now is written with it.
+            while taken.is_ok()
+                && let Some(joined) = turn.running.try_join_next_with_id()
+            {
+                taken = self.joined(turn, joined);
+            }
+            self.flush().await.and(taken)?;
         }
     }
 
@@ -106,7 +113,8 @@ impl Driver {
             let (call, text) = (planned.id.clone(), unknown_outcome(planned.call.name()));
             self.queue_started(turn, at);
             let child_state = self.joined_below(&call, Vec::new())?;
-            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await?;
+            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) })?;
+            self.flush().await?;
         }
         Ok(())
     }
@@ -152,7 +160,8 @@ impl Driver {
                 (PendingCall::Valid(_), _) => continue,
             };
             self.queue_started(turn, at);
-            self.finished(turn, at, response).await?;
+            self.finished(turn, at, response)?;
+            self.flush().await?;
         }
         if let Some(problem) = wrong
             && let Err(error) = self.shape_refused(problem)
@@ -191,7 +200,8 @@ impl Driver {
                 // What sub-agents of it had changed in an earlier process is kept.
                 let child_state = self.joined_below(&call, Vec::new())?;
                 let text = format!("The call of {name} was not made: {}.", stop.reason());
-                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await?;
+                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) })?;
+                self.flush().await?;
             }
         }
     }
@@ -246,7 +256,8 @@ impl Driver {
         Ok(())
     }
 
-    async fn joined(&mut self, turn: &mut Turn, joined: Result<(Id, Result<ToolResponse>), JoinError>) -> Result<()> {
+    /// Takes in a call that has ended. Its result is durable once the log is flushed.
+    fn joined(&mut self, turn: &mut Turn, joined: Result<(Id, Result<ToolResponse>), JoinError>) -> Result<()> {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(Running { at, info, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
         let response = match joined {
@@ -259,7 +270,7 @@ impl Driver {
                 turn.untaken.extend(info.take_left(None));
                 self.record_interrupt(&call, *pause)?;
                 self.log.push(|| Record::ToolInterrupted { call });
-                return self.flush().await;
+                return Ok(());
             }
             Ok((_, Err(Error::ToolCall { text, .. }))) => ToolResponse::error(text),
             Ok((_, Err(error))) => {
@@ -271,11 +282,11 @@ impl Driver {
         };
         // A call that ends without its sub-agents keeps what they had changed.
         self.join_children(info.take_left(None))?;
-        self.finished(turn, at, response).await
+        self.finished(turn, at, response)
     }
 
-    /// Makes a result durable and its changes visible.
-    async fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
+    /// Puts a result into the log, to be flushed, and makes its changes.
+    fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
         let ToolResponse { mut content, is_error, update, artifact, child_state, source: _, decision } = response;
         let mut update = self.stamp(update);
@@ -336,7 +347,7 @@ impl Driver {
             error: events.1.is_error,
             text: Message::Tool((*events.1).clone()).text(),
         });
-        self.flush().await
+        Ok(())
     }
 
     /// Puts the results into the conversation, in the order of the calls.
@@ -396,9 +407,9 @@ impl Driver {
                 untaken = logged.extract_if(.., |child| child.call == call).collect();
             }
             let child_state = self.joined_below(&call, untaken)?;
-            kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }).await);
+            kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }));
         }
-        kept
+        kept.and(self.flush().await)
     }
 
     /// Takes in what ends within a time, as long as something is worth waiting for.
@@ -416,7 +427,10 @@ impl Driver {
                     let aborted = turn.by_task.remove(&error.id());
                     turn.untaken.extend(aborted.into_iter().flat_map(|task| task.info.take_left(None)));
                 }
-                Some(joined) => kept = kept.and(self.joined(turn, joined).await),
+                Some(joined) => {
+                    kept = kept.and(self.joined(turn, joined));
+                    kept = kept.and(self.flush().await);
+                }
                 None => break,
             }
         }

@@ -70,8 +70,8 @@ impl Model {
         let (tool, arguments) = if self.calls == 1 {
             ("get_weather", json!({"city": format!("Town {turn}")}))
         } else {
-            // Another part each time: nobody reads the same again and again.
-            ("read_file", json!({"file_path": program::FILE, "offset": turn * self.calls + at, "limit": 2}))
+            // Never the same arguments: nobody reads the same again and again.
+            ("read_file", json!({"file_path": program::FILE, "limit": turn * self.calls + at + 1}))
         };
         Call { id: format!("call_{turn}_{at}"), tool: tool.to_owned(), arguments }
     }

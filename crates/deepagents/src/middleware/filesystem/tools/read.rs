@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource};
 use deepagents_core::state::Update;
 use deepagents_core::tool::{ToolContext, ToolOutput};
-use deepagents_fs::lines::LineRange;
-use deepagents_fs::{Backend, ByteRange, ContentKind, FsError, Kind, Stat, VPath, classify};
+use deepagents_fs::lines::{self, LineRange};
+use deepagents_fs::{Backend, ByteRange, ContentKind, FileRead, FsError, Kind, Stat, VPath, classify};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -63,11 +63,13 @@ fn default_limit() -> i64 {
     100
 }
 
+/// How much of a file is read to see what it is. Most files of text are read with that.
+const AT_ONCE: u64 = 64 << 10;
+
 pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolContext) -> Answered {
     let path = files.reach(&args.file_path, &cx).await?;
     let backend = files.workspace.backend_for(&cx);
-    let head = ByteRange::first(classify::SNIFFED as u64);
-    let head = backend.read(cx.state(), &path, head).await.map_err(failed_at(&path))?;
+    let head = backend.read(cx.state(), &path, ByteRange::first(AT_ONCE)).await.map_err(failed_at(&path))?;
     let whole = head.bytes.len() as u64 == head.stat.size;
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), head.stat.version.clone())]);
     if head.stat.size == 0 {
@@ -84,13 +86,20 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
         (ContentKind::Text, _) if args.limit == 0 => {
             return Ok(format!("No lines of {path} were read, as limit was 0.").into());
         }
-        (ContentKind::Text, _) => text(&files, &args, &path, &*backend, &cx).await?,
+        (ContentKind::Text, _) => text(&files, &args, &path, head, &*backend, &cx).await?,
         (kind, mime) => media(&files, &path, kind, mime, &head.stat, &*backend, &cx).await?,
     };
     Ok(output.with_update(seen))
 }
 
-async fn text(files: &Filesystem, args: &ReadArgs, path: &VPath, backend: &dyn Backend, cx: &ToolContext) -> Answered {
+async fn text(
+    files: &Filesystem,
+    args: &ReadArgs,
+    path: &VPath,
+    head: FileRead,
+    backend: &dyn Backend,
+    cx: &ToolContext,
+) -> Answered {
     let offset = u64::try_from(args.offset).unwrap_or(0);
     let limit = u64::try_from(args.limit).unwrap_or(0);
     let budget = files.budget();
@@ -99,7 +108,11 @@ async fn text(files: &Filesystem, args: &ReadArgs, path: &VPath, backend: &dyn B
         // No character has more bytes than that for a quarter of a token.
         range.max_bytes = quarters.saturating_mul(4);
     }
-    let window = backend.read_lines(cx.state(), path, range).await.map_err(failed)?;
+    let window = if head.bytes.len() as u64 == head.stat.size {
+        lines::window(&head.bytes, range, head.stat.version)
+    } else {
+        backend.read_lines(cx.state(), path, range).await.map_err(failed)?
+    };
     if window.lines.is_empty() {
         let length = window.total.map(|total| format!(", which has {total} lines")).unwrap_or_default();
         return Err(failed(format!("offset {offset} is past the end of {path}{length}")));
