@@ -30,3 +30,33 @@ rig() {
 }
 # Some of its checks have limits of time, which a busy machine may miss once.
 rig || rig
+
+# A turn through each of the official SDKs, the editor's side of them.
+sdk=$kept/sdk/bin/python
+"$sdk" -c 'import acp' 2>/dev/null ||
+    timeout 90 sh -c "python3 -m venv '$kept/sdk' && '$kept/sdk/bin/pip' install -q agent-client-protocol==0.12.1" >/dev/null 2>&1 || true
+work=$(mktemp -d)
+mkdir "$work/project" "$work/home"
+cat >"$work/script.json" <<'EOF'
+{"name": "interop", "model_script": [{"turns": [{"text": "Hello, editor.", "usage": {"input": 9, "output": 3}}], "repeat": true}]}
+EOF
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+python3 "$rig/../conformance/mockllm.py" --port "$port" --script "$work/script.json" >/dev/null 2>&1 &
+trap 'kill $! 2>/dev/null; rm -rf "$work"' EXIT
+program=$(realpath "$program")
+agent=("$program" acp --model m --base-url "http://127.0.0.1:$port/v1")
+export HOME=$work/home
+for _ in $(seq 50); do python3 -c "import socket; socket.create_connection(('127.0.0.1', $port))" 2>/dev/null && break; sleep 0.1; done
+if "$sdk" -c 'import acp' 2>/dev/null; then
+    timeout 60 "$sdk" "$rig/interop_py.py" "${agent[*]}" "$work/project" || { echo "acp: the Python SDK does not interoperate"; exit 1; }
+    echo "acp: a turn through the Python SDK"
+else
+    echo "acp: skipped, the Python SDK could not be fetched"
+fi
+if [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 18 ]; then
+    cp "$rig/interop_ts.mjs" "$work/"
+    (cd "$kept" && timeout 60 node "$work/interop_ts.mjs" "$work/project" "${agent[@]}") || { echo "acp: the TypeScript SDK does not interoperate"; exit 1; }
+    echo "acp: a turn through the TypeScript SDK"
+else
+    echo "acp: skipped, no Node for the TypeScript SDK"
+fi
