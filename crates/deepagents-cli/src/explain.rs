@@ -72,7 +72,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         output::print("\nMCP servers, as they were last")?;
         servers.iter().try_for_each(|s| {
             let name = printable(&s.name);
-            output::print(&format!("  {:<44}{:>8}", format!("{name}, {} tools", s.tools), s.tokens))
+            output::print(&format!("  {:<44}{:>8}", format!("{name}, {}", mcp::number(s.tools)), s.tokens))
         })?;
     }
     loaded.warnings.iter().for_each(|warning| output::remark(warning));

@@ -444,11 +444,7 @@ fn server_line(status: &ServerStatus) -> String {
         ServerState::Failed { problem } => format!("failed: {problem}"),
         _ => "unknown".to_owned(),
     };
-    let tools = match status.tools.len() {
-        0 => String::new(),
-        1 => ", 1 tool".to_owned(),
-        many => format!(", {many} tools"),
-    };
+    let tools = if status.tools.is_empty() { String::new() } else { format!(", {}", mcp::cost(status)) };
     format!("{}: {state}{tools}", status.name)
 }
 

@@ -23,7 +23,7 @@ use crate::trust::{self, Undecided};
 
 pub(crate) use discover::brought;
 use pins::Pins;
-pub(crate) use show::{KnownServer, known};
+pub(crate) use show::{KnownServer, cost, known, number};
 
 /// The servers of a run, and what is remembered of them when it is over.
 #[derive(Clone, Debug)]

@@ -76,7 +76,7 @@ fn rows<'a>(found: &'a Found, status: &'a [ServerStatus]) -> Vec<Row<'a>> {
 impl Row<'_> {
     fn line(&self) -> String {
         let tools = self.status.filter(|status| status.problem().is_none());
-        let tools = tools.map(|status| format!(", {} tools, about {} tokens", status.tools.len(), tokens(status)));
+        let tools = tools.map(|status| format!(", {}", cost(status)));
         let (name, source) = (&self.server.name, source(self.server.source));
         format!("{name:<20} {source:<8} {}{}", self.state, tools.unwrap_or_default())
     }
@@ -122,6 +122,15 @@ pub(crate) struct KnownServer {
     pub(crate) tools: usize,
     /// In every request.
     pub(crate) tokens: usize,
+}
+
+/// How many tools a server offers, and what they cost in every request.
+pub(crate) fn cost(status: &ServerStatus) -> String {
+    format!("{}, about {} tokens", number(status.tools.len()), tokens(status))
+}
+
+pub(crate) fn number(tools: usize) -> String {
+    format!("{tools} tool{}", if tools == 1 { "" } else { "s" })
 }
 
 /// What the tools of a server cost in every request, four characters a token.
@@ -184,8 +193,8 @@ pub(super) fn test(sources: &McpSources, root: &Path, name: &str) -> Result<Exit
     }
     let hidden = if status.hidden > 0 { format!(", {} not offered", status.hidden) } else { String::new() };
     output::print(&format!(
-        "{name} answers ({reached}): {} tools{hidden}, about {} tokens",
-        status.tools.len(),
+        "{name} answers ({reached}): {}, about {} tokens{hidden}",
+        number(status.tools.len()),
         tokens(status)
     ))?;
     for tool in &status.tools {

@@ -93,11 +93,19 @@ fn a_server_is_described_tried_used_and_removed() {
     let tried = place.mcp(&["test", "alpha"]);
     assert!(tried.code == Some(0) && tried.out.contains("mcp__alpha__echo"), "{tried:?}");
     let listed = place.mcp(&["list"]);
-    assert!(listed.out.contains("alpha") && listed.out.contains("connected, 1 tools"), "{listed:?}");
+    assert!(listed.out.contains("alpha") && listed.out.contains("connected, 1 tool, about "), "{listed:?}");
 
     let (finished, server) = place.call(&[]);
     assert_eq!((finished.code, finished.out.contains("Done.")), (Some(0), true), "{finished:?}");
     assert!(last_result(&server).contains("echoed it"));
+
+    // What its tools cost in every request is known from then on.
+    let mut explain = deepagents();
+    explain.env("HOME", place.at("home")).args(["explain", "--model", "openai:gpt-5.2", "--json", "--root"]);
+    let explained = finish(explain.arg(place.at("root")));
+    let explained: serde_json::Value = serde_json::from_str(&explained.out).unwrap();
+    let known = &explained["servers"][0];
+    assert!(known["name"] == "alpha" && known["tools"] == 1 && known["tokens"].as_u64() > Some(5), "{explained}");
 
     assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(0));
     assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(1));
