@@ -1,6 +1,6 @@
 //! Starting the helper, and hearing it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -124,6 +124,17 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
         Place::At(_) => None,
     };
     places.filter_map(guarded).filter(|named| !named.parts.is_empty()).collect()
+}
+
+/// What a command that starts now is kept from changing by the name of it, such as repositories, by paths below the root.
+pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
+    #[cfg(target_os = "linux")]
+    return super::helper::guard::find(root, &named(policy)).into_iter().map(|(path, _)| path).collect();
+    #[cfg(not(target_os = "linux"))]
+    return {
+        let _ = (root, policy);
+        BTreeSet::new()
+    };
 }
 
 /// All that the helper said.

@@ -136,6 +136,9 @@ pub struct SessionChange {
     pub began: bool,
     /// It ended with this command; the next one begins another.
     pub ended: bool,
+    /// It ended because of what this command made: repositories and the like, by their paths below the root, which the shell
+    /// could go on to change and the next one cannot.
+    pub ended_for: Vec<String>,
     /// What was printed since the command before this one, by what that left running.
     pub earlier_output: String,
 }

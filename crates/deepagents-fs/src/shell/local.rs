@@ -1,6 +1,6 @@
 //! Commands on this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::PipeReader;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -288,6 +288,14 @@ impl Inner {
             reason: error.to_string(),
         };
         Appeared::begin(&self.root, &policy.protected_places).map(Some).map_err(failed)
+    }
+
+    /// What a command that starts now could not change by the name of it.
+    pub(super) fn guarded_by_name(&self) -> BTreeSet<PathBuf> {
+        match &self.confinement {
+            Confinement::Sandboxed(policy) => launch::guarded_by_name(&self.root, policy),
+            Confinement::Unconfined => BTreeSet::new(),
+        }
     }
 
     /// How commands are confined here. The first look at it takes a while.

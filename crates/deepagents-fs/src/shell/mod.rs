@@ -68,8 +68,8 @@ pub trait Shell: Send + Sync + 'static {
     /// other. The process begins with the first command and ends when the session is dropped.
     ///
     /// A command that ends the process (`exit`), or that is stopped because it takes too long or is not wanted any more, ends
-    /// the session, which its [output](CommandOutput::session) says; the next command begins another. What is protected is
-    /// looked for when a session begins.
+    /// the session, which its [output](CommandOutput::session) says; the next command begins another. So does one that makes a
+    /// repository in a sandbox, because what is protected is looked for when a session begins.
     fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
         let _ = options;
         None

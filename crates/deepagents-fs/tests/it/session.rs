@@ -265,6 +265,28 @@ async fn in_the_sandbox_a_session_is_bound_as_commands_are_and_ends_with_all_it_
     );
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_repository_that_a_command_makes_is_bound_before_the_next_one() {
+    use deepagents_fs::sandbox::SandboxPolicy;
+
+    use crate::sandbox::Jail;
+
+    let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
+    let shell = jail.shell.session(&options(&[])).unwrap();
+    let session = Session { dir: jail.dir, shell };
+    let kept = session.run("a=1; mkdir -p below/.git/hooks; echo own > below/.git/config").await;
+    assert_eq!((kept.exit, kept.session.ended), (Exit::Code(0), true));
+    assert_eq!(kept.session.ended_for, ["/below/.git"]);
+    let next = session.run("echo [$a]; echo evil > below/.git/config; echo evil > below/.git/hooks/pre-commit").await;
+    assert!(next.output.starts_with("[]\n") && next.session.began && !next.session.ended, "{next:?}");
+    let config = session.dir.path().join("below/.git/config");
+    assert_eq!(std::fs::read_to_string(config).unwrap(), "own\n");
+    assert!(!session.dir.path().join("below/.git/hooks/pre-commit").exists());
+    let last = session.run("b=2; mkdir other").await;
+    assert!(!last.session.began && !last.session.ended, "{last:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]

@@ -155,7 +155,7 @@ impl Guards {
 /// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
 /// that names a directory.
 /// What cannot be looked into is the business of somebody else, whose files commands cannot change either.
-fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedName)> {
+pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedName)> {
     let mut found = Vec::new();
     let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
     while let Some(directory) = todo.pop() {

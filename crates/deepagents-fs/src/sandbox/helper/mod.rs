@@ -6,7 +6,7 @@
 
 mod confine;
 mod failure;
-mod guard;
+pub(super) mod guard;
 mod inner;
 mod limits;
 mod loopback;

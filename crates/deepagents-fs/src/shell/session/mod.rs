@@ -2,7 +2,9 @@
 
 mod output;
 
+use std::collections::BTreeSet;
 use std::io::{PipeReader, PipeWriter, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,9 +43,17 @@ struct Process {
     level: Arc<OnceLock<Level>>,
     /// The protected places as they were before it began, where it is confined.
     places: Arc<OnceLock<Appeared>>,
+    /// What it was kept from changing by the name of it when it began.
+    guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
     ended: oneshot::Receiver<Result<Finished, ShellError>>,
     /// The thread that watches the process waits for this to close.
     wanted: Option<PipeWriter>,
+}
+
+/// What there was before a session began.
+struct Before {
+    places: Arc<OnceLock<Appeared>>,
+    guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
 }
 
 /// How a command in a session ended.
@@ -116,15 +126,23 @@ impl LocalSession {
                 Started::Cancelled(stopped) => return Ok(stopped),
             },
         };
-        let places = process.places.clone();
+        let (places, guarded) = (process.places.clone(), process.guarded.clone());
         // While it runs the process is this future's: dropping that ends the session, since nobody could say what it is in.
         let (ended, earlier) = process.execute(&command.text, self.shell.limit, timeout, cancel, progress).await?;
         let mut done = match ended {
             Ended::ByItself(done) => {
                 let level = process.level.get().copied().unwrap_or(Level::None);
-                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+                let made = self.made_since(guarded).await?;
                 let exit = Exit::Code(done.status);
-                CommandOutput { dropped: done.dropped, level, ..CommandOutput::new(done.output, exit) }
+                let mut output =
+                    CommandOutput { dropped: done.dropped, level, ..CommandOutput::new(done.output, exit) };
+                if made.is_empty() {
+                    *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+                } else {
+                    process.end().await?;
+                    (output.session.ended, output.session.ended_for) = (true, made);
+                }
+                output
             }
             Ended::WithSession(finished, reason) => self.end(&process, finished, reason)?,
         };
@@ -136,6 +154,20 @@ impl LocalSession {
         done.session.began = began;
         done.session.earlier_output = earlier;
         Ok(done)
+    }
+
+    /// What has been made that a session that begins now could not change.
+    async fn made_since(&self, guarded: Arc<OnceLock<BTreeSet<PathBuf>>>) -> Result<Vec<String>, ShellError> {
+        let shell = self.shell.clone();
+        let look = move || {
+            let before = guarded.get()?;
+            let made = shell.guarded_by_name().into_iter().filter(|path| !before.contains(path));
+            Some(made.map(|path| format!("/{}", path.display())).collect())
+        };
+        let made: Option<Vec<String>> = tokio::task::spawn_blocking(look)
+            .await
+            .map_err(|_| ShellError::Lost("looking for repositories broke off".to_owned()))?;
+        Ok(made.unwrap_or_default())
     }
 
     /// What is told of a command that ended with its session.
@@ -167,12 +199,14 @@ impl Process {
         let (tell, ended) = oneshot::channel();
         let (output, level) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<Level>>::default());
         let places = Arc::<OnceLock<Appeared>>::default();
-        let (shell, to, reached, before) = (shell.clone(), output.clone(), level.clone(), places.clone());
+        let guarded = Arc::<OnceLock<BTreeSet<PathBuf>>>::default();
+        let (shell, to, reached) = (shell.clone(), output.clone(), level.clone());
+        let before = Before { places: places.clone(), guarded: guarded.clone() };
         let watch = move || {
             let _ = tell.send(watch(&shell, commands, &caller, to, &reached, &before));
         };
         std::thread::Builder::new().name("deepagents-shell".to_owned()).spawn(watch).map_err(ShellError::start)?;
-        Ok(Self { input: Arc::new(input), output, level, places, ended, wanted: Some(wanted) })
+        Ok(Self { input: Arc::new(input), output, level, places, guarded, ended, wanted: Some(wanted) })
     }
 
     /// Runs a command; gives what was printed since the one before as well.
@@ -200,9 +234,13 @@ impl Process {
             () = cancel.cancelled() => Exit::Cancelled,
             () = tokio::time::sleep(timeout) => Exit::TimedOut { after: timeout },
         };
+        Ok((Ended::WithSession(self.end().await?, Some(reason)), earlier))
+    }
+
+    /// Ends it, with all that it started.
+    async fn end(&mut self) -> Result<Finished, ShellError> {
         drop(self.wanted.take());
-        let finished = (&mut self.ended).await.map_err(lost)??;
-        Ok((Ended::WithSession(finished, Some(reason)), earlier))
+        (&mut self.ended).await.map_err(|_| ShellError::Lost("the watching thread broke off".to_owned()))?
     }
 }
 
@@ -213,17 +251,19 @@ fn watch(
     caller: &PipeReader,
     output: Arc<SessionOutput>,
     reached: &OnceLock<Level>,
-    places: &OnceLock<Appeared>,
+    before: &Before,
 ) -> Result<Finished, ShellError> {
     let cwd = shell.directory(&VPath::root())?;
     let job = shell.job(DRIVER, &cwd, shell.env.clone(), Duration::MAX, Some(commands))?;
     let _ = reached.set(shell.level());
-    if let Some(before) = shell.places()? {
-        let _ = places.set(before);
+    if let Some(places) = shell.places()? {
+        let _ = before.places.set(places);
+        // What appears between this and the mounts is bound and looks as if it were not, which ends a session for nothing.
+        let _ = before.guarded.set(shell.guarded_by_name());
     }
     let finished = supervise(job, caller, Output::Session(output)).map_err(ShellError::start);
     // What the session left running may have made something after its last command.
-    if let Some(places) = places.get() {
+    if let Some(places) = before.places.get() {
         places.move_away();
     }
     finished

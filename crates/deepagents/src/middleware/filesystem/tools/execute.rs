@@ -205,7 +205,11 @@ fn show(executed: &CommandOutput) -> ToolOutput {
         earlier => format!("[printed in the background since the last command]\n{earlier}\n[printed by this one]\n"),
     };
     let began = if executed.session.began { "\n[a new shell began with this command]" } else { "" };
-    let ended = if executed.session.ended { SESSION_ENDED } else { "" };
+    let ended = match executed.session.ended_for.join(", ") {
+        _ if !executed.session.ended => String::new(),
+        made if made.is_empty() => SESSION_ENDED.to_owned(),
+        made => format!("\n[{made} is protected from now on]{SESSION_ENDED}"),
+    };
     let artifact = json!({"exit_code": code, "truncated": executed.truncated(), "sandbox": executed.level.to_string()});
     let shown =
         ToolOutput::text(format!("{earlier}{output}{dropped}{refused}\n[{end}]{began}{ended}")).with_artifact(artifact);
