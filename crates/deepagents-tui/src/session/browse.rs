@@ -156,8 +156,19 @@ impl Session {
     }
 
     async fn diff(&self) -> Result<String, String> {
+        let mut text = self.git(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD"]).await?;
+        let fresh = self.git(&["ls-files", "--others", "--exclude-standard"]).await?;
+        if !fresh.trim().is_empty() {
+            text.push_str(if text.is_empty() { "" } else { "\n" });
+            text.push_str(&format!("files that git does not know yet:\n{fresh}"));
+        }
+        Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
+    }
+
+    /// What git says about the directory, none of whose settings run a program.
+    async fn git(&self, args: &[&str]) -> Result<String, String> {
         let mut command = Command::new("git");
-        command.args(["--no-pager", "diff", "--no-color", "--no-ext-diff", "HEAD"]).current_dir(&self.root);
+        command.args(["--no-pager", "-c", "core.fsmonitor=false"]).args(args).current_dir(&self.root);
         let output =
             command.stdin(Stdio::null()).output().await.map_err(|error| format!("git cannot be run: {error}"))?;
         if !output.status.success() {
@@ -165,8 +176,7 @@ impl Session {
             return Err(format!("git says: {}", shorten(&problem, 300)));
         }
         let shown = output.stdout.get(..DIFF.min(output.stdout.len())).unwrap_or_default();
-        let text = String::from_utf8_lossy(shown).into_owned();
-        Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
+        Ok(String::from_utf8_lossy(shown).into_owned())
     }
 
     /// Agrees to what the directory brings, or leaves it out.

@@ -9,6 +9,7 @@
 )]
 
 mod approvals;
+mod cards;
 mod commands;
 mod forms;
 mod fuzz;

@@ -15,7 +15,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::RememberedRule;
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
 use deepagents_tui::{
-    Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Options, Page, Policy, Preferences, Servers,
+    Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Offered, Options, Page, Policy, Preferences, Servers,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -42,6 +42,8 @@ pub(crate) struct World {
     hooks: Option<HookRunner>,
     /// What was always allowed in the directory.
     pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
+    /// What the directory brings and nobody has agreed to.
+    pub(crate) offered: Arc<Mutex<Vec<Offered>>>,
 }
 
 struct TestHost {
@@ -56,6 +58,7 @@ struct TestHost {
     price: Option<Price>,
     hooks: Option<HookRunner>,
     remembered: Arc<Mutex<Vec<RememberedRule>>>,
+    offered: Arc<Mutex<Vec<Offered>>>,
 }
 
 impl World {
@@ -80,6 +83,7 @@ impl World {
             price: None,
             hooks: None,
             remembered: Arc::default(),
+            offered: Arc::default(),
         }
     }
 
@@ -114,6 +118,7 @@ impl World {
             price: self.price,
             hooks: self.hooks.clone(),
             remembered: self.remembered.clone(),
+            offered: self.offered.clone(),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -193,7 +198,7 @@ impl Host for TestHost {
                     about: "fix an issue".to_owned(),
                     text: "Fix issue $1 now.".to_owned(),
                 }],
-                offered: Vec::new(),
+                offered: self.offered.lock().unwrap().clone(),
                 notes: Vec::new(),
             })
         }
@@ -278,6 +283,7 @@ impl Host for TestHost {
     }
 
     fn agree<'a>(&'a self, _names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
+        self.offered.lock().unwrap().clear();
         async { Ok(()) }.boxed()
     }
 

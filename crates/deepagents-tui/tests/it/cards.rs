@@ -1,0 +1,124 @@
+//! Commands that show something, and those that say something to the model for the person.
+
+use std::process::Command;
+
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Mode, Offered};
+
+use crate::world::{World, say};
+
+impl World {
+    /// Runs git in the directory, or says that there is none.
+    fn git(&self, args: &[&str]) -> bool {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(args).current_dir(self.dir.path());
+        git.output().is_ok_and(|output| output.status.success())
+    }
+}
+
+#[tokio::test]
+async fn changes_since_the_last_commit_are_shown_with_files_that_are_new() {
+    let world = World::new([]);
+    if !(world.git(&["init", "-q"]) && world.git(&["add", "."]) && world.git(&["commit", "-qm", "first"])) {
+        return deepagents_testing::skip::skip("git", "it cannot be run");
+    }
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("nothing has changed").await, "{}", screens.text());
+    std::fs::write(world.dir.path().join("notes.txt"), "alpha\nBETA\ngamma\n").unwrap();
+    std::fs::write(world.dir.path().join("fresh.txt"), "new\n").unwrap();
+    // Settings of the repository name programs; none of them is run.
+    let ran = world.dir.path().join(".git/ran");
+    let hostile = format!("touch {}", ran.display());
+    for setting in ["core.fsmonitor", "diff.external", "core.pager", "diff.text.textconv"] {
+        world.git(&["config", setting, &hostile]);
+    }
+    std::fs::write(world.dir.path().join(".git/info/attributes"), "*.txt diff=text\n").unwrap();
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("fresh.txt").await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("-beta") && text.contains("+BETA"), "{text}");
+    assert!(!ran.exists());
+}
+
+#[tokio::test]
+async fn without_a_repository_the_reason_is_told() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("git ").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn notes_are_shown_and_written_by_the_model() {
+    let world = World::new([Turn::text("Noted."), Turn::text("Noted all."), Turn::text("Written.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/memory").await;
+    assert!(screens.wait_for("there are no notes").await, "{}", screens.text());
+    say(&mut screens, "/remember the mast is green").await;
+    assert!(screens.wait_for("Noted.").await && screens.wait_idle().await);
+    assert!(world.told().contains("AGENTS.md") && world.told().contains("the mast is green"), "{}", world.told());
+    say(&mut screens, "/remember").await;
+    assert!(screens.wait_for("Noted all.").await && screens.wait_idle().await);
+    assert!(world.told().contains("what of this conversation is worth it"));
+    say(&mut screens, "/init").await;
+    assert!(screens.wait_for("Written.").await && screens.wait_idle().await);
+    assert!(world.told().contains("how it is built, tested and run"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn a_review_is_of_what_is_named_or_of_what_is_not_committed() {
+    let world = World::new([Turn::text("Fine."), Turn::text("Good.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/review").await;
+    assert!(screens.wait_for("Fine.").await && screens.wait_idle().await);
+    assert!(world.told().contains("Review the changes that are not committed yet."));
+    say(&mut screens, "/review src/main.py").await;
+    assert!(screens.wait_for("Good.").await && screens.wait_idle().await);
+    assert!(world.told().contains("Review src/main.py."));
+}
+
+#[tokio::test]
+async fn where_one_is_what_may_be_done_and_which_keys_there_are_is_shown() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/status").await;
+    assert!(screens.wait_for("model      scripted").await, "{}", screens.text());
+    assert!(screens.text().contains("mode       ask"), "{}", screens.text());
+    say(&mut screens, "/sandbox").await;
+    assert!(screens.wait_for("unconfined").await, "{}", screens.text());
+    say(&mut screens, "/keys").await;
+    assert!(screens.wait_for("begin a new line").await, "{}", screens.text());
+    assert!(screens.text().contains("Ctrl+B"), "{}", screens.text());
+    say(&mut screens, "/background").await;
+    assert!(screens.wait_for("there is nothing that could go on in the background").await, "{}", screens.text());
+    say(&mut screens, "/mode plan").await;
+    say(&mut screens, "/mode").await;
+    assert!(screens.wait_for("plan; Shift+Tab").await, "{}", screens.text());
+    say(&mut screens, "/mode fast").await;
+    assert!(screens.wait_for("there is no mode `fast`").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn what_a_directory_brings_is_used_once_somebody_agrees() {
+    let world = World::new([]);
+    let offered = |kind: &str, name: &str| Offered {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        about: "Sails the ship.".to_owned(),
+        text: "You are a sailor.".to_owned(),
+    };
+    *world.offered.lock().unwrap() = vec![offered("sub-agent", "sailor"), offered("command", "reef")];
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/agents").await;
+    assert!(screens.wait_for("not in use before you agree").await, "{}", screens.text());
+    say(&mut screens, "/reef").await;
+    assert!(screens.wait_for("it is in use once you agree with /trust").await, "{}", screens.text());
+    say(&mut screens, "/trust").await;
+    assert!(screens.wait_for("You are a sailor.").await, "{}", screens.text());
+    screens.press("y").await;
+    assert!(screens.wait_for("in use from now on").await, "{}", screens.text());
+    assert!(world.offered.lock().unwrap().is_empty());
+    say(&mut screens, "/trust").await;
+    assert!(screens.wait_for("there is nothing that you have not decided about").await, "{}", screens.text());
+}
