@@ -44,12 +44,12 @@ pub(super) const ASSETS: &[Asset] = &[
         brotli: include_bytes!("../../page/page/index-B57RVzew.css.br"),
     },
     Asset {
-        path: "/page/index-Dx3QWJ2-.js",
+        path: "/page/index-CS7jkiTR.js",
         media_type: "text/javascript; charset=utf-8",
         is_hashed: true,
-        identity: include_bytes!("../../page/page/index-Dx3QWJ2-.js"),
-        gzip: include_bytes!("../../page/page/index-Dx3QWJ2-.js.gz"),
-        brotli: include_bytes!("../../page/page/index-Dx3QWJ2-.js.br"),
+        identity: include_bytes!("../../page/page/index-CS7jkiTR.js"),
+        gzip: include_bytes!("../../page/page/index-CS7jkiTR.js.gz"),
+        brotli: include_bytes!("../../page/page/index-CS7jkiTR.js.br"),
     },
     Asset {
         path: "/page/libesm-BerQVe3w.js",

@@ -263,6 +263,8 @@ scene("a thread of 2,000 messages is in the document in part, and scrolls to bot
     return times.sort((a, b) => a - b);
   });
   console.log(`frames while scrolling 2,000 messages: median ${frames[30].toFixed(1)} ms, longest ${frames[59].toFixed(1)} ms`);
+  const left = await it.log.evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight);
+  assert.ok(left > 20_000, `whoever scrolls up stays there, and is not taken to the end again: ${left} pixels from it`);
   await until("the beginning is in sight", async () => {
     await it.log.evaluate((log) => (log.scrollTop = 0));
     return (await it.log.getByText("Message 0", { exact: true }).count()) > 0;

@@ -1,7 +1,7 @@
 /** A conversation: a list of which only what can be seen is in the document. */
 
 import { createEffect, createSignal, on, onCleanup, onMount, Show } from "solid-js";
-import { Virtualizer, type VirtualizerHandle } from "virtua/solid";
+import { Virtualizer } from "virtua/solid";
 import type { Conversation } from "../model/entries";
 import { Icon } from "../ui/icon";
 import { EntryView } from "./entry";
@@ -21,14 +21,14 @@ interface Props {
 export function Transcript(props: Props) {
   let scroller!: HTMLDivElement;
   let inner!: HTMLDivElement;
-  let list: VirtualizerHandle | undefined;
   const [atEnd, setAtEnd] = createSignal(true);
 
   const distance = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+  // The list has a way to an entry of its own, which goes there again with each entry that is measured, for as long as a
+  // person scrolls, and so keeps them from leaving.
   const toEnd = () => {
     setAtEnd(true);
-    list?.scrollToIndex(props.conversation.entries.length - 1, { align: "end" });
-    requestAnimationFrame(() => (scroller.scrollTop = scroller.scrollHeight));
+    requestAnimationFrame(() => atEnd() && (scroller.scrollTop = scroller.scrollHeight));
   };
 
   // What grows keeps its end in sight, for those who look at it. A person who scrolls up is left where they are.
@@ -60,7 +60,7 @@ export function Transcript(props: Props) {
     <div class="transcript">
       <div class="scroller" ref={scroller} onScroll={onScroll} tabindex="0" role="log" aria-label={props.label} aria-live="off">
         <div class="entries" ref={inner}>
-          <Virtualizer data={props.conversation.entries} ref={(handle) => (list = handle)} scrollRef={scroller} bufferSize={600}>
+          <Virtualizer data={props.conversation.entries} scrollRef={scroller} bufferSize={600}>
             {(entry) => (
               <EntryView
                 entry={entry}
