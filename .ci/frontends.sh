@@ -93,9 +93,9 @@ drive() {
     code=1
 }
 port=$(free)
-start "http://127.0.0.1:$port" node "$FRONTENDS/chat/node_modules/.bin/vite" preview "$FRONTENDS/chat/apps/web" --port "$port" --host 127.0.0.1
-drive agent-chat "http://127.0.0.1:$port"
-port=$(free)
-start "Serving" python3 -u -m http.server "$port" --bind 127.0.0.1 --directory "$FRONTENDS/assistant-ui/dist"
-drive assistant-ui "http://127.0.0.1:$port"
+for page in agent-chat=chat/apps/web/dist assistant-ui=assistant-ui/dist; do
+    port=$(free)
+    start "Serving" python3 -u -m http.server "$port" --bind 127.0.0.1 --directory "$FRONTENDS/${page#*=}"
+    drive "${page%%=*}" "http://127.0.0.1:$port"
+done
 exit "$code"
