@@ -30,9 +30,11 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Runs the program on a model file: play NAME FILE CONTEXT [any]
+# Runs the program on a model file: play NAME FILE CONTEXT [any|OPTION]
 play() {
     local name=$1 model=$2 context=$3 how=${4:-}
+    local options=()
+    case $how in --*) options=("$how") ;; esac
     local port url code=0
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     url=http://127.0.0.1:$port
@@ -50,7 +52,7 @@ play() {
     mkdir "$scratch/files"
     echo hello >"$scratch/files/hello.txt"
     timeout 300 "$program" run "List the files." --model llamacpp:smoke --base-url "$url/v1" --root "$scratch/files" \
-        --max-turns 2 --max-answer-tokens 300 --timeout 240 --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
+        --max-turns 2 --max-answer-tokens 300 --timeout 240 "${options[@]}" --json >"$scratch/events.txt" 2>"$scratch/errors.txt" </dev/null || code=$?
     echo "smoke: $name"
     python3 .ci/smoke_check.py "$code" "$how" <"$scratch/events.txt" || fail "the run was not as it should be ($name)"
     kill "$pid" 2>/dev/null
@@ -61,6 +63,8 @@ play() {
 # A character is a token for the written model, so prompts are long; they cost little.
 "$venv/bin/python" .ci/smoke_model.py "$scratch/model.gguf" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
 play "a written model" "$scratch/model.gguf" 131072
+"$venv/bin/python" .ci/smoke_model.py "$scratch/fenced.gguf" fenced >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
+play "one that writes its call into its text" "$scratch/fenced.gguf" 131072 --text-tool-calls
 
 weights=${SMOKE_MODEL:-$(find "$venv" -name '*.gguf' -size +10M | head -n 1)}
 if [ -n "$weights" ]; then

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Reads the events of a run, one JSON object a line: smoke_check.py EXIT_CODE [any] <EVENTS"""
+"""Reads the events of a run, one JSON object a line: smoke_check.py EXIT_CODE [any|--text-tool-calls] <EVENTS"""
 import json
 import sys
 
 code, any_model = int(sys.argv[1]), sys.argv[2:] == ["any"]
+in_text = sys.argv[2:] == ["--text-tool-calls"]
 events = [json.loads(line) for line in sys.stdin if line.strip()]
 count = {}
 for event in events:
@@ -33,6 +34,10 @@ else:
     if len(listed) != 1 or listed[0].get("error") or "hello.txt" not in listed[0].get("text", ""):
         wrong.append(f"`ls` did not list hello.txt: {listed}")
     said = "".join(event["text"] for event in events if event["type"] == "text_delta")
+    call = '```json\n{"name": "ls", "arguments": {"path": "/"}}\n```'
+    if in_text and not said.startswith(call):
+        wrong.append(f"the call was not written into the text, so nothing was shown: {said!r}")
+    said = said.removeprefix(call) if in_text else said
     if said != "I have looked at the files, and there is no more to do." or count.get("text_delta", 0) < 2:
         wrong.append(f"the answer was not streamed as the model said it: {said!r}")
 

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Writes a tiny GGUF model that plays a fixed script: smoke_model.py OUT.gguf
+"""Writes a tiny GGUF model that plays a fixed script: smoke_model.py OUT.gguf [fenced]
 
 Its weights are a table of "this token follows that one" (one-hot embeddings; attention and feed-forward are zero), so
 it is written, not trained, weighs about 2 MB and answers the same every time: spoken to by a person who offers tools
-it calls `ls`, otherwise it says one sentence. A prompt's characters are its tokens.
+it calls `ls`, otherwise it says one sentence. A prompt's characters are its tokens. With `fenced` it writes the call as
+a block of JSON, which the server takes for text.
 """
 import sys
 
 import gguf
 import numpy as np
 
-CALL = ['<tool_call>\n', '{"name": ', '"ls"', ', "arguments": ', '{"path": ', '"/"}', '}\n', '</tool_call>']
+MADE = ['<tool_call>\n', '{"name": ', '"ls"', ', "arguments": ', '{"path": ', '"/"}', '}\n', '</tool_call>']
+FENCED = ['```json\n', '{"name": ', '"ls"', ', "arguments": ', '{"path": ', '"/"}', '}\n```']
+CALL = FENCED if "fenced" in sys.argv[2:] else MADE
 SAY = ["I have", " looked", " at the", " files", ", and", " there is", " no more", " to do."]
 CONTROL = ["<|system|>", "<|user|>", "<|tool|>", "<|end|>", "<|assistant|>", "<|act|>"]
 CONTEXT = 131072

@@ -426,6 +426,13 @@ pub(crate) struct AgentArgs {
     /// Fetch answers in one piece instead of streaming them
     #[arg(long, help_heading = "Model")]
     pub(crate) no_stream: bool,
+
+    /// Make the calls that the model writes into its text, as small models do
+    ///
+    /// What counts is <tool_call>{…}</tool_call>, a fenced block of JSON, or an answer that is JSON alone, each with the name of
+    /// a tool that is on offer.
+    #[arg(long, help_heading = "Model")]
+    pub(crate) text_tool_calls: bool,
 }
 
 impl AgentArgs {

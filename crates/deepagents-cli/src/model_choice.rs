@@ -231,6 +231,7 @@ fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> M
     config.proxy = base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, env));
     config.base_url = base_url;
     config.streaming = args.no_stream.then_some(false);
+    config.text_tool_calls = args.text_tool_calls.then_some(true);
     if without == WithoutKey::Pretend && config.api_key.is_none() {
         config.api_key = Some("none".into());
     }
@@ -253,6 +254,7 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
             proxy: base_url.as_deref().or(provider.base_url).and_then(|url| proxy::for_address(url, env)),
             base_url,
             streaming: args.no_stream.then_some(false),
+            text_tool_calls: args.text_tool_calls.then_some(true),
             ..ModelConfig::default()
         };
         registry.configure(provider.name, config.over(&profiles.settings(provider.name)));

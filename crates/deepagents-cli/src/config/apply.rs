@@ -20,6 +20,7 @@ impl Flags {
         flags.add("model", args.model.clone());
         flags.add("base_url", args.base_url.clone());
         flags.add("effort", args.effort.map(|effort| effort_word(effort).to_owned()));
+        flags.add("text_tool_calls", args.text_tool_calls.then(|| "true".to_owned()));
         flags.add("tool_search", args.tool_search.then(|| "true".to_owned()));
         flags
     }
@@ -78,6 +79,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
         Some("high") => Some(Effort::High),
         _ => None,
     };
+    args.text_tool_calls = config.flag("text_tool_calls");
     args.tool_search = config.flag("tool_search");
     args
 }

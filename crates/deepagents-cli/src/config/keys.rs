@@ -53,6 +53,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("model", Kind::Text, "", "the model, such as anthropic:claude-sonnet-4-5").variable("DEEPAGENTS_MODEL"),
     key("base_url", Kind::Text, "", "the address of the model's server").variable("DEEPAGENTS_BASE_URL").users(),
     key("effort", Kind::OneOf(EFFORTS), "", "how much the model thinks").variable("DEEPAGENTS_EFFORT"),
+    key("text_tool_calls", Kind::Flag, "false", "calls that the model writes into its text are made"),
     key("tool_search", Kind::Flag, "false", "tools of MCP servers are looked for before they are offered"),
     key("approve", Kind::OneOf(MODES), "ask", "the mode that the screens begin in").users(),
     key(

@@ -199,3 +199,23 @@ fn what_an_administrator_says_counts_before_everything_else() {
     assert!(managed(&["config", "get", "vi"]).out.starts_with("true\n(user, "));
     assert!(!Path::new("/etc/deepagents/config.toml").exists());
 }
+
+#[test]
+fn calls_in_text_are_made_where_the_flag_or_a_setting_says_so() {
+    const SAID: &str = "```json\n{\"name\": \"ls\", \"arguments\": {\"path\": \"/\"}}\n```";
+    let place = Place::new();
+    fs::write(place.root.path().join("hello.txt"), "x").unwrap();
+    let calls = |options: &[&str]| {
+        let server = Server::start([Reply::Text(vec![SAID]), Reply::Text(vec!["Done."])]);
+        let mut command = run(place.root.path(), &server.address);
+        let finished = finish(command.env("HOME", place.home.path()).args(options).args(["--no-save", "look"]));
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        let requests = server.requests();
+        let last = requests.last().unwrap().body["messages"].as_array().unwrap().last().cloned().unwrap();
+        (requests.len(), last["content"].as_str().unwrap_or_default().contains("hello.txt"))
+    };
+    assert_eq!(calls(&[]), (1, false), "the text is the answer");
+    assert_eq!(calls(&["--text-tool-calls"]), (2, true));
+    place.out(&["config", "set", "text_tool_calls", "true"]);
+    assert_eq!(calls(&[]), (2, true));
+}

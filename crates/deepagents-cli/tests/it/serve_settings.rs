@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::mcp::SERVER;
-use crate::server::Server;
+use crate::server::{Reply, Server};
 use crate::serving::{Place, Serving};
 
 /// The last result of a tool.
@@ -44,6 +44,21 @@ fn what_is_said_of_a_model_reaches_it() {
     assert!(request.head.iter().any(|line| line == "x-team: blue"), "{:?}", request.head);
     let body = request.body.to_string();
     assert!(body.contains("321") && body.contains("\"low\"") && body.contains("You sail."), "{body}");
+}
+
+#[test]
+fn calls_that_a_model_writes_into_its_text_are_made_where_it_says_so() {
+    let mut place = Place::obeying();
+    place.model = Server::by_rule(|request| match request["messages"].as_array().and_then(|all| all.last()) {
+        Some(last) if last["role"] == "tool" => Reply::Text(vec!["Done."]),
+        _ => Reply::Text(vec![r#"<tool_call>{"name": "ls", "arguments": {"path": "/"}}</tool_call>"#]),
+    });
+    let calls = |rest: &str| {
+        place.describe(rest);
+        let said = place.serve_project().say("one");
+        said["messages"].as_array().unwrap().iter().filter(|message| message["type"] == "tool").count()
+    };
+    assert_eq!((calls(""), calls("text_tool_calls = true\n")), (0, 1));
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Anthropic {
                 origin: Origin { api: API.to_owned(), provider: host.provider().to_owned(), model },
                 host,
                 extra: config.extra,
-                written: Written::default(),
+                written: if host == Host::Bedrock { Written::hashed() } else { Written::default() },
             }),
             profile,
         }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Converse;
 use super::messages::{cache_point, messages};
-use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head};
+use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head, write_value};
 
 /// The body of a request. Streamed answers are asked for by the address.
 pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBody, ModelError> {
@@ -22,7 +22,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra };
     if extra.get("messages").is_some() {
-        return write_head(&head, WrittenFields::new());
+        return write_head(&head, head.shared()?);
     }
     let marks = request.cache.messages.iter().filter(|_| wire.cache_points).map(|(index, _)| *index);
     let first_marked = marks.min().unwrap_or(usize::MAX);
@@ -34,7 +34,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
         known = RunStart::default();
         turns = messages(wire, request, 0, first_marked)?;
     }
-    body::write(&wire.written, known, request, (&head, WrittenFields::new()), ("messages", &[]), turns.into_iter())
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns.into_iter())
 }
 
 /// All of a body but the conversation.
@@ -45,6 +45,19 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
+    /// What most requests have in common.
+    fn shared(&self) -> Result<WrittenFields, ModelError> {
+        let written = &self.wire.written;
+        let chosen = matches!(self.request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
+        let tools = if chosen || self.request.tools.is_empty() {
+            write_value(self.tool_config())?
+        } else {
+            written.tools(self.request, || self.tool_config())?
+        };
+        let system = written.system(self.request, || Some(self.system()).filter(|system| !system.is_empty()))?;
+        Ok(self.extra.left([("toolConfig", tools), ("system", system)]))
+    }
+
     /// Sampling and the like; what is configured joins what the request says.
     fn inference_config(&self) -> Map<String, Value> {
         let settings = &self.request.settings;
@@ -130,9 +143,6 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("inferenceConfig", &config)?;
         }
         fields.put_extra(&["inferenceConfig"])?;
-        fields.put_some("toolConfig", self.tool_config())?;
-        let system = self.system();
-        fields.put_some("system", (!system.is_empty()).then_some(system))?;
         fields.map.end()
     }
 }

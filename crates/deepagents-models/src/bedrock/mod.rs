@@ -61,7 +61,7 @@ impl Bedrock {
                 origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
                 extra: config.extra,
                 cache_points: profile.cache_marks,
-                written: Written::default(),
+                written: Written::hashed(),
             }),
             profile,
         })

@@ -4,8 +4,9 @@
 //! conversation again, so what was written for the request before is kept and sent again, and only what was added is
 //! written ([`Written`]). Tools and prompts are the same in most requests: they are written once ([`SharedField`]).
 //! Bodies are made of pieces that requests share, so that a long conversation is not copied to be sent
-//! ([`RequestBody`]).
+//! ([`RequestBody`]). Where requests are signed, the hash of the body is gone on with in the same way.
 
+mod digest;
 mod extra;
 mod parts;
 mod pieces;
@@ -55,6 +56,9 @@ pub(crate) fn write<T: Serialize>(
         out.push(b',');
     }
     pieces.push(finished(out));
+    if written.hashes() {
+        known.hash_behind(&pieces);
+    }
     pieces.extend_from_slice(known.pieces());
     let (mut out, mut cuts) = (Vec::new(), Vec::new());
     for turn in turns {
@@ -71,10 +75,11 @@ pub(crate) fn write<T: Serialize>(
     }
     out.extend_from_slice(b"]}");
     let added = finished(out);
+    let hash = known.hash_with(&added);
     known.extend(&request.messages, &added, cuts.into_iter());
     written.keep(known);
     pieces.push(added);
-    Ok(pieces.into_iter().collect())
+    Ok(RequestBody::from_iter(pieces).with_hash(hash))
 }
 
 /// A body without a conversation of its own: an extra field takes its place.

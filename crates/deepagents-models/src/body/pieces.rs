@@ -8,14 +8,28 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use super::digest::{BodyHash, PrefixHash};
+
 /// The body of a request, in the order in which its pieces are sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestBody {
     pieces: Arc<[Bytes]>,
     len: usize,
+    hash: Option<BodyHash>,
 }
 
 impl RequestBody {
+    /// With its hash, where that is known.
+    pub(super) fn with_hash(self, hash: Option<BodyHash>) -> Self {
+        Self { hash, ..self }
+    }
+
+    /// Its SHA-256 in hexadecimal.
+    pub(crate) fn sha256(&self) -> String {
+        let hash = self.hash.unwrap_or_else(|| PrefixHash::new(self.pieces.to_vec(), &[]).with(&[]));
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Bytes of all pieces.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -31,7 +45,7 @@ impl FromIterator<Bytes> for RequestBody {
     fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
         let pieces: Arc<[Bytes]> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let len = pieces.iter().map(Bytes::len).sum();
-        Self { pieces, len }
+        Self { pieces, len, hash: None }
     }
 }
 

@@ -9,6 +9,7 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest, ProviderTool, S
 use serde::Serialize;
 
 use super::SharedField;
+use super::digest::{BodyHash, PrefixHash};
 
 /// Bytes that are kept of one conversation, from its beginning.
 const MOST_OF_ONE: usize = 8 << 20;
@@ -21,6 +22,7 @@ pub(crate) struct Written {
     kept: Mutex<CachedPrefix>,
     tools: SharedField<ToolsKey>,
     system: SharedField<Vec<SystemBlock>>,
+    hashes: bool,
 }
 
 /// What the tools of a request are written from.
@@ -47,6 +49,8 @@ pub(crate) struct RunStart {
     pieces: Vec<Bytes>,
     /// Bytes of all pieces.
     len: usize,
+    /// The hash of the body up to its end, where requests are signed.
+    hash: Option<PrefixHash>,
 }
 
 impl RunStart {
@@ -81,8 +85,23 @@ impl RunStart {
             // A part keeps the memory of the whole.
             let shares = settled >= added.len() / 2;
             let settled = added.slice(..settled);
+            if let Some(hash) = &mut self.hash {
+                hash.add(&settled);
+            }
             self.push(if shares { settled } else { Bytes::copy_from_slice(&settled) });
         }
+    }
+
+    /// Makes the hash one of a body that has these pieces before the conversation.
+    pub(super) fn hash_behind(&mut self, head: &[Bytes]) {
+        if self.hash.as_ref().is_none_or(|hash| !hash.is_of(head, self.len)) {
+            self.hash = Some(PrefixHash::new(head.to_vec(), &self.pieces));
+        }
+    }
+
+    /// The hash of a body that ends with `added`.
+    pub(super) fn hash_with(&self, added: &[u8]) -> Option<BodyHash> {
+        self.hash.as_ref().map(|hash| hash.with(added))
     }
 
     fn push(&mut self, mut piece: Bytes) {
@@ -130,6 +149,16 @@ impl RunStart {
 }
 
 impl Written {
+    /// For bodies that are signed, whose hash is wanted.
+    pub(crate) fn hashed() -> Self {
+        Self { hashes: true, ..Self::default() }
+    }
+
+    /// Whether bodies are hashed.
+    pub(super) fn hashes(&self) -> bool {
+        self.hashes
+    }
+
     /// The tools of a request, written once for all requests with the same ones.
     pub(crate) fn tools<T: Serialize>(
         &self,

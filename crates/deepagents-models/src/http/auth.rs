@@ -91,8 +91,7 @@ fn signed(
         .into();
     let content_type = sent.get("content-type").and_then(|value| value.to_str().ok());
     let given = content_type.map(|value| ("content-type", value)).into_iter();
-    let body = body.to_vec();
-    let request = SignableRequest::new("POST", url.as_str(), given, SignableBody::Bytes(&body))
+    let request = SignableRequest::new("POST", url.as_str(), given, SignableBody::Precomputed(body.sha256()))
         .map_err(|error| unsigned(&error))?;
     let (instructions, _) = sign(request, &params).map_err(|error| unsigned(&error))?.into_parts();
     let mut headers = HeaderMap::new();

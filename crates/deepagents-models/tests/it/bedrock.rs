@@ -1,17 +1,20 @@
 //! Bedrock: signed requests, frames of its event stream, blocks that go back; and the Messages API there and on Vertex.
 
+use std::sync::Arc;
+
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use deepagents_core::message::{Block, Message};
+use deepagents_core::message::{AssistantMessage, Block, Message, Messages};
 use deepagents_core::model::{
     CacheTtl, ChatModel, ModelEvent, ModelRequest, OutputSchema, StopReason, SystemBlock, ToolSpec,
 };
-use deepagents_models::{Anthropic, Bedrock, Credentials, ModelConfig};
+use deepagents_models::{Anthropic, Bedrock, Credentials, ModelConfig, RetryPolicy};
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, anthropic_stream, events, output, retries};
+use crate::server::{Reply, Seen, Server, anthropic_stream, events, output, retries};
 
 const NOVA: &str = "amazon.nova-lite-v1:0";
 
@@ -92,6 +95,72 @@ async fn a_streamed_answer_is_read_and_goes_back_block_by_block() {
         ])
     );
     assert_eq!(body["toolConfig"]["tools"][0]["toolSpec"]["name"], "f", "calls are refused where no tool is named");
+}
+
+/// The signature of a request that arrived, worked out anew from all of its body, and the one that it came with.
+fn signatures(seen: &Seen) -> (String, String) {
+    let lines: Vec<(&str, &str)> = seen.head.lines().filter_map(|line| line.split_once(": ")).collect();
+    let header = |name: &str| lines.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap().1;
+    let date = header("x-amz-date");
+    let at = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", date).unwrap();
+    let at = at.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
+    let session = Some("session".to_owned());
+    let identity = aws_credential_types::Credentials::new("AKIDEXAMPLE", "wJalrXUtnFEMI", session, None, "test").into();
+    let params = aws_sigv4::sign::v4::SigningParams::builder()
+        .identity(&identity)
+        .region("us-east-1")
+        .name("bedrock")
+        .time(at.into())
+        .settings(SigningSettings::default())
+        .build()
+        .unwrap()
+        .into();
+    let url = format!("http://{}{}", header("host"), seen.head.split(' ').nth(1).unwrap());
+    let given = [("content-type", header("content-type"))];
+    let body = SignableBody::Bytes(&seen.body);
+    let request = SignableRequest::new("POST", url, given.into_iter(), body).unwrap();
+    let (_, anew) = sign(request, &params).unwrap().into_parts();
+    (anew, header("authorization").rsplit_once("Signature=").unwrap().1.to_owned())
+}
+
+#[tokio::test]
+async fn each_request_of_a_conversation_is_signed_over_all_that_it_says() {
+    const SENT: usize = 40;
+    let server = Server::start(vec![stream(&answer()); 2 * SENT]).await;
+    let converse = Bedrock::new(NOVA, config(&server)).unwrap();
+    let once = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let claude = ModelConfig { retry: Some(once), ..config(&server) };
+    let claude = Anthropic::on_bedrock("anthropic.claude", claude).unwrap();
+    let mut history: Vec<Arc<Message>> = Vec::new();
+    for n in 0..SENT {
+        let said = format!("{n} {}", "word ".repeat(n * 7 % 50));
+        history.push(Arc::new(Message::user(said.clone())));
+        history.push(Arc::new(Message::Assistant(AssistantMessage::new(vec![Block::text(said)]))));
+        if n % 9 == 8 {
+            // Conversations are shortened, changed in their middle, and begun anew.
+            history.truncate(n);
+            let at = history.len() / 2;
+            history[at] = Arc::new(Message::clone(&history[at]));
+        }
+        let last = Arc::new(Message::user("and?"));
+        let mut request = ModelRequest::new(history.iter().cloned().chain([last]).collect::<Messages>());
+        request.system = vec![SystemBlock::new(if n % 7 == 6 { "Be long." } else { "Be short." })];
+        let tool = |n| ToolSpec {
+            name: format!("t{n}"),
+            description: String::new(),
+            schema: Arc::new(json!({"type": "object"})),
+        };
+        request.tools = (0..n / 5 % 3).map(|n| Arc::new(tool(n))).collect();
+        converse.invoke(request.clone()).await.unwrap();
+        // What is answered here is in the words of the other API.
+        claude.invoke(request).await.unwrap_err();
+    }
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2 * SENT);
+    for (n, request) in seen.iter().enumerate() {
+        let (anew, came) = signatures(request);
+        assert_eq!(anew, came, "request {n}");
+    }
 }
 
 #[tokio::test]

@@ -142,6 +142,8 @@ pub(crate) struct AgentSection {
     pub(crate) context_window: Option<u64>,
     /// The longest answer, in tokens.
     pub(crate) max_answer_tokens: Option<u64>,
+    /// Whether calls that the model writes into its text are made, as small models need it.
+    pub(crate) text_tool_calls: bool,
     /// What it is told to be and do.
     pub(crate) system_prompt: Option<String>,
     /// The same from a file.

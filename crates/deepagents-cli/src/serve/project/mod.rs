@@ -235,6 +235,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
         headers: section.headers.clone().into_iter().chain(cli.headers.clone()).collect(),
         context_window: cli.context_window.or(section.context_window),
         max_answer_tokens: cli.max_answer_tokens.or(section.max_answer_tokens),
+        text_tool_calls: cli.text_tool_calls || section.text_tool_calls,
         system: system.or_else(|| cli.system.clone()),
         root: Some(root),
         trust: cli.trust || section.trust,
