@@ -1,5 +1,7 @@
 //! A directory on disk.
 
+#[cfg(target_os = "linux")]
+mod cached;
 mod lock;
 mod open;
 mod protect;
@@ -169,7 +171,13 @@ impl Backend for LocalBackend {
     }
 
     fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
-        Box::pin(self.blocking(path, move |root, path| root.read(path, range)))
+        Box::pin(async move {
+            #[cfg(target_os = "linux")]
+            if let Some(read) = self.root.read_cached(path, range) {
+                return Ok(read);
+            }
+            self.blocking(path, move |root, path| root.read(path, range)).await
+        })
     }
 
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {

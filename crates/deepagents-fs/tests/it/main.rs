@@ -28,6 +28,7 @@ mod permissions;
 mod processes;
 mod protected;
 mod random;
+mod reads;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod search;
