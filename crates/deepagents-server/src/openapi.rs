@@ -80,6 +80,12 @@ const OPERATIONS: &[Operation] = &[
     Operation("get", "/assistants/{assistant_id}/graph", "Draws an assistant as a graph", &[]),
     Operation("get", "/assistants/{assistant_id}/schemas", "Gives the schemas of an assistant", &[]),
     Operation("get", "/assistants/{assistant_id}/subgraphs", "Gives the graphs below, of which there are none", &[]),
+    Operation(
+        "get",
+        "/assistants/{assistant_id}/subgraphs/{namespace}",
+        "Gives those of a namespace, of which there are none",
+        &[],
+    ),
     Operation("post", "/threads", "Makes a thread", &["thread_id", "metadata", "if_exists", "ttl"]),
     Operation("post", "/threads/search", "Finds threads", THREAD_SEARCH),
     Operation("post", "/threads/count", "Counts threads", THREAD_SEARCH),

@@ -29,6 +29,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/assistants/{id}/graph", get(graph))
         .route("/assistants/{id}/schemas", get(schemas))
         .route("/assistants/{id}/subgraphs", get(subgraphs))
+        .route("/assistants/{id}/subgraphs/{namespace}", get(subgraphs_below))
 }
 
 async fn known(app: &App, id: &str) -> Result<Assistant> {
@@ -95,6 +96,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
 
 #[derive(Deserialize)]
 struct Patch {
+    graph_id: Option<String>,
     config: Option<Map<String, Value>>,
     context: Option<Map<String, Value>>,
     metadata: Option<Map<String, Value>>,
@@ -119,6 +121,10 @@ async fn update(
 ) -> Result<Json<Assistant>> {
     let mut known = known(&app, &id).await?;
     changeable(&known)?;
+    if let Some(graph) = body.graph_id {
+        app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
+        known.graph_id = graph;
+    }
     known.config = body.config.unwrap_or(known.config);
     known.context = body.context.unwrap_or(known.context);
     known.metadata.extend(body.metadata.unwrap_or_default());
@@ -236,4 +242,8 @@ async fn schemas(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<
 async fn subgraphs(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     known(&app, &id).await?;
     Ok(Json(json!({})))
+}
+
+async fn subgraphs_below(app: State<Arc<App>>, Path((id, _)): Path<(String, String)>) -> Result<Json<Value>> {
+    subgraphs(app, Path(id)).await
 }

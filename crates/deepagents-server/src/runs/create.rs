@@ -72,6 +72,17 @@ impl Command {
     }
 }
 
+impl Command {
+    /// Whether it names a node that no command can go to.
+    fn goes_elsewhere(&self) -> bool {
+        match &self.goto {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(nodes)) => !nodes.is_empty() && !self.ends(),
+            Some(_) => !self.ends(),
+        }
+    }
+}
+
 /// One, or a list.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
@@ -181,8 +192,18 @@ impl RunCreate {
         {
             read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
         }
+        if self.command.as_ref().is_some_and(|command| command.goes_elsewhere()) {
+            return Err(ApiError::invalid(
+                "a command may go to `__end__`, which ends the thread where it stands, and nowhere else",
+            ));
+        }
         if let (Some(resume), Some(thread)) = (self.resume(), thread) {
             answers(app, thread, resume).await?;
+        }
+        if let Some(checkpoint) = self.checkpoint() {
+            let missing = || ApiError::not_found("Checkpoint", checkpoint);
+            let info = app.thread(thread.ok_or_else(missing)?).await?;
+            app.checkpoints.entries(&app.threads_of(&info)?, &info).await?.find(checkpoint)?;
         }
         Ok(())
     }

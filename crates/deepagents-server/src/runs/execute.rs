@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::breakpoints::Breakpoints;
-use super::finish::keep_at_last;
+use super::finish::{StoppedEarly, keep_at_last};
 use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
 use super::open;
@@ -111,8 +111,10 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
 fn say(projector: Projector, ending: &Ending) {
     match ending {
         Ending::Failed { kind, message } => projector.failed(kind, message),
-        Ending::Ended(outcome) => projector.ended(&outcome.state, Some(&outcome.stop)),
-        Ending::Resolved(state) => projector.ended(state, None),
+        Ending::Ended(outcome) => {
+            projector.ended(&outcome.state, Some(&outcome.stop), StoppedEarly::of(&outcome.stop).as_ref());
+        }
+        Ending::Resolved(state) => projector.ended(state, None, None),
         Ending::Cancelled => projector.cancelled(),
         // Its streams end, and go on where the next process takes it up. What ended elsewhere has been said.
         Ending::Suspended | Ending::Busy | Ending::Owned | Ending::Elsewhere => {}

@@ -19,6 +19,25 @@ use crate::threads::{Held, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
+/// Why a run that was stopped before it was done has failed, in a client's words.
+#[derive(Debug)]
+pub(crate) struct StoppedEarly {
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+impl StoppedEarly {
+    /// That of a run which stopped so; none where that is no failure.
+    pub(crate) fn of(stop: &FinishReason) -> Option<Self> {
+        let kind = match stop {
+            FinishReason::StepLimit => "GraphRecursionError",
+            FinishReason::NoProgress => "NoProgress",
+            _ => return None,
+        };
+        Some(Self { kind, message: stop.reason().to_string() })
+    }
+}
+
 /// Between one try to keep how a run ended and the next.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(100),
@@ -74,15 +93,13 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         _ if stop.is_some() => Status::Interrupted,
         Ending::Ended(outcome) => match outcome.stop {
             FinishReason::Deadline => Status::Timeout,
-            FinishReason::StepLimit => {
-                held.error = Some(json!({"error": "GraphRecursionError", "message": outcome.stop.reason()}));
-                Status::Error
-            }
-            FinishReason::NoProgress => {
-                held.error = Some(json!({"error": "NoProgress", "message": outcome.stop.reason()}));
-                Status::Error
-            }
-            _ => Status::Success,
+            _ => match StoppedEarly::of(&outcome.stop) {
+                Some(error) => {
+                    held.error = Some(json!({"error": error.kind, "message": error.message}));
+                    Status::Error
+                }
+                None => Status::Success,
+            },
         },
         Ending::Failed { kind, message } => {
             held.error = Some(json!({"error": kind, "message": message}));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents::RunInput;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::journal::ThreadInfo;
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
@@ -51,7 +51,10 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
     }
-    let at = create.checkpoint().map(place).transpose()?;
+    let at = match create.checkpoint() {
+        Some(id) => Some(app.checkpoints.entries(&threads, info).await?.find(id)?.1.clone()),
+        None => None,
+    };
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
     let limited = |input: RunInput| match limit {
         // A turn is two steps of a graph: the model's, and that of the tools.
@@ -71,7 +74,9 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     }
     if update.is_empty() {
         if let Some(at) = at {
-            threads.rewind(&info.id, at).await?;
+            // From before an input the thread goes on with it.
+            let (Place::After(position) | Place::BeforeInput(position)) = at.place;
+            threads.rewind(&info.id, position).await?;
         }
         return Ok(limited(RunInput::resume(&info.id)));
     }
@@ -88,18 +93,15 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
     }
     let input = RunInput::messages(messages).id(run.id.clone()).thread(&info.id).update(rest);
-    Ok(limited(match at {
-        Some(at) => input.at(at),
+    Ok(limited(match at.map(|at| at.state) {
+        // A new input takes the place of the one that the checkpoint was before.
+        Some(Some(position)) => input.at(position),
+        Some(None) => {
+            threads.rewind(&info.id, 0).await?;
+            input
+        }
         None => input,
     }))
-}
-
-/// The position that a client's checkpoint stands for.
-fn place(id: &str) -> Result<LogPosition> {
-    match Place::read(id) {
-        Some(Place::After(position) | Place::BeforeInput(position)) => Ok(position),
-        None => Err(ApiError::not_found("Checkpoint", id)),
-    }
 }
 
 /// Ends a thread where it stands: calls that wait are answered as not made.

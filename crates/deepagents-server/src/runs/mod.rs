@@ -14,7 +14,7 @@ mod routes;
 mod spending;
 
 pub(crate) use create::{RunCreate, StreamMode};
-pub(crate) use finish::final_values;
+pub(crate) use finish::{StoppedEarly, final_values};
 pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use others::{end, follow, live, recover, watch};

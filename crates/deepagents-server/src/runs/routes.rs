@@ -97,6 +97,10 @@ async fn accept_on(
         None => make(app, &id, known, Held::default()).await?,
         Some(_) => app.set_metadata(&id, known).await?,
     }
+    // What a run says wins over what its assistant does.
+    let mut body = body;
+    body.config = over(body.config, &assistant.config);
+    body.context = over(body.context, &assistant.context);
     let mut metadata = assistant.metadata.clone();
     metadata.extend(body.metadata.clone().unwrap_or_default());
     let now = ids::now();
@@ -127,6 +131,23 @@ async fn accept_on(
         let _ = app.journal.threads().delete(&thread).await;
     }
     accepted
+}
+
+/// Fields with those of `below` that they do not have, also within `configurable`.
+fn over(given: Option<Map<String, Value>>, below: &Map<String, Value>) -> Option<Map<String, Value>> {
+    if below.is_empty() {
+        return given;
+    }
+    let mut all = below.clone();
+    for (key, value) in given.unwrap_or_default() {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Object(known)), Value::Object(value)) if key == "configurable" => known.extend(value),
+            (_, value) => {
+                all.insert(key, value);
+            }
+        }
+    }
+    Some(all)
 }
 
 fn place(run: &LiveRun) -> String {

@@ -34,7 +34,7 @@ pub(crate) async fn end(app: &App, projector: Projector, record: &RunRecord) -> 
                 Some(until) => threads.state_at(&record.thread_id, until).await?,
                 None => threads.state(&record.thread_id).await?,
             };
-            projector.ended(&state, record.stop.as_ref());
+            projector.ended(&state, record.stop.as_ref(), None);
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ use super::event::{AgentInfo, EventId, Kind, RunEnd, StreamEvent};
 use super::log::Final;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::runs::LiveRun;
+use crate::runs::{LiveRun, StoppedEarly};
 use crate::wire::{next_nodes, open_interrupts};
 
 /// Works out the events of one run.
@@ -346,7 +346,9 @@ impl Projector {
     }
 
     /// The run has ended by itself: its last state, and the pauses where it waits.
-    pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>) {
+    ///
+    /// Where it was stopped before it was done, that is an error, behind the state as it is.
+    pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>, error: Option<&StoppedEarly>) {
         self.at_end();
         let open = open_interrupts(&self.run.thread, state);
         let by_agent: BTreeMap<Vec<String>, Vec<Value>> = open.iter().fold(BTreeMap::new(), |mut all, open| {
@@ -368,6 +370,9 @@ impl Projector {
         }
         for open in open {
             self.push(&open.path, Kind::InputRequested { id: open.id.clone(), value: open.value.clone() });
+        }
+        if let Some(error) = error {
+            return self.failed(error.kind, &error.message);
         }
         let end = if paused { RunEnd::Interrupted } else { RunEnd::Completed };
         self.push(&[], Kind::RunEnded(end));

@@ -184,14 +184,32 @@ async fn state_at(State(app): State<Arc<App>>, Path((id, checkpoint)): Path<(Str
 #[serde(untagged)]
 pub(crate) enum CheckpointRef {
     Id(String),
-    Object { checkpoint_id: Option<String> },
+    Object {
+        checkpoint_id: Option<String>,
+        /// That of a sub-agent, where it is not empty.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint_ns: Option<String>,
+        /// A whole configuration, which holds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        configurable: Option<Box<CheckpointRef>>,
+    },
 }
 
 impl CheckpointRef {
     pub(crate) fn id(&self) -> Option<&str> {
         match self {
             Self::Id(id) => Some(id),
-            Self::Object { checkpoint_id } => checkpoint_id.as_deref(),
+            Self::Object { checkpoint_id, configurable, .. } => {
+                checkpoint_id.as_deref().or_else(|| configurable.as_ref()?.id())
+            }
+        }
+    }
+
+    /// Whether it is of the thread itself.
+    fn is_of_thread(&self) -> bool {
+        match self {
+            Self::Id(_) => true,
+            Self::Object { checkpoint_ns, .. } => checkpoint_ns.as_ref().is_none_or(String::is_empty),
         }
     }
 }
@@ -245,10 +263,8 @@ async fn update_state(
     if let Some(checkpoint) = checkpoint {
         let entries = app.checkpoints.entries(&threads, &info).await?;
         let (index, entry) = entries.find(checkpoint)?;
-        if index > 0
-            && let Some(to) = entry.state
-        {
-            threads.rewind(&id, to).await?;
+        if index > 0 {
+            threads.rewind(&id, entry.state.unwrap_or(0)).await?;
         }
     }
     match node {
@@ -272,6 +288,8 @@ struct History {
     limit: Option<usize>,
     before: Option<CheckpointRef>,
     metadata: Option<Map<String, Value>>,
+    /// The one that is looked for.
+    checkpoint: Option<CheckpointRef>,
 }
 
 async fn history(
@@ -285,11 +303,18 @@ async fn history(
         Some(before) => entries.find(before)?.0 + 1,
         None => 0,
     };
+    if body.checkpoint.as_ref().is_some_and(|wanted| !wanted.is_of_thread()) {
+        return Ok(Json(json!([])));
+    }
+    let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
     let wanted = body.metadata.unwrap_or_default();
     let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
     for (index, entry) in entries.newest_first().enumerate().skip(from) {
         if out.len() == limit {
             break;
+        }
+        if only.is_some_and(|(wanted, _)| wanted != index) {
+            continue;
         }
         let known = json!({"source": entry.source, "step": entry.step, "run_id": entry.run});
         let passes = |(key, value): (&String, &Value)| match known.get(key) {
@@ -315,5 +340,5 @@ async fn history_by_query(
     Params(query): Params<HistoryQuery>,
 ) -> Result<Json<Value>> {
     let before = query.before.map(CheckpointRef::Id);
-    history(State(app), Path(id), Body(History { limit: query.limit, before, metadata: None })).await
+    history(State(app), Path(id), Body(History { limit: query.limit, before, metadata: None, checkpoint: None })).await
 }

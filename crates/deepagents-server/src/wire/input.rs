@@ -22,8 +22,20 @@ pub(crate) enum InputError {
 
 /// Reads a change of a state.
 pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, InputError> {
-    let Value::Object(channels) = input else {
-        return if input.is_null() { Ok(Update::none()) } else { Err(InputError::NoObject) };
+    let pairs;
+    let channels = match input {
+        Value::Object(channels) => channels,
+        Value::Null => return Ok(Update::none()),
+        // As the update of a command may be: pairs of a channel and what is put into it.
+        Value::Array(list) => {
+            let pair = |one: &Value| match one.as_array().map(Vec::as_slice) {
+                Some([Value::String(channel), value]) => Some((channel.clone(), value.clone())),
+                _ => None,
+            };
+            pairs = list.iter().map(pair).collect::<Option<Map<_, _>>>().ok_or(InputError::NoObject)?;
+            &pairs
+        }
+        _ => return Err(InputError::NoObject),
     };
     let mut update = Update::none();
     for (channel, value) in channels {
@@ -32,6 +44,7 @@ pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, Inpu
             // A front-end's own keys that no channel has are not ours to keep.
             name if schema.by_name(name).is_none_or(|channel| channel.is_private()) => {}
             "files" => update.push_json(schema, channel, files(value))?,
+            "todos" => update.push_json(schema, channel, todos(value))?,
             _ if value.is_null() => {}
             _ => update.push_json(schema, channel, value.clone())?,
         }
@@ -52,10 +65,29 @@ fn files(value: &Value) -> Value {
     Value::Object(files.iter().map(one).collect())
 }
 
+/// A todo list whose items may be without what the harness gives them: an id, and when they appeared.
+fn todos(value: &Value) -> Value {
+    let Value::Array(items) = value else { return value.clone() };
+    let one = |(at, item): (usize, &Value)| {
+        let mut item = item.clone();
+        if let Value::Object(fields) = &mut item {
+            fields.entry("id").or_insert_with(|| (at + 1).to_string().into());
+            fields.entry("created_at").or_insert_with(|| crate::ids::now().into());
+        }
+        item
+    };
+    Value::Array(items.iter().enumerate().map(one).collect())
+}
+
 fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
     let one = |(at, value): (usize, &Value)| {
         let read = match value {
             Value::String(text) => Ok(MessageOp::put(Message::user(text.as_str()))),
+            // LangChain's pair of a role and a content.
+            Value::Array(pair) if let [Value::String(role), content] = pair.as_slice() => {
+                let fields = serde_json::json!({"role": role, "content": content});
+                Wire::deserialize(fields).map_err(|error| error.to_string()).and_then(Wire::read)
+            }
             other => Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read),
         };
         read.map_err(|reason| InputError::Message { at, reason })
@@ -170,6 +202,8 @@ fn media(kind: &str, block: &Map<String, Value>) -> Result<Block, String> {
         "video" => MediaKind::Video,
         _ => MediaKind::File,
     };
-    let mime = text("mime_type").unwrap_or_default();
-    Ok(Block::Media(Media { kind, mime, source, name: text("filename").or_else(|| text("name")) }))
+    let mime = text("mime_type").or_else(|| text("mimeType")).unwrap_or_default();
+    let noted = |key: &str| Some(block.get("metadata")?.get(key)?.as_str()?.to_owned());
+    let name = text("filename").or_else(|| text("name")).or_else(|| noted("filename")).or_else(|| noted("name"));
+    Ok(Block::Media(Media { kind, mime, source, name }))
 }

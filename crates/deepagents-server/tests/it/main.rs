@@ -18,6 +18,7 @@ mod page;
 mod protocol;
 mod restart;
 mod runs;
+mod sdk;
 mod storage;
 mod streams;
 mod support;

@@ -1,0 +1,135 @@
+//! What the official clients may send, and what they rely on.
+
+use axum::http::{Method, StatusCode};
+use deepagents::models::scripted::Turn;
+use serde_json::{Value, json};
+
+use crate::support::{Client, say, serve};
+
+fn texts(values: &Value) -> Vec<String> {
+    let messages = values["messages"].as_array().cloned().unwrap_or_default();
+    messages.iter().map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The checkpoints before each input, the oldest first.
+async fn before_inputs(client: &Client, id: &str) -> Vec<Value> {
+    let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
+    let mut inputs: Vec<Value> = history.as_array().unwrap().clone();
+    inputs.retain(|state| state["metadata"]["source"] == "input");
+    inputs.reverse();
+    inputs.into_iter().map(|state| state["checkpoint"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_message_that_is_said_anew_takes_the_place_of_what_was_said_there() {
+    let client = serve(["One.", "Two.", "Second anew.", "First anew."].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    client.post(&run, say("first")).await;
+    client.post(&run, say("second")).await;
+    let inputs = before_inputs(&client, &id).await;
+    let mut anew = say("second, said anew");
+    anew["checkpoint"] = inputs[1].clone();
+    assert_eq!(texts(&client.post(&run, anew).await), ["first", "One.", "second, said anew", "Second anew."]);
+    let mut anew = say("first, said anew");
+    anew["checkpoint"] = inputs[0].clone();
+    assert_eq!(texts(&client.post(&run, anew).await), ["first, said anew", "First anew."]);
+    let put = json!({"values": say("alone")["input"], "checkpoint": inputs[0]});
+    client.post(&format!("/threads/{id}/state"), put).await;
+    assert_eq!(texts(&client.get(&format!("/threads/{id}/state")).await["values"]), ["alone"]);
+}
+
+#[tokio::test]
+async fn a_run_that_reaches_its_limit_of_steps_fails_where_its_client_looks() {
+    let calls = || Turn::call("write_todos", json!({"todos": []}));
+    let client = serve(vec![calls(), calls()]).await;
+    let id = client.thread().await;
+    let mut limited = say("go");
+    limited["config"] = json!({"recursion_limit": 2});
+    let waited = client.post(&format!("/threads/{id}/runs/wait"), limited.clone()).await;
+    assert_eq!(waited["__error__"]["error"], "GraphRecursionError", "{waited}");
+    let frames = client.frames(Method::POST, &format!("/threads/{id}/runs/stream"), &limited).await;
+    let (name, last) = frames.last().unwrap();
+    assert_eq!((name.as_str(), &last["error"]), ("error", &json!("GraphRecursionError")), "{frames:?}");
+    assert!(frames.iter().any(|(name, _)| name == "values"), "the state as it is comes before: {frames:?}");
+}
+
+#[tokio::test]
+async fn what_an_assistant_is_configured_with_counts_for_its_runs_and_what_a_run_says_counts_more() {
+    let call = Turn::call("write_todos", json!({"todos": []}));
+    let client = serve(vec![call.clone(), call, Turn::text("Done.")]).await;
+    let made = json!({"graph_id": "agent", "config": {"recursion_limit": 2, "tags": ["mine"]}});
+    let assistant = client.post("/assistants", made).await["assistant_id"].clone();
+    let run = |config: Value| json!({"assistant_id": assistant, "input": say("go")["input"], "config": config});
+    let waited = client.post("/runs/wait", run(json!({}))).await;
+    assert_eq!(waited["__error__"]["error"], "GraphRecursionError", "{waited}");
+    let waited = client.post("/runs/wait", run(json!({"recursion_limit": 50}))).await;
+    assert_eq!(texts(&waited).last().unwrap(), "Done.", "{waited}");
+    let id = client.thread().await;
+    let begun = client.post(&format!("/threads/{id}/runs"), run(json!({"recursion_limit": 1}))).await;
+    let known = &begun["kwargs"]["config"];
+    assert_eq!((&known["recursion_limit"], &known["tags"]), (&json!(1), &json!(["mine"])), "{begun}");
+}
+
+#[tokio::test]
+async fn the_history_is_paged_by_a_configuration_and_shows_one_checkpoint_alone() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let id = client.thread().await;
+    for text in ["first", "second"] {
+        client.post(&format!("/threads/{id}/runs/wait"), say(text)).await;
+    }
+    let history = async |body: Value| {
+        let states = client.post(&format!("/threads/{id}/history"), body).await;
+        states.as_array().unwrap().iter().map(|state| state["checkpoint_id"].clone()).collect::<Vec<_>>()
+    };
+    let all = history(json!({"limit": 100})).await;
+    let config = |at: usize| json!({"configurable": {"thread_id": id, "checkpoint_ns": "", "checkpoint_id": all[at]}});
+    assert_eq!(history(json!({"limit": 100, "before": config(1)})).await, all[2..]);
+    assert_eq!(history(json!({"checkpoint": {"checkpoint_id": all[2]}})).await, all[2..3]);
+    assert!(history(json!({"checkpoint": {"checkpoint_ns": "task:1"}})).await.is_empty());
+}
+
+#[tokio::test]
+async fn inputs_are_taken_in_every_spelling_of_the_reference() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let id = client.thread().await;
+    let todos = json!([{"content": "a", "status": "completed"}, {"content": "b", "status": "completed"}]);
+    client.post(&format!("/threads/{id}/state"), json!({"values": {"todos": todos}})).await;
+    let pairs = json!({"assistant_id": "agent", "input": {"messages": [["user", "said in a pair"]]}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), pairs).await;
+    assert_eq!(
+        (texts(&values)[0].as_str(), &values["todos"][1]["content"]),
+        ("said in a pair", &json!("b")),
+        "{values}"
+    );
+    let picture =
+        json!({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo=", "metadata": {"name": "p.png"}});
+    let said = json!({"assistant_id": "agent", "input": {"messages": [{"type": "human", "content": [picture]}]}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), said).await;
+    assert_eq!(values["messages"][2]["content"][0]["mime_type"], "image/png", "{values}");
+    let update = json!({"assistant_id": "agent", "command": {"update": [["todos", todos]]}});
+    let (status, told) = client.send(Method::POST, &format!("/threads/{id}/runs"), &update).await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_before_anything_is() {
+    let client = serve(vec![Turn::text("One.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("first")).await;
+    let runs = format!("/threads/{id}/runs");
+    let goes = json!({"assistant_id": "agent", "command": {"goto": "model"}});
+    assert_eq!(client.send(Method::POST, &runs, &goes).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    for checkpoint in ["bogus", "1f0a37d5-5d2e-6e4c-8000-000000000001"] {
+        let mut from = say("again");
+        from["checkpoint_id"] = json!(checkpoint);
+        assert_eq!(client.send(Method::POST, &runs, &from).await.0, StatusCode::NOT_FOUND, "{checkpoint}");
+    }
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+    let made = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
+    let made = format!("/assistants/{}", made.as_str().unwrap());
+    let other = json!({"graph_id": "nobody"});
+    assert_eq!(client.send(Method::PATCH, &made, &other).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(client.get(&made).await["version"], 1);
+    assert_eq!(client.get(&format!("{made}/subgraphs/tools")).await, json!({}));
+}
