@@ -12,6 +12,7 @@ mod others;
 mod record;
 mod routes;
 mod spending;
+mod waiting;
 
 pub(crate) use create::{RunCreate, StreamMode};
 pub(crate) use finish::{StoppedEarly, final_values};
@@ -19,5 +20,6 @@ pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use others::{end, follow, live, recover, watch};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
-pub(crate) use routes::{joined, routes, start, start_once};
+pub(crate) use routes::{routes, start, start_once};
 pub(crate) use spending::Spending;
+pub(crate) use waiting::joined;

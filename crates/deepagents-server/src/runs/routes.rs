@@ -12,18 +12,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
-use super::finish::final_values;
 use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
 use super::others;
 use super::record::{RunRecord, Status, find, namespace, of_thread};
+use super::waiting::{values_at_end, values_of};
 use crate::app::App;
 use crate::assistants;
 use crate::auth::{caller, owns, owns_thread};
 use crate::body::{Body, Pairs, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::stream::{EventId, Feed, Final, From, Leaving, Reader, ThreadStreamMode, Writer, all_runs, past};
+use crate::stream::{EventId, Feed, From, Leaving, Reader, ThreadStreamMode, Writer, all_runs, past};
 use crate::threads::{Held, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -217,24 +217,15 @@ async fn wait_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>
 async fn waited(app: &Arc<App>, thread: Option<&str>, mut body: RunCreate) -> Result<Response> {
     // Nobody reads a stream of it, but its last values.
     body.stream_mode.get_or_insert_with(|| super::create::OneOrMany::Many(Vec::new()));
+    let leaving = body.on_disconnect.unwrap_or_default();
     let run = start(app, thread, body).await?;
-    Ok((headers(&run, "join"), Json(joined(app, &run).await?)).into_response())
+    Ok(answer_at_end(app, run, leaving))
 }
 
-/// The values that a run ends with.
-pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
-    run.ended().await;
-    match run.log.last() {
-        Some(Final::State(state)) => final_values(&run.thread, &state, None),
-        Some(Final::Error(error)) => Ok(json!({"__error__": error})),
-        None => values_of(app, &run.record()).await,
-    }
-}
-
-async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
-    let info = app.thread(&record.thread_id).await?;
-    let state = app.threads_of(&info)?.state(&record.thread_id).await?;
-    final_values(&record.thread_id, &state, record.error.as_ref())
+fn answer_at_end(app: &Arc<App>, run: Arc<LiveRun>, leaving: OnDisconnect) -> Response {
+    let headers = headers(&run, "join");
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (headers, json, HttpBody::from_stream(values_at_end(app.clone(), run, leaving))).into_response()
 }
 
 async fn stream(
@@ -320,12 +311,21 @@ async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, 
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn join(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<Json<Value>> {
+async fn join(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    query: Pairs,
+) -> Result<Response> {
     let record = known(&app, &thread, &run).await?;
-    Ok(Json(match others::live(&app, &record).await? {
-        Some(live) => joined(&app, &live).await?,
-        None => values_of(&app, &record).await?,
-    }))
+    Ok(match others::live(&app, &record).await? {
+        Some(live) => answer_at_end(&app, live, leaving(&query)),
+        None => Json(values_of(&app, &record).await?).into_response(),
+    })
+}
+
+/// What becomes of a run whose client leaves while it waits for it.
+fn leaving(query: &Pairs) -> OnDisconnect {
+    if is_true(query.one("cancel_on_disconnect")) { OnDisconnect::Cancel } else { OnDisconnect::Continue }
 }
 
 async fn join_stream(
@@ -350,9 +350,7 @@ async fn join_stream(
         Some(last) if resumable => EventId::read(last).map_or(From::Now, |(id, part)| From::After(id, part)),
         _ => From::Now,
     };
-    let leaving =
-        if is_true(query.one("cancel_on_disconnect")) { OnDisconnect::Cancel } else { OnDisconnect::Continue };
-    Ok(events(&live, from, modes, resumable, leaving))
+    Ok(events(&live, from, modes, resumable, leaving(&query)))
 }
 
 /// A switch of a query, in the spellings that clients have for it.

@@ -1,5 +1,7 @@
 //! What the official clients may send, and what they rely on.
 
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
@@ -132,4 +134,33 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
     assert_eq!(client.send(Method::PATCH, &made, &other).await.0, StatusCode::NOT_FOUND);
     assert_eq!(client.get(&made).await["version"], 1);
     assert_eq!(client.get(&format!("{made}/subgraphs/tools")).await, json!({}));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_run_is_told_at_once_where_to_find_it_and_may_end_it_by_leaving() {
+    let slow = || Turn::text("Late.").delay(Duration::from_secs(600));
+    let client = serve(vec![slow(), slow()]).await;
+    let id = client.thread().await;
+    let mut body = say("go");
+    body["on_disconnect"] = json!("cancel");
+    let request = client.http.post(format!("{}/threads/{id}/runs/wait", client.url)).json(&body);
+    let waiting = tokio::time::timeout(Duration::from_secs(20), request.send()).await.unwrap().unwrap();
+    let join = waiting.headers()["location"].to_str().unwrap().to_owned();
+    let run = join.strip_suffix("/join").unwrap();
+    assert_eq!((waiting.status(), waiting.headers()["content-location"].to_str().unwrap()), (StatusCode::OK, run));
+    assert_eq!(waiting.headers()["content-type"], "application/json");
+    drop(waiting);
+    let comes_to = async |run: &str, status: &str| {
+        while client.get(run).await["status"] != status {
+            tokio::task::yield_now().await;
+        }
+    };
+    comes_to(run, "interrupted").await;
+
+    let begun = client.post(&format!("/threads/{id}/runs"), say("again")).await;
+    let run = format!("/threads/{id}/runs/{}", begun["run_id"].as_str().unwrap());
+    comes_to(&run, "running").await;
+    let request = client.http.get(format!("{}{run}/join?cancel_on_disconnect=1", client.url));
+    drop(tokio::time::timeout(Duration::from_secs(20), request.send()).await.unwrap().unwrap());
+    comes_to(&run, "interrupted").await;
 }
