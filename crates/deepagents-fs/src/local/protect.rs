@@ -1,17 +1,17 @@
 //! Keeping protected places as they are.
 
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat as HostStat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::Root;
 use super::open::{At, DIRECTORY, SAFE, failed, same_mount};
+use super::remove::up;
 use super::resolve::{Last, Place};
-use super::walk::Base;
 use crate::permissions::AccessMode;
 use crate::{FsError, VPath};
 
@@ -68,36 +68,45 @@ impl Root {
     }
 
     /// Refuses to delete a directory that holds something protected, or something that is mounted there, whatever is in it
-    /// that cannot be looked into.
-    pub(super) fn check_tree(&self, path: &VPath, directory: impl AsFd) -> Result<(), FsError> {
-        let fd = directory.as_fd().try_clone_to_owned().at(path)?;
-        let base = Base { fd, path: path.clone(), kernel: self.options.kernel_resolution };
-        let mut todo = vec![String::new()];
-        while let Some(relative) = todo.pop() {
-            let directory = match base.open(&relative, OFlags::RDONLY | OFlags::DIRECTORY) {
-                Ok(directory) => directory,
-                Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
-                Err(errno) => return Err(failed(path, errno)),
-            };
-            if !same_mount(&directory, &base.fd).at(path)? {
-                return Err(FsError::Fixed(path.clone()));
-            }
-            for entry in Dir::read_from(&directory).at(path)? {
-                let entry = entry.at(path)?;
-                let raw = entry.file_name();
-                if matches!(raw.to_bytes(), b"." | b"..") {
-                    continue;
+    /// that cannot be looked into. As when it is emptied, one directory is open at a time, and names alone are held.
+    pub(super) fn check_tree(&self, path: &VPath, top: OwnedFd) -> Result<(), FsError> {
+        let mut levels = vec![self.directories(path, &top)?];
+        let mut current = top;
+        while let Some((_, left)) = levels.last_mut() {
+            if let Some(name) = left.pop() {
+                let next = match openat(&current, &name, DIRECTORY, Mode::empty()) {
+                    Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
+                    next => next.at(path)?,
+                };
+                if !same_mount(&next, &current).at(path)? {
+                    return Err(FsError::Fixed(path.clone()));
                 }
-                self.check_name(path, raw)?;
-                // What a name not in UTF-8 holds is looked at when it is deleted.
-                if let Ok(name) = raw.to_str()
-                    && matches!(entry.file_type(), FileType::Directory | FileType::Unknown)
-                {
-                    todo.push(if relative.is_empty() { name.to_owned() } else { format!("{relative}/{name}") });
-                }
+                levels.push(self.directories(path, &next)?);
+                current = next;
+                continue;
             }
+            levels.pop();
+            let Some((above, _)) = levels.last() else { break };
+            current = up(path, &current, above)?;
         }
         Ok(())
+    }
+
+    /// Which directory this is, and the names of those in it, if it holds nothing that is protected.
+    fn directories(&self, path: &VPath, directory: &OwnedFd) -> Result<(HostStat, Vec<CString>), FsError> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(directory).at(path)? {
+            let entry = entry.at(path)?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            self.check_name(path, name)?;
+            if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+                names.push(name.to_owned());
+            }
+        }
+        Ok((fstat(directory).at(path)?, names))
     }
 
     /// Refuses to delete what has a protected name.

@@ -18,6 +18,7 @@ use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
 use crate::path::is_component;
+use crate::search::{LONGEST_PATH, MOST_PATH_BYTES};
 use crate::undo::{
     Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, hash_stream, time_mark,
 };
@@ -147,7 +148,7 @@ impl Root {
                         return Err(FsError::Changed(path.clone()));
                     }
                     let name = place.name.as_deref().ok_or_else(is_directory)?;
-                    let target = Target { path, directory: &place.directory, name, modified };
+                    let target = Target { path, real: &real, directory: &place.directory, name, modified };
                     self.replace(&target, data, mode, Some(&seen.host), None)
                 };
                 replace().inspect_err(|_| self.leave(&place))
@@ -303,7 +304,7 @@ fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, lim
 
 /// All that is about to be deleted with a directory; the directory's own change comes last.
 fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) -> Result<Vec<Change>, FsError> {
-    let (mut bytes, mut files) = (limits.max_tree, limits.max_tree_files);
+    let (mut bytes, mut files, mut names) = (limits.max_tree, limits.max_tree_files, MOST_PATH_BYTES);
     let (mut found, mut left_out) = (Vec::new(), false);
     let mut todo = vec![String::new()];
     while let Some(relative) = todo.pop() {
@@ -324,6 +325,12 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
             }
             files -= 1;
             let below = base.vpath(&relative);
+            let length = below.as_str().len() + raw.to_bytes().len();
+            if length > LONGEST_PATH || length > names {
+                left_out = true;
+                continue;
+            }
+            names -= length;
             let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else {
                 let child = below.child(&raw.to_string_lossy().replace(['/', '\\'], "_"));
                 let version = FileVersion::unrecorded("its name cannot be kept");
@@ -344,7 +351,9 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
         }
     }
     if left_out {
-        own.before = FileVersion::unrecorded(format!("it held more than {} files", limits.max_tree_files));
+        let most = limits.max_tree_files;
+        own.before =
+            FileVersion::unrecorded(format!("it held more than {most} files, or such as are nested too deeply"));
     }
     found.push(own);
     Ok(found)

@@ -11,6 +11,7 @@ use super::Root;
 use super::lock::DirectoryLock;
 use super::open::{At, DIRECTORY, allow, failed, same_mount, version_of};
 use super::resolve::{Last, Place};
+use crate::sandbox::appeared::forget;
 use crate::{FsError, VPath, Version};
 
 /// Names of files that are held while a directory is emptied.
@@ -29,14 +30,18 @@ impl Root {
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
         let host = statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
         if FileType::from_raw_mode(host.st_mode) != FileType::Directory {
-            return self.unlink(path, &place.directory, name, based);
+            self.unlink(path, &place.directory, name, based)?;
+            forget(&self.fd, &place.shown());
+            return Ok(());
         }
         let top = openat(&place.directory, name, DIRECTORY, Mode::empty()).at(path)?;
         if !same_mount(&top, &place.directory).at(path)? {
             return Err(FsError::Fixed(path.clone()));
         }
         self.empty(path, top)?;
-        unlinkat(&place.directory, name, AtFlags::REMOVEDIR).at(path)
+        unlinkat(&place.directory, name, AtFlags::REMOVEDIR).at(path)?;
+        forget(&self.fd, &place.shown());
+        Ok(())
     }
 
     /// Deletes what is no directory; only if it is still the given version.
@@ -83,11 +88,7 @@ impl Root {
             }
             let done = levels.pop();
             let (Some(name), Some(above)) = (done.and_then(|level| level.name), levels.last()) else { break };
-            let up = openat(&current, c"..", DIRECTORY, Mode::empty()).at(path)?;
-            let host = fstat(&up).at(path)?;
-            if (host.st_dev, host.st_ino) != (above.host.st_dev, above.host.st_ino) {
-                return Err(FsError::io(path, std::io::ErrorKind::Other, "it was moved while it was being deleted"));
-            }
+            let up = up(path, &current, &above.host)?;
             allow(Errno::NOENT, unlinkat(&up, &name, AtFlags::REMOVEDIR)).at(path)?;
             current = up;
         }
@@ -132,6 +133,16 @@ impl Root {
         }
         Ok(Level { host, name, left })
     }
+}
+
+/// The directory above one, if it is still the one that was come from.
+pub(super) fn up(path: &VPath, directory: &OwnedFd, above: &HostStat) -> Result<OwnedFd, FsError> {
+    let up = openat(directory, c"..", DIRECTORY, Mode::empty()).at(path)?;
+    let host = fstat(&up).at(path)?;
+    if (host.st_dev, host.st_ino) != (above.st_dev, above.st_ino) {
+        return Err(FsError::io(path, std::io::ErrorKind::Other, "it was moved while it was being deleted"));
+    }
+    Ok(up)
 }
 
 /// One directory on the way down: what it is, and its sub-directories that are left.

@@ -12,6 +12,7 @@ use super::open::{At, DIRECTORY, allow, failed};
 use super::record::{ReadLimits, Recorder, Seen, look};
 use super::write::Target;
 use super::{LocalBackend, Root};
+use crate::sandbox::appeared::forget;
 use crate::undo::{
     Actor, Change, FileChange, FileUndo, FileVersion, OnConflict, OnDisk, Planner, RestorePlan, Skipped, ThreadLog, Tx,
     UndoCursor, UndoError,
@@ -316,6 +317,7 @@ impl Root {
                 }
             } else {
                 self.unlink(path, &directory, name, host.as_ref())?;
+                forget(&self.fd, path);
             }
         }
         match &change.to {
@@ -333,7 +335,8 @@ impl Root {
                 let content = content
                     .flatten()
                     .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer kept"))?;
-                let target = Target { path, directory: &directory, name, modified: jiff::Timestamp::now() };
+                let modified = jiff::Timestamp::now();
+                let target = Target { path, real: path, directory: &directory, name, modified };
                 let based = if replaces { host } else { None };
                 self.replace(&target, &content, &WriteMode::Overwrite, Some(&based), Some(*mode)).map(drop)
             }

@@ -68,7 +68,8 @@ fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
         return None;
     }
     let enter = |ignores: Ignores, directory: VPath| match root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Ok(fd) => read_gitignore(&fd, &directory, &ignores),
+        // What is wrong with those of the scope itself is said by the walk.
+        Ok(fd) => read_gitignore(&fd, &directory, &ignores).0,
         Err(_) => ignores,
     };
     Some(scope.path.ancestors_from_root().fold(Ignores::default(), enter))

@@ -10,9 +10,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::open::{SAFE, failed};
-use crate::VPath;
 use crate::path::is_component;
-use crate::search::{Control, Ignores, MOST_FILES, Pattern, Progress, WalkErrors};
+use crate::search::{Control, Ignores, LONGEST_PATH, MOST_FILES, MOST_PATH_BYTES, Pattern, Progress, WalkErrors};
+use crate::{FsError, VPath};
 
 /// A directory that is being searched.
 #[derive(Debug)]
@@ -55,6 +55,9 @@ impl Base {
     }
 }
 
+/// Bytes of a path that is too long, as it is shown.
+const SHOWN: usize = 500;
+
 /// Threads that a search uses.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(8)
@@ -68,6 +71,8 @@ struct Visit {
 
 struct Queue {
     todo: VecDeque<Visit>,
+    /// Of their paths.
+    bytes: usize,
     busy: usize,
 }
 
@@ -92,9 +97,10 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
         pattern,
         gitignore: ignores.is_some(),
         control,
-        queue: Mutex::new(Queue { todo: VecDeque::from([first]), busy: 0 }),
+        queue: Mutex::new(Queue { todo: VecDeque::from([first]), bytes: 0, busy: 0 }),
         ready: Condvar::new(),
         found: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
         full: AtomicBool::new(false),
     };
     let mut out = Walked::default();
@@ -122,6 +128,8 @@ struct Walker<'a> {
     ready: Condvar,
     /// Files so far, of all threads.
     found: AtomicUsize,
+    /// Of their paths.
+    bytes: AtomicUsize,
     full: AtomicBool,
 }
 
@@ -151,6 +159,7 @@ impl Walker<'_> {
             // The last one first, so that the queue stays short.
             if let Some(visit) = queue.todo.pop_back() {
                 queue.busy += 1;
+                queue.bytes = queue.bytes.saturating_sub(visit.relative.len());
                 return Some(visit);
             }
             if queue.busy == 0 {
@@ -165,8 +174,9 @@ impl Walker<'_> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.busy -= 1;
         let more = below.len();
+        queue.bytes += below.iter().map(|visit| visit.relative.len()).sum::<usize>();
         queue.todo.extend(below.drain(..));
-        if queue.todo.len() > MOST_FILES {
+        if queue.todo.len() > MOST_FILES || queue.bytes > MOST_PATH_BYTES {
             self.full.store(true, Ordering::Relaxed);
         }
         if more > 1 || queue.busy == 0 {
@@ -174,6 +184,17 @@ impl Walker<'_> {
         } else if more == 1 {
             self.ready.notify_one();
         }
+    }
+
+    fn too_deep(&self, relative: &str) -> FsError {
+        // As much of the path as a person reads.
+        let shown = relative.split('/').scan(0, |length, name| {
+            *length += name.len();
+            (*length <= SHOWN).then_some(name)
+        });
+        let path = self.base.vpath(&shown.collect::<Vec<_>>().join("/"));
+        let reason = format!("what lies deeper than {LONGEST_PATH} bytes of path is not looked at");
+        FsError::io(&path, std::io::ErrorKind::InvalidFilename, &reason)
     }
 
     fn visit(&self, visit: &Visit, out: &mut Walked, below: &mut Vec<Visit>) {
@@ -189,7 +210,11 @@ impl Walker<'_> {
         let fd = self.base.open(&visit.relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let here = self.gitignore.then(|| self.base.vpath(&visit.relative));
         let ignores = match &here {
-            Some(here) => read_gitignore(&fd, here, &visit.ignores),
+            Some(here) => {
+                let (ignores, error) = read_gitignore(&fd, here, &visit.ignores);
+                error.into_iter().for_each(|error| out.errors.push(error));
+                ignores
+            }
             None => Ignores::default(),
         };
         let join = |name: &str| {
@@ -201,6 +226,7 @@ impl Walker<'_> {
             path.push_str(name);
             path
         };
+        let mut bytes = 0;
         for (number, entry) in Dir::new(fd)?.enumerate() {
             let entry = entry?;
             let raw = entry.file_name();
@@ -208,7 +234,7 @@ impl Walker<'_> {
                 continue;
             }
             // A directory may hold so much that the time is over before its end.
-            if number % 256 == 255 && self.ended() || below.len() > MOST_FILES {
+            if number % 256 == 255 && self.ended() || below.len() > MOST_FILES || bytes > MOST_PATH_BYTES {
                 break;
             }
             let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else { continue };
@@ -221,8 +247,10 @@ impl Walker<'_> {
             let hidden = |directory| here.as_ref().is_some_and(|here| ignores.hides(&here.child(name), directory));
             match file_type {
                 FileType::RegularFile if self.pattern.ends(&visit.progress, name) && !hidden(false) => {
-                    out.files.push(join(name));
-                    if self.found.fetch_add(1, Ordering::Relaxed) >= MOST_FILES {
+                    let path = join(name);
+                    let bytes = self.bytes.fetch_add(path.len(), Ordering::Relaxed);
+                    out.files.push(path);
+                    if self.found.fetch_add(1, Ordering::Relaxed) >= MOST_FILES || bytes > MOST_PATH_BYTES {
                         self.full.store(true, Ordering::Relaxed);
                         break;
                     }
@@ -230,9 +258,15 @@ impl Walker<'_> {
                 FileType::Directory => {
                     let progress = self.pattern.enter(&visit.progress, name);
                     if !progress.is_dead() && !hidden(true) {
+                        if visit.relative.len() + name.len() > LONGEST_PATH {
+                            out.errors.push(self.too_deep(&visit.relative));
+                            continue;
+                        }
                         let progress =
                             if progress == *visit.progress { visit.progress.clone() } else { Arc::new(progress) };
-                        below.push(Visit { relative: join(name), progress, ignores: ignores.clone() });
+                        let relative = join(name);
+                        bytes += relative.len();
+                        below.push(Visit { relative, progress, ignores: ignores.clone() });
                     }
                 }
                 _ => {}
@@ -243,10 +277,10 @@ impl Walker<'_> {
 }
 
 /// The rules in a directory, with those of its `.gitignore` if it has one.
-pub(super) fn read_gitignore(directory: &OwnedFd, path: &VPath, above: &Ignores) -> Ignores {
+pub(super) fn read_gitignore(directory: &OwnedFd, path: &VPath, above: &Ignores) -> (Ignores, Option<FsError>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE;
-    let Ok(fd) = openat(directory, c".gitignore", flags, Mode::empty()) else { return above.clone() };
+    let Ok(fd) = openat(directory, c".gitignore", flags, Mode::empty()) else { return (above.clone(), None) };
     let mut content = Vec::new();
     let read = std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::from(fd), 1 << 20), &mut content);
-    if read.is_ok() { above.enter(path, &content) } else { above.clone() }
+    if read.is_ok() { above.enter(path, &content) } else { (above.clone(), None) }
 }

@@ -7,18 +7,18 @@ use std::sync::PoisonError;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    Access, AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat, futimens,
-    statat,
+    Access, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, accessat, fchmod, fchown, fstat,
+    futimens, openat, statat,
 };
 use rustix::io::Errno;
 
 use super::Root;
 use super::lock::DirectoryLock;
-use super::open::{At, failed, to_stat, version_of};
+use super::open::{At, SAFE, failed, to_stat, version_of};
 use super::resolve::Last;
 use super::temporary::Temporary;
 use crate::permissions::AccessMode;
-use crate::sandbox::appeared::approve;
+use crate::sandbox::appeared;
 use crate::{FsError, VPath, Version, WriteMode};
 
 /// What a change is based on: the version of the file that was recorded, none where there was no file.
@@ -33,7 +33,9 @@ impl Root {
         let place = self.locate(path, Last::Create)?;
         let written = self.check_place(path, &place).and_then(|()| {
             let name = place.name.as_deref().ok_or_else(|| FsError::IsDirectory(path.clone()))?;
-            let target = Target { path, directory: &place.directory, name, modified: jiff::Timestamp::now() };
+            let real = place.shown();
+            let modified = jiff::Timestamp::now();
+            let target = Target { path, real: &real, directory: &place.directory, name, modified };
             self.replace(&target, data, mode, None, None)
         });
         if written.is_err() {
@@ -76,7 +78,7 @@ impl Root {
         if self.options.sync {
             temporary.file.sync_all().at(path)?;
         }
-        let version = self.commit(target, temporary, mode, based)?;
+        let version = self.commit(target, temporary, data, mode, based)?;
         if self.options.sync {
             rustix::fs::fsync(target.directory).at(path)?;
         }
@@ -87,7 +89,8 @@ impl Root {
     fn commit(
         &self,
         target: &Target<'_>,
-        mut temporary: Temporary<'_>,
+        temporary: Temporary<'_>,
+        data: &[u8],
         mode: &WriteMode,
         based: Option<&Based>,
     ) -> Result<Version, FsError> {
@@ -100,21 +103,54 @@ impl Root {
             return Err(FsError::Changed(target.path.clone()));
         }
         let conditional = based.is_some() || *mode != WriteMode::Overwrite;
-        match &there {
-            Some(there) if conditional => temporary.exchange(target, there)?,
-            None if conditional => temporary.link(target.path, target.name)?,
-            _ => temporary.rename(target.path, target.name)?,
+        let written = appeared::change(&self.fd, target.real, |in_place| match &there {
+            Some(there) if in_place => self.write_in_place(target, there, data),
+            there => put(target, temporary, there.as_ref(), conditional),
+        })?;
+        if self.options.protected.decide(target.real).mode == AccessMode::Ask {
+            appeared::approve(target.directory, target.name);
         }
-        if self.options.protected.decide(target.path).mode == AccessMode::Ask {
-            approve(target.directory, target.name);
-        }
-        Ok(version_of(&fstat(&temporary.file).at(target.path)?))
+        Ok(written)
     }
+
+    /// Writes to the file that is there, where another one in its place would be open to a command that may not write it.
+    /// Unlike a file that is replaced, it is half written if the program ends meanwhile.
+    fn write_in_place(&self, target: &Target<'_>, there: &rustix::fs::Stat, data: &[u8]) -> Result<Version, FsError> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE;
+        let file = File::from(openat(target.directory, target.name, flags, Mode::empty()).at(target.path)?);
+        if version_of(&fstat(&file).at(target.path)?) != version_of(there) {
+            return Err(FsError::Changed(target.path.clone()));
+        }
+        (&file).write_all(data).at(target.path)?;
+        file.set_len(data.len() as u64).at(target.path)?;
+        stamp(&file, target.modified).at(target.path)?;
+        if self.options.sync {
+            file.sync_all().at(target.path)?;
+        }
+        Ok(version_of(&fstat(&file).at(target.path)?))
+    }
+}
+
+/// Puts a file in its place.
+fn put(
+    target: &Target<'_>,
+    mut temporary: Temporary<'_>,
+    there: Option<&rustix::fs::Stat>,
+    conditional: bool,
+) -> Result<Version, FsError> {
+    match there {
+        Some(there) if conditional => temporary.exchange(target, there)?,
+        None if conditional => temporary.link(target.path, target.name)?,
+        _ => temporary.rename(target.path, target.name)?,
+    }
+    Ok(version_of(&fstat(&temporary.file).at(target.path)?))
 }
 
 /// The place that a write goes to.
 pub(super) struct Target<'a> {
     pub(super) path: &'a VPath,
+    /// Where it is, links followed.
+    pub(super) real: &'a VPath,
     pub(super) directory: &'a OwnedFd,
     pub(super) name: &'a OsStr,
     /// The time of change that the file gets.

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 pub use guarded::{OnAsk, PermissionedBackend};
-#[cfg(target_os = "linux")]
-pub(crate) use protected::REPOSITORY;
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
+#[cfg(target_os = "linux")]
+pub(crate) use protected::{REPOSITORY, is_repository};
 
 use self::commands::CommandRules;
 use crate::VPath;

@@ -3,8 +3,13 @@
 use super::{AccessMode, Decision};
 use crate::VPath;
 
-/// What git takes a directory for a repository by.
-pub(crate) const REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
+/// What git takes a directory for a repository by: its head, and its own objects and references or the place of others'.
+pub(crate) const REPOSITORY: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+/// Whether git takes a directory that has some of [`REPOSITORY`] for a repository.
+pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
+}
 
 /// Files and directories that decide what programs do outside of the workspace later: repositories, whose hooks and
 /// configuration name programs that the next `git status` runs, and what steers the agent itself. They can be read.
@@ -12,8 +17,8 @@ pub(crate) const REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
 /// One list binds file tools and commands: [`LocalOptions::protected`](crate::LocalOptions::protected) and
 /// [`SandboxPolicy::protected_places`](crate::sandbox::SandboxPolicy::protected_places), both with this default:
 ///
-/// * `.git`, `.hg` and `.jj`, at any depth, as directories or files, and below the root what git takes for a repository
-///   whatever its name, such as a bare one: denied;
+/// * `.git`, `.hg` and `.jj`, at any depth, as directories or files, and what git takes for a repository whatever its
+///   name, such as a bare one, the root among them: denied;
 /// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them; what a
 ///   command makes there is renamed when it ends ([`Moved`](crate::shell::Moved)).
 ///
@@ -97,12 +102,13 @@ impl ProtectedPlaces {
     /// Whether a directory above a path is a repository to git, whatever its name, or would be one with what is made there:
     /// what a `.git` that is a file names, or a bare one. `is_there` is asked about paths below the root.
     pub(crate) fn in_repository(&self, real: &VPath, is_there: impl Fn(&str) -> bool) -> bool {
-        let mut names = real.components();
-        let Some(first) = names.next().filter(|_| self.denied_name(".git").is_some()) else { return false };
-        let mut above = first.to_owned();
-        names.any(|next| {
-            let found = REPOSITORY.iter().all(|name| next == *name || is_there(&format!("{above}/{name}")));
-            above = format!("{above}/{next}");
+        if self.denied_name(".git").is_none() {
+            return false;
+        }
+        let mut above = String::new();
+        real.components().any(|next| {
+            let found = is_repository(|name| next.eq_ignore_ascii_case(name) || is_there(&format!("{above}{name}")));
+            above = format!("{above}{next}/");
             found
         })
     }

@@ -3,6 +3,10 @@
 //! A mount keeps what is there when a command starts. Where nothing is there is nothing to mount on, and an empty file put
 //! there for the time of the command would be in the way of `git status`, `git clone` and whoever lists the directory. So the
 //! places are looked for before and after, and what appeared gets another name, under which it steers nobody.
+//!
+//! File tools change such places too, with a person's leave, also while a command runs. Where something new takes the place of
+//! a file, the mount is gone with the old one; so what a running command may not write is written
+//! in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -13,17 +17,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fstat, openat, renameat_with, statat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat_with, statat};
 use rustix::io::Errno;
 
+use super::SandboxPolicy;
 use crate::VPath;
-use crate::permissions::{AccessMode, Place, ProtectedPlaces};
+use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces};
 use crate::shell::Moved;
 
 /// What is put behind the name of what a command made.
 const SUFFIX: &str = "from-command";
-/// Names that are tried.
-const MOST_NAMES: usize = 1000;
+/// Names that are tried: those that say which one it is, then such as nobody guesses.
+const NUMBERED: usize = 9;
+const MOST_NAMES: usize = 64;
+/// What an owner needs to rename in a directory.
+const CHANGED_BY_OWNER: Mode = Mode::WUSR.union(Mode::XUSR);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What commands that run now found: what appears while one of them runs is nothing that another found.
@@ -31,7 +39,12 @@ static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 /// What file tools wrote to places that a person is asked about.
 static APPROVED: Mutex<BTreeMap<Entry, Content>> = Mutex::new(BTreeMap::new());
 
-/// The device and the inode of a directory, and a name in it.
+/// What commands made and could not be given another name.
+static LEFT: Mutex<BTreeSet<(Directory, PathBuf)>> = Mutex::new(BTreeSet::new());
+
+/// The device and the inode of a directory.
+type Directory = (u64, u64);
+/// The same, and a name in it.
 type Entry = (u64, u64, OsString);
 /// What changes with every change of a file: device, inode, size and time of the last change of either.
 type Content = (u64, u64, i64, i64, u64);
@@ -39,8 +52,26 @@ type Content = (u64, u64, i64, i64, u64);
 #[derive(Debug)]
 struct Running {
     id: u64,
-    root: (u64, u64),
+    root: Directory,
     before: BTreeSet<PathBuf>,
+    closed: Closed,
+}
+
+/// What a command may not write in a workspace.
+#[derive(Debug)]
+struct Closed {
+    places: ProtectedPlaces,
+    paths: Vec<VPath>,
+    rules: Vec<Permissions>,
+}
+
+impl Closed {
+    fn has(&self, path: &VPath) -> bool {
+        let by_rules = |rules: &Permissions| rules.decide(Operation::Write, path).mode != AccessMode::Allow;
+        self.places.decide(path).mode != AccessMode::Allow
+            || self.paths.iter().any(|closed| path.starts_with(closed))
+            || self.rules.iter().any(by_rules)
+    }
 }
 
 /// The protected places of a workspace as they were when a command started.
@@ -48,8 +79,9 @@ struct Running {
 pub(crate) struct Appeared {
     id: u64,
     root: OwnedFd,
+    /// Which directory that is.
+    this: Directory,
     places: Vec<VPath>,
-    before: BTreeSet<PathBuf>,
     /// What was moved and nobody was told of.
     moved: Mutex<Vec<Moved>>,
 }
@@ -63,8 +95,9 @@ struct Found {
 
 impl Appeared {
     /// Looks at the places before a command starts.
-    pub(crate) fn begin(root: &Path, protected: &ProtectedPlaces) -> io::Result<Self> {
+    pub(crate) fn begin(root: &Path, policy: &SandboxPolicy) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let protected = &policy.protected_places;
         let places = protected.iter().filter(|place| place.mode != AccessMode::Allow);
         let places = places.filter_map(|place| match &place.place {
             Place::At(path) => Some(path.clone()),
@@ -72,21 +105,27 @@ impl Appeared {
         });
         let root = openat(CWD, root, DIRECTORY, Mode::empty())?;
         let this = fstat(&root).map(|found| (device(&found), found.st_ino))?;
-        let mut start = Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            root,
-            places: places.collect(),
-            before: BTreeSet::new(),
-            moved: Mutex::default(),
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let start = Self { id, root, this, places: places.collect(), moved: Mutex::default() };
+        let closed = Closed {
+            places: protected.clone(),
+            paths: policy.protected.iter().chain(&policy.hidden).cloned().collect(),
+            rules: policy.rules.clone(),
         };
         let mut running = lock(&RUNNING);
-        for found in start.find()? {
-            let made = running.iter().any(|other| other.root == this && !other.before.contains(&found.path));
-            if !made || found.is_approved() {
-                start.before.insert(found.path);
+        let mut before = BTreeSet::new();
+        let found = start.find()?;
+        let mut left = lock(&LEFT);
+        left.retain(|(root, path)| *root != this || found.iter().any(|found| found.path == *path));
+        for found in found {
+            let made = left.contains(&(this, found.path.clone()))
+                || running.iter().any(|other| other.root == this && !other.before.contains(&found.path));
+            if found.is_approved() || !made {
+                before.insert(found.path);
             }
         }
-        running.push(Running { id: start.id, root: this, before: start.before.clone() });
+        drop(left);
+        running.push(Running { id: start.id, root: this, before, closed });
         Ok(start)
     }
 
@@ -100,8 +139,11 @@ impl Appeared {
     pub(crate) fn move_away(&self) {
         // What cannot be listed now was listed before: nothing can be said of it, nor done with it.
         let found = self.find().unwrap_or_default();
-        let appeared = found.into_iter().filter(|found| !self.before.contains(&found.path) && !found.is_approved());
-        let moved: Vec<_> = appeared.filter_map(|found| found.move_away()).collect();
+        let before = |found: &Found| {
+            lock(&RUNNING).iter().any(|running| running.id == self.id && running.before.contains(&found.path))
+        };
+        let appeared = found.into_iter().filter(|found| !before(found) && !found.is_approved());
+        let moved: Vec<_> = appeared.filter_map(|found| found.move_away(self.this)).collect();
         lock(&self.moved).extend(moved);
     }
 
@@ -129,21 +171,69 @@ impl Found {
     }
 
     /// None where it is gone.
-    fn move_away(&self) -> Option<Moved> {
+    fn move_away(&self, root: Directory) -> Option<Moved> {
+        let to = self.rename();
+        if matches!(to, Err(Errno::NOENT)) {
+            return None;
+        }
+        if to.is_err() {
+            lock(&LEFT).insert((root, self.path.clone()));
+        }
+        let to = to.ok().map(|name| shown(&self.path.with_file_name(name)));
+        Some(Moved { from: shown(&self.path), to })
+    }
+
+    /// Gives it a name that is free; gives the name. A directory that a command made read-only becomes that again.
+    fn rename(&self) -> Result<OsString, Errno> {
+        match self.rename_to_free() {
+            Err(Errno::ACCESS) => {
+                let mode = Mode::from_raw_mode(fstat(&self.parent)?.st_mode);
+                fchmod(&self.parent, mode | CHANGED_BY_OWNER)?;
+                let to = self.rename_to_free();
+                fchmod(&self.parent, mode)?;
+                to
+            }
+            to => to,
+        }
+    }
+
+    fn rename_to_free(&self) -> Result<OsString, Errno> {
+        let mut flags = RenameFlags::NOREPLACE;
         for number in 1..=MOST_NAMES {
             let mut name = self.name.clone();
-            name.push(if number == 1 { format!(".{SUFFIX}") } else { format!(".{SUFFIX}-{number}") });
-            match renameat_with(&self.parent, &self.name, &self.parent, &name, RenameFlags::NOREPLACE) {
-                Ok(()) => {
-                    let to = self.path.with_file_name(&name);
-                    return Some(Moved { from: shown(&self.path), to: Some(shown(&to)) });
-                }
-                Err(Errno::NOENT) => return None,
+            name.push(match number {
+                1 if !flags.is_empty() => format!(".{SUFFIX}"),
+                2..=NUMBERED if !flags.is_empty() => format!(".{SUFFIX}-{number}"),
+                _ => format!(".{SUFFIX}-{:016x}", fastrand::u64(..)),
+            });
+            match renameat_with(&self.parent, &self.name, &self.parent, &name, flags) {
+                Ok(()) => return Ok(name),
                 Err(Errno::EXIST) => {}
-                Err(_) => break,
+                // A file system that cannot say whether a name is free.
+                Err(Errno::INVAL | Errno::NOSYS) if !flags.is_empty() => flags = RenameFlags::empty(),
+                Err(errno) => return Err(errno),
             }
         }
-        Some(Moved { from: shown(&self.path), to: None })
+        Err(Errno::EXIST)
+    }
+}
+
+/// Changes a file as a file tool does, with what is to be done where a running command may not write it: to write it in
+/// place. No command starts meanwhile, so none is without its mount.
+pub(crate) fn change<T>(root: impl AsFd, path: &VPath, change: impl FnOnce(bool) -> T) -> T {
+    let running = lock(&RUNNING);
+    let this = if running.is_empty() { None } else { fstat(root).ok() };
+    let this = this.map(|found| (device(&found), found.st_ino));
+    change(running.iter().any(|running| Some(running.root) == this && running.closed.has(path)))
+}
+
+/// Forgets that something was at a path before the commands started that run now: a file tool has removed it.
+pub(crate) fn forget(root: impl AsFd, path: &VPath) {
+    let mut running = lock(&RUNNING);
+    let Some(found) = (if running.is_empty() { None } else { fstat(root).ok() }) else { return };
+    let this = (device(&found), found.st_ino);
+    for running in running.iter_mut().filter(|running| running.root == this) {
+        running.before.remove(Path::new(path.relative()));
     }
 }
 

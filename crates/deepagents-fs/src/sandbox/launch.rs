@@ -129,7 +129,10 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
 /// What a command that starts now is kept from changing by the name of it, such as repositories, by paths below the root.
 pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     #[cfg(target_os = "linux")]
-    return super::helper::guard::find(root, &named(policy)).into_iter().map(|(path, _)| path).collect();
+    return super::helper::guard::find(root, &named(policy))
+        .into_iter()
+        .filter_map(|(path, named)| named.map(|_| path))
+        .collect();
     #[cfg(not(target_os = "linux"))]
     return {
         let _ = (root, policy);

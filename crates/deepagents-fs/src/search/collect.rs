@@ -66,6 +66,12 @@ impl Control {
 
 /// Files that a walk finds before it ends, and that a listing has at most.
 pub(crate) const MOST_FILES: usize = 200_000;
+/// Bytes of paths that a walk holds: of the files that it found, and of the directories that it has still to look into.
+#[cfg(unix)]
+pub(crate) const MOST_PATH_BYTES: usize = 32 << 20;
+/// Bytes of a path, from where a walk begins, below which it does not look.
+#[cfg(unix)]
+pub(crate) const LONGEST_PATH: usize = 16 << 10;
 /// Bytes of lines that are held, of the results so far and of those that wait for earlier ones.
 const MOST_BYTES: usize = 16 << 20;
 

@@ -174,10 +174,14 @@ impl<'a, B: Backend + ?Sized> Walk<'a, B> {
         Ok(walk)
     }
 
-    async fn enter(&self, ignores: &Ignores, directory: &VPath) -> Ignores {
+    async fn enter(&mut self, ignores: &Ignores, directory: &VPath) -> Ignores {
         let file = directory.child(".gitignore");
         match self.backend.read(self.state, &file, ByteRange::first(1 << 20)).await {
-            Ok(file) => ignores.enter(directory, &file.bytes),
+            Ok(file) => {
+                let (ignores, error) = ignores.enter(directory, &file.bytes);
+                error.into_iter().for_each(|error| self.errors.push(error));
+                ignores
+            }
             Err(_) => ignores.clone(),
         }
     }

@@ -6,7 +6,12 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::VPath;
+use crate::{FsError, VPath};
+
+/// Rules that hold in one directory, those of the directories above among them. Each takes memory, and time for each file.
+const MOST_RULES: usize = 5_000;
+/// Bytes of a rule. Paths that are written in rules are shorter.
+const MOST_BYTES: usize = 1_000;
 
 /// The rules that hold in a directory: those of its `.gitignore`, then those of the directories above.
 #[derive(Clone, Debug, Default)]
@@ -15,20 +20,40 @@ pub(crate) struct Ignores(Option<Arc<Node>>);
 #[derive(Debug)]
 struct Node {
     rules: Gitignore,
+    /// How many rules there are, with those above.
+    number: usize,
     above: Ignores,
 }
 
 impl Ignores {
-    /// The rules in a directory with a `.gitignore`. Lines that are not rules are passed over, as git does.
-    pub(crate) fn enter(&self, directory: &VPath, content: &[u8]) -> Self {
+    /// The rules in a directory with a `.gitignore`. Lines that are not rules are passed over, as git does; those that are
+    /// too many or too long are too, and said.
+    pub(crate) fn enter(&self, directory: &VPath, content: &[u8]) -> (Self, Option<FsError>) {
         let mut builder = GitignoreBuilder::new(directory.as_str());
+        let above = self.0.as_ref().map_or(0, |node| node.number);
+        let mut number = above;
+        let mut left_out = false;
         for line in String::from_utf8_lossy(content).lines() {
-            let _ = builder.add_line(None, line);
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            left_out |= number >= MOST_RULES || line.len() > MOST_BYTES;
+            if number >= MOST_RULES {
+                break;
+            }
+            if line.len() <= MOST_BYTES && builder.add_line(None, line).is_ok() {
+                number += 1;
+            }
         }
-        match builder.build() {
-            Ok(rules) => Self(Some(Arc::new(Node { rules, above: self.clone() }))),
-            Err(_) => self.clone(),
-        }
+        let error = left_out.then(|| {
+            let reason = format!("only {MOST_RULES} rules of up to {MOST_BYTES} bytes are applied, the rest is not");
+            FsError::io(&directory.child(".gitignore"), std::io::ErrorKind::InvalidData, reason)
+        });
+        let rules = match builder.build() {
+            Ok(rules) if number > above => Self(Some(Arc::new(Node { rules, number, above: self.clone() }))),
+            _ => self.clone(),
+        };
+        (rules, error)
     }
 
     pub(crate) fn hides(&self, path: &VPath, directory: bool) -> bool {

@@ -21,6 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use collect::{Collector, Control, MOST_FILES, sibling_order};
+#[cfg(unix)]
+pub(crate) use collect::{LONGEST_PATH, MOST_PATH_BYTES};
 pub use engine::{glob, grep};
 pub(crate) use ignores::Ignores;
 pub(crate) use matcher::{Found, LineMatcher};

@@ -287,7 +287,7 @@ impl Inner {
             step: "look at the protected places".to_owned(),
             reason: error.to_string(),
         };
-        Appeared::begin(&self.root, &policy.protected_places).map(Some).map_err(failed)
+        Appeared::begin(&self.root, policy).map(Some).map_err(failed)
     }
 
     /// What a command that starts now could not change by the name of it.

@@ -1,14 +1,15 @@
 //! What commands make at places that they may not change.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_fs::LocalBackend;
-use deepagents_fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces};
+use deepagents_fs::edit::Edit;
+use deepagents_fs::permissions::{AccessMode, Permissions, Place, ProtectedPlace, ProtectedPlaces, Rule};
 use deepagents_fs::sandbox::SandboxPolicy;
 use deepagents_fs::shell::{Command, CommandOutput, Exit, SessionOptions, Shell};
+use deepagents_fs::{LocalBackend, LocalOptions, UndoStore};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::{Jail, jail};
@@ -129,6 +130,95 @@ async fn a_session_is_judged_after_each_of_its_commands() {
     assert_eq!(moved(&run("echo evil > AGENTS.md").await), [("AGENTS.md", Some("AGENTS.md.from-command"))]);
     let done = run("mkdir .deepagents; exit 3").await;
     assert_eq!((moved(&done), done.session.ended), (vec![(".deepagents", Some(".deepagents.from-command"))], true));
+}
+
+#[tokio::test]
+async fn no_name_that_is_taken_and_no_right_that_is_missing_keeps_it_where_it_is() {
+    let jail = jail!();
+    let done = jail.run("for i in $(seq 2 1100); do : > AGENTS.md.from-command-$i; done; : > AGENTS.md.from-command; echo evil > AGENTS.md").await;
+    assert_eq!(done.moved.len(), 1);
+    assert!(done.moved[0].to.is_some() && !jail.path("AGENTS.md").exists(), "{:?}", done.moved);
+    let done = jail.run("echo evil > AGENTS.md; chmod 0555 .").await;
+    assert!(done.moved[0].to.is_some() && !jail.path("AGENTS.md").exists(), "{:?}", done.moved);
+    let mode = fs::metadata(jail.dir.path()).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(jail.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(mode, 0o555);
+}
+
+#[tokio::test]
+async fn what_keeps_its_name_is_not_taken_for_what_was_there() {
+    // Nothing can be put behind a name of this length.
+    let name = "n".repeat(250);
+    let place = ProtectedPlace { place: Place::At(path(&format!("/{name}"))), mode: AccessMode::Ask };
+    let policy = SandboxPolicy { protected_places: ProtectedPlaces::new([place]), ..Default::default() };
+    let jail = jail!(policy);
+    assert_eq!(moved(&jail.run(&format!("echo evil > {name}")).await), [(name.as_str(), None)]);
+    assert_eq!(moved(&jail.run("true").await), [(name.as_str(), None)]);
+    // Where a person puts it there, it is theirs.
+    fs::remove_file(jail.path(&name)).unwrap();
+    assert_eq!(moved(&jail.run("true").await), []);
+    fs::write(jail.path("other"), "mine").unwrap();
+    fs::rename(jail.path("other"), jail.path(&name)).unwrap();
+    assert_eq!(moved(&jail.run("true").await), []);
+}
+
+#[tokio::test]
+async fn what_file_tools_change_while_a_command_runs_stays_closed_to_it() {
+    let rules = Permissions::new([Rule::new(AccessMode::Ask, ["/docs/**"])]).unwrap();
+    let jail = jail!(SandboxPolicy { rules: vec![rules], ..Default::default() });
+    fs::create_dir(jail.path("docs")).unwrap();
+    for name in ["AGENTS.md", "docs/a", "free", "gone"] {
+        fs::write(jail.path(name), "before, and longer than what comes").unwrap();
+    }
+    let kept = tempfile::tempdir().unwrap();
+    for undo in [false, true] {
+        let store = undo.then(|| UndoStore::at(kept.path().join("undo.db")));
+        let options = LocalOptions { undo: store, ..LocalOptions::default() };
+        let mut files = Files::new(Arc::new(LocalBackend::open_with(jail.dir.path(), options).unwrap()));
+        if undo {
+            files = crate::semantics::in_thread(files);
+        }
+        let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+        let text = "echo started; while ! test -e go; do sleep 0.01; done; rm go; \
+            for f in AGENTS.md docs/a; do echo evil > $f; chmod 777 $f; echo evil >> $f; mv $f x; done; echo fine > free";
+        let run = jail.shell.run(Command::new(text), CancellationToken::new(), Some(pieces));
+        let write = async {
+            assert_eq!(told.recv().await.as_deref(), Some("started\n"));
+            for name in ["/AGENTS.md", "/docs/a", "/free"] {
+                files.write(name, "approved").await.unwrap();
+                files.edit(name, &[Edit::new("approved", "changed")]).await.unwrap();
+            }
+            fs::write(jail.path("go"), "").unwrap();
+            while told.recv().await.is_some() {}
+        };
+        let (done, ()) = tokio::join!(run, write);
+        assert_eq!(moved(&done.unwrap()), []);
+        for name in ["AGENTS.md", "docs/a"] {
+            assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), "changed", "{name}");
+        }
+        assert_eq!(fs::read_to_string(jail.path("free")).unwrap(), "fine\n");
+    }
+}
+
+#[tokio::test]
+async fn what_a_file_tool_deletes_while_a_command_runs_is_not_made_again_by_it() {
+    let jail = jail!();
+    fs::write(jail.path("AGENTS.md"), "mine").unwrap();
+    fs::create_dir(jail.path(".deepagents")).unwrap();
+    let mut files = Files::new(Arc::new(LocalBackend::open(jail.dir.path()).unwrap()));
+    let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+    let text = "echo started; while ! test -e go; do sleep 0.01; done; echo evil > AGENTS.md; mkdir .deepagents";
+    let run = jail.shell.run(Command::new(text), CancellationToken::new(), Some(pieces));
+    let delete = async {
+        assert_eq!(told.recv().await.as_deref(), Some("started\n"));
+        files.delete("/AGENTS.md").await.unwrap();
+        files.delete("/.deepagents").await.unwrap();
+        fs::write(jail.path("go"), "").unwrap();
+        while told.recv().await.is_some() {}
+    };
+    let (done, ()) = tokio::join!(run, delete);
+    assert_eq!(done.unwrap().moved.len(), 2);
+    assert!(!jail.path("AGENTS.md").exists() && !jail.path(".deepagents").exists());
 }
 
 #[tokio::test]

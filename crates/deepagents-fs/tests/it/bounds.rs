@@ -287,3 +287,63 @@ fn random_text(random: &mut fastrand::Rng) -> String {
     }
     text
 }
+
+/// A chain of directories of long names with files, or directories, at its end. Their paths are too long for the system,
+/// so each is made from the one above.
+fn deep(directory: &Path, levels: usize, ends: usize) {
+    let name = "d".repeat(250);
+    let mut at = rustix::fs::open(directory, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+    let all = rustix::fs::Mode::RWXU;
+    for _ in 0..levels {
+        rustix::fs::mkdirat(&at, &*name, all).unwrap();
+        at = rustix::fs::openat(&at, &*name, rustix::fs::OFlags::DIRECTORY, all).unwrap();
+    }
+    for number in 0..ends {
+        drop(rustix::fs::openat(&at, format!("f{number}"), rustix::fs::OFlags::CREATE, all).unwrap());
+        rustix::fs::mkdirat(&at, format!("s{number}"), all).unwrap();
+    }
+}
+
+#[test]
+fn paths_of_any_length_are_searched_and_deleted_within_bounds() {
+    measured("paths_of_any_length_are_searched_and_deleted_within_bounds", async |directory| {
+        deep(&directory.join("."), 1000, 2000);
+        let mut files = open(directory);
+        begin();
+        let found = files.backend.glob(&files.state, &GlobQuery::new("**/*", p("/")).unwrap()).await.unwrap();
+        assert_eq!((found.files.len(), found.errors.count), (0, 1), "{:?}", found.errors);
+        assert!(
+            found.errors.errors[0].to_string().ends_with("what lies deeper than 16384 bytes of path is not looked at")
+        );
+        let found = files.backend.grep(&files.state, &GrepQuery::new("x", p("/"))).await.unwrap();
+        assert_eq!((found.files.len(), found.errors.count), (0, 1));
+        files.delete(&format!("/{}", "d".repeat(250))).await.unwrap();
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+        0
+    });
+}
+
+#[test]
+fn rules_of_ignored_files_are_applied_within_bounds() {
+    measured("rules_of_ignored_files_are_applied_within_bounds", async |directory| {
+        let mut at = directory.to_owned();
+        for level in 0..4 {
+            let rules = (0..200_000).map(|number| format!("x{number}\n")).collect::<String>();
+            fs::write(at.join(".gitignore"), format!("hidden{level}\n{rules}")).unwrap();
+            fs::write(at.join(format!("hidden{level}")), "").unwrap();
+            fs::write(at.join("shown"), "").unwrap();
+            at = at.join("d");
+            fs::create_dir(&at).unwrap();
+        }
+        fs::write(at.join(".gitignore"), format!("{}\n", "*?".repeat(100_000))).unwrap();
+        let files = open(directory);
+        begin();
+        let mut query = GlobQuery::new("**/*", p("/")).unwrap();
+        query.scope.respect_gitignore = true;
+        let found = files.backend.glob(&files.state, &query).await.unwrap();
+        let names: Vec<_> = found.files.iter().filter_map(|path| path.name()).collect();
+        assert!(!names.contains(&"hidden0") && names.contains(&"shown"), "{names:?}");
+        insta::assert_snapshot!(found.errors.errors[0], @"/.gitignore: only 5000 rules of up to 1000 bytes are applied, the rest is not");
+        0
+    });
+}

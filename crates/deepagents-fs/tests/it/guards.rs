@@ -1,10 +1,10 @@
 //! What of the workspace and of the host a sandbox guards: repositories, what steers the agent, devices, space.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use deepagents_fs::permissions::ProtectedPlaces;
+use deepagents_fs::permissions::{AccessMode, Permissions, ProtectedPlaces, Rule};
 use deepagents_fs::sandbox::{Git, Level, SandboxPolicy};
 use deepagents_fs::shell::Exit;
 use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, ShellError};
@@ -49,6 +49,44 @@ async fn what_git_takes_for_a_repository_is_guarded_whatever_its_name() {
     }
     assert!(jail.run("touch a/fine").await.exit.success());
     assert_eq!(fs::read_to_string(jail.path("a/bare.git/config")).unwrap(), "");
+}
+
+#[tokio::test]
+async fn a_repository_whose_objects_are_elsewhere_is_guarded_and_so_is_one_that_is_the_root() {
+    let jail = jail!();
+    assert!(jail.run("mkdir tree && cd tree && echo ref: x > HEAD && echo .. > commondir").await.exit.success());
+    assert!(!jail.run("echo evil > tree/commondir").await.exit.success());
+    assert!(jail.run("mkdir objects refs && touch HEAD config").await.exit.success());
+    for text in ["echo evil > config", "mkdir hooks", "rm HEAD", "touch other"] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    assert_eq!(fs::read_to_string(jail.path("config")).unwrap(), "");
+}
+
+#[tokio::test]
+async fn what_a_command_closes_is_open_to_none_after_it() {
+    let rules = [Rule::new(AccessMode::Deny, ["/d/secret"]), Rule::new(AccessMode::Ask, ["/d/docs"])];
+    let rules = Permissions::new(rules).unwrap();
+    let jail = jail!(SandboxPolicy { rules: vec![rules], ..Default::default() });
+    fs::create_dir_all(jail.path("d/.git/hooks")).unwrap();
+    for (name, text) in [("d/secret", "s3cret"), ("d/docs", "mine"), ("d/.git/config", "mine")] {
+        fs::write(jail.path(name), text).unwrap();
+    }
+    // Of a group that is not the program's own, so that the one who builds the sandbox has no more rights than others.
+    let group = fs::metadata(jail.path("d")).unwrap().gid();
+    if std::os::unix::fs::chown(jail.path("d"), None, Some(group + 1234)).is_err() {
+        return skip("another group", "this user may not give files to one");
+    }
+    for closed in ["chmod 000 d", "chmod 700 d; chmod 400 d", "chmod 700 d; chmod 100 d"] {
+        jail.run(closed).await;
+        let done =
+            jail.run("chmod 755 d; cat d/secret; echo evil > d/docs; echo evil > d/.git/config; mv d e; ls d e").await;
+        assert!(!done.output.contains("s3cret"), "{closed}: {}", done.output);
+        fs::set_permissions(jail.path("d"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(fs::read_to_string(jail.path("d/docs")).unwrap(), "mine", "{closed}");
+        assert_eq!(fs::read_to_string(jail.path("d/.git/config")).unwrap(), "mine", "{closed}");
+    }
+    assert!(jail.run("touch d/fine").await.exit.success());
 }
 
 #[tokio::test]

@@ -160,6 +160,33 @@ async fn a_directory_that_git_takes_for_a_repository_is_protected_whatever_its_n
 }
 
 #[tokio::test]
+async fn a_repository_whose_objects_are_elsewhere_and_one_that_is_the_root_are_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path();
+    let mut files = Files::new(Arc::new(LocalBackend::open(work).unwrap()));
+    // As `git worktree` lays them out: what it is taken for is in another directory.
+    files.write("/tree/commondir", "../other").await.unwrap();
+    files.write("/other/config", "[core]\n\tfsmonitor = evil").await.unwrap();
+    assert_eq!(files.write("/tree/HEAD", "ref: x").await.unwrap_err(), FsError::Protected(p("/tree/HEAD")));
+    files.write("/back/HEAD", "ref: x").await.unwrap();
+    for path in ["/back/commondir", "/back/CommonDir"] {
+        assert_eq!(files.write(path, "../other").await.unwrap_err(), FsError::Protected(p(path)));
+    }
+    // The root itself.
+    for path in ["/config", "/refs/x", "/objects/x"] {
+        files.write(path, "fine").await.unwrap();
+    }
+    for path in ["/HEAD", "/head"] {
+        assert_eq!(files.write(path, "ref: x").await.unwrap_err(), FsError::Protected(p(path)));
+    }
+    for path in ["/objects", "/refs", "/config"] {
+        files.delete(path).await.unwrap();
+    }
+    files.write("/HEAD", "fine").await.unwrap();
+    assert_eq!(files.write("/commondir", "other").await.unwrap_err(), FsError::Protected(p("/commondir")));
+}
+
+#[tokio::test]
 async fn the_list_is_a_value_that_can_be_replaced() {
     let (dir, _) = workspace();
     let open = |protected| {

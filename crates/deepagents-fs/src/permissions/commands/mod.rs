@@ -12,6 +12,7 @@ mod options;
 mod pattern;
 mod runners;
 mod script;
+mod shells;
 mod word;
 mod wrappers;
 

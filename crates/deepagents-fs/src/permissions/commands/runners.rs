@@ -4,6 +4,7 @@
 //! begins at. For rules that allow, they are programs like others.
 
 use super::script::{Doubt, Script, Simple};
+use super::shells;
 use super::word::Word;
 
 /// Words that are looked at as the beginning of a command.
@@ -12,7 +13,7 @@ const MOST_BEGINNINGS: usize = 64;
 const MOST_COMMANDS: usize = 2_000;
 
 /// Programs, and the words behind which they take a command; from their first argument where there are none.
-const RUNNERS: [(&[&str], &[&str]); 8] = [
+const RUNNERS: [(&[&str], &[&str]); 9] = [
     (
         &[
             "chrt",
@@ -52,6 +53,7 @@ const RUNNERS: [(&[&str], &[&str]); 8] = [
             "script",
             "scriptreplay",
             "uclampset",
+            "pipesz",
         ],
         &[],
     ),
@@ -103,11 +105,56 @@ const RUNNERS: [(&[&str], &[&str]); 8] = [
     (&["npm", "pnpm", "yarn", "bun", "bundle", "direnv", "mise", "rbenv", "pyenv", "asdf"], &["exec", "x", "dlx"]),
     (&["docker", "podman", "kubectl", "nerdctl", "ip", "flatpak", "snap"], &["exec", "run"]),
     (&["nix", "nix-shell", "guix"], &["--command", "-c", "--run", "--"]),
-    (&["git"], &["run", "foreach", "--exec"]),
+    (&["git"], &["run", "foreach"]),
+    (&["fd", "fdfind"], &["-x", "-X", "--exec", "--exec-batch"]),
 ];
 
+/// Programs, and the options whose value is a command.
+const VALUES: [(&[&str], &[&str]); 8] = [
+    (
+        &["git"],
+        &[
+            "-c",
+            "-x",
+            "--exec",
+            "--extcmd",
+            "--upload-pack",
+            "--receive-pack",
+            "--open-files-in-pager",
+            "--tree-filter",
+            "--index-filter",
+            "--env-filter",
+            "--msg-filter",
+            "--commit-filter",
+            "--parent-filter",
+            "--tag-name-filter",
+        ],
+    ),
+    (&["split"], &["--filter"]),
+    (&["sort"], &["--compress-program"]),
+    (&["rsync"], &["-e", "--rsh", "--rsync-path"]),
+    (
+        &["tar"],
+        &[
+            "-I",
+            "-F",
+            "--to-command",
+            "--use-compress-program",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+        ],
+    ),
+    (&["man"], &["-P", "--pager"]),
+    (&["scp", "sftp"], &["-S"]),
+    (&["rg"], &["--pre", "--hostname-bin"]),
+];
+
+/// Sub-commands of git that do what another one does.
+const PLUMBING: [(&str, &str); 3] = [("send-pack", "push"), ("http-push", "push"), ("fetch-pack", "fetch")];
+
 /// Variables whose values programs run.
-const RUN_VALUES: [&str; 14] = [
+const RUN_VALUES: [&str; 16] = [
     "BASH_ENV",
     "ENV",
     "PS0",
@@ -121,21 +168,51 @@ const RUN_VALUES: [&str; 14] = [
     "BROWSER",
     "GIT_SSH",
     "LESSOPEN",
+    "LESSCLOSE",
+    "SHELL",
     "GIT_EXTERNAL_DIFF",
 ];
 
-/// Commands that a command may run, as far as they are written in it.
-pub(super) fn look(script: &mut Script, simple: &Simple, name: &str, args: &[Word], depth: usize) {
-    for (variable, value) in &simple.assignments {
-        let runs = RUN_VALUES.contains(&variable.as_str())
-            || ["_COMMAND", "_EDITOR", "_PAGER", "_ASKPASS"].iter().any(|end| variable.ends_with(end))
-            || variable.starts_with("BASH_FUNC_");
-        if let Some(text) = value.known().filter(|_| runs) {
+/// What the values of variables run, as far as they are written.
+pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usize) {
+    for (name, value) in set {
+        let runs = RUN_VALUES.contains(&name.as_str())
+            || ["_COMMAND", "_EDITOR", "_PAGER", "_ASKPASS", "_RSH"].iter().any(|end| name.ends_with(end))
+            || name.starts_with("GIT_CONFIG")
+            || name.starts_with("BASH_FUNC_");
+        // A file that a shell reads when it begins, which may be one of those that it is given.
+        if matches!(name.as_str(), "BASH_ENV" | "ENV") && shells::is_stream(value) {
+            script.doubts.push(Doubt::Input);
+        }
+        match value.known().filter(|_| runs) {
             // A function is written behind its parentheses.
-            written(script, text.strip_prefix("()").unwrap_or(text), depth);
+            Some(text) => written(script, text.strip_prefix("()").unwrap_or(text), depth),
+            None if runs => script.doubts.push(Doubt::Evaluation),
+            None => {}
         }
     }
-    if name.starts_with("ld-linux") || name.starts_with("ld-musl") {
+}
+
+/// Commands that a command may run, as far as they are written in it.
+pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize) {
+    // A sub-command can be a program of its own.
+    if let Some((program, sub)) = name.split_once('-').filter(|(program, _)| matches!(*program, "git" | "cargo")) {
+        let words = [program, sub].map(|word| Word::Known(word.to_owned())).into_iter().chain(args.iter().cloned());
+        guess(script, words.collect());
+    }
+    for (plumbing, same) in PLUMBING.iter().filter(|_| name == "git") {
+        if let Some(at) = args.iter().position(|arg| arg.known() == Some(plumbing)) {
+            let behind = args.get(at + 1..).unwrap_or_default().iter().cloned();
+            guess(script, ["git", same].map(|word| Word::Known(word.to_owned())).into_iter().chain(behind).collect());
+        }
+    }
+    if name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64.so") {
+        return begins(script, args, depth);
+    }
+    if let Some((_, options)) = VALUES.iter().find(|(names, _)| names.contains(&name)) {
+        values(script, options, args, depth);
+    }
+    if shells::OTHERS.contains(&name) {
         return begins(script, args, depth);
     }
     let Some((_, behind)) = RUNNERS.iter().find(|(names, _)| names.contains(&name)) else { return };
@@ -147,6 +224,27 @@ pub(super) fn look(script: &mut Script, simple: &Simple, name: &str, args: &[Wor
     };
     if let Some(at) = args.iter().position(marks) {
         begins(script, args.get(at..).unwrap_or_default(), depth);
+    }
+}
+
+/// The values of options that are commands.
+fn values(script: &mut Script, options: &[&str], args: &[Word], depth: usize) {
+    for (at, arg) in args.iter().enumerate() {
+        let Some(text) = arg.known() else { continue };
+        let of = |option: &&str| {
+            let rest = text.strip_prefix(option)?;
+            let long = option.starts_with("--");
+            match rest.strip_prefix('=').filter(|_| long) {
+                None if rest.is_empty() => args.get(at + 1).and_then(Word::known),
+                None => Some(rest).filter(|_| !long),
+                value => value,
+            }
+        };
+        for value in options.iter().filter_map(of) {
+            // Of a setting, what it is set to; git has aliases that begin with a mark.
+            let setting = value.split_once('=').map(|(_, value)| value.trim_start_matches('!'));
+            written(script, setting.unwrap_or(value), depth);
+        }
     }
 }
 
@@ -170,12 +268,17 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
         if starts(word) {
             beginnings += 1;
             let words = args.get(at..).unwrap_or_default().to_vec();
-            script.commands.push(Simple { words, guessed: true, ..Simple::default() });
+            guess(script, words);
         }
         if beginnings > MOST_BEGINNINGS {
             return script.doubts.push(Doubt::TooMuch);
         }
     }
+}
+
+/// A command that may be run.
+fn guess(script: &mut Script, words: Vec<Word>) {
+    script.commands.push(Simple { words, guessed: true, ..Simple::default() });
 }
 
 /// A text that is, or may be, a command.

@@ -54,6 +54,18 @@ pub(super) struct Script {
     ends: Vec<String>,
 }
 
+/// What a command is given to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Document {
+    /// What the whole is given.
+    #[default]
+    None,
+    /// A text that is written in the command.
+    Known(String),
+    /// Something that is not known here.
+    Unknown,
+}
+
 /// One program with its arguments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Simple {
@@ -214,7 +226,7 @@ impl Script {
 
     fn simple(&mut self, assignments: &[Node], words: &[Node], redirects: &[Node], depth: usize) -> Result<(), Doubt> {
         let mut simple = Simple::default();
-        let mut document = None;
+        let mut document = Document::None;
         let mut doubt = None;
         for node in assignments {
             let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
@@ -242,6 +254,18 @@ impl Script {
                 NodeKind::Redirect { op, .. } => op == "<<<",
                 _ => false,
             };
+            let text = match &node.kind {
+                NodeKind::HereDoc { fd: -1 | 0, content, quoted, .. } => Some((content, *quoted)),
+                _ => None,
+            };
+            // Which of several is read, and what a number leads to, is not told apart.
+            document = match (document, text) {
+                (Document::None, Some((content, quoted))) if quoted || !content.contains(['$', '`', '\\']) => {
+                    Document::Known(content.clone())
+                }
+                (document, None) if writes(node) => document,
+                _ => Document::Unknown,
+            };
             if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
                 self.ends.push(delimiter.clone());
                 // Of what ends it, shells know quotes alone and read them within a line.
@@ -252,7 +276,6 @@ impl Script {
                 if !complete || (!quoted && may_run(content)) {
                     doubt = Some(Doubt::Expansion);
                 }
-                document = Some((*quoted || !content.contains(['$', '`', '\\'])).then(|| content.clone()));
             } else {
                 match self.redirect(node, depth) {
                     Ok(redirection) => simple.redirections.extend(redirection),
@@ -290,6 +313,14 @@ impl Script {
             },
             _ => Err(Doubt::NotRead),
         }
+    }
+}
+
+/// Whether a file is opened for what a command writes, which leaves what it reads as it is.
+fn writes(redirect: &Node) -> bool {
+    match &redirect.kind {
+        NodeKind::Redirect { op, fd, .. } => matches!(op.as_str(), ">" | ">>" | ">|" | ">&" | ">&-") && *fd != 0,
+        _ => false,
     }
 }
 

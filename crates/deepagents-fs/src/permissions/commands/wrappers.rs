@@ -1,8 +1,10 @@
 //! Programs that run other programs, and what they run.
 
+use super::pattern::is_private;
 use super::runners;
-use super::script::{Doubt, MOST_WRAPPERS, Script, Simple};
-use super::word::{Word, is_name};
+use super::script::{Document, Doubt, MOST_WRAPPERS, Script, Simple};
+use super::shells;
+use super::word::Word;
 
 /// How a program takes the command that it runs.
 struct Wrapper {
@@ -13,6 +15,8 @@ struct Wrapper {
     /// Long options without a value; others need theirs behind `=`, or are in the second list.
     long: &'static [&'static str],
     long_valued: &'static [&'static str],
+    /// Options that do something of their own, such as writing a file.
+    acts: &'static [&'static str],
     /// Words between the options and the command.
     operands: usize,
     runs: Runs,
@@ -32,8 +36,16 @@ enum Runs {
     Text,
 }
 
-const NONE: Wrapper =
-    Wrapper { names: &[], flags: "", valued: "", long: &[], long_valued: &[], operands: 0, runs: Runs::Rest };
+const NONE: Wrapper = Wrapper {
+    names: &[],
+    flags: "",
+    valued: "",
+    long: &[],
+    long_valued: &[],
+    acts: &[],
+    operands: 0,
+    runs: Runs::Rest,
+};
 
 /// What is known of them. An option that is not in here is a doubt.
 const WRAPPERS: [Wrapper; 17] = [
@@ -48,6 +60,7 @@ const WRAPPERS: [Wrapper; 17] = [
         valued: "fo",
         long: &["append", "portability", "quiet", "verbose"],
         long_valued: &["format", "output"],
+        acts: &["-o", "--output"],
         ..NONE
     },
     Wrapper { names: &["nice"], flags: "0123456789", valued: "n", long_valued: &["adjustment"], ..NONE },
@@ -76,6 +89,7 @@ const WRAPPERS: [Wrapper; 17] = [
         valued: "uC",
         long: &["ignore-environment", "null", "debug"],
         long_valued: &["unset", "chdir"],
+        acts: &["-C", "--chdir"],
         runs: Runs::Assigned,
         ..NONE
     },
@@ -104,8 +118,9 @@ const WRAPPERS: [Wrapper; 17] = [
         names: &["xargs"],
         flags: "0optrx",
         valued: "adEILnPs",
-        long: &["null", "open-tty", "interactive", "no-run-if-empty", "verbose", "exit"],
-        long_valued: &["arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars", "process-slot-var"],
+        // The value of `--max-lines` may be left out, and is never the next word.
+        long: &["null", "open-tty", "interactive", "no-run-if-empty", "verbose", "exit", "max-lines"],
+        long_valued: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"],
         runs: Runs::Extended,
         ..NONE
     },
@@ -121,33 +136,9 @@ const WRAPPERS: [Wrapper; 17] = [
     Wrapper { names: &["eval"], runs: Runs::Text, ..NONE },
 ];
 
-/// Programs that run a text with `-c`, a file, or what they read.
-const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "su"];
-
-/// What changes how the rest is read, or keeps text to run it later.
-const UNREADABLE: [&str; 14] = [
-    "alias",
-    "unalias",
-    "shopt",
-    "enable",
-    "hash",
-    "bind",
-    "complete",
-    "fc",
-    "parallel",
-    "mapfile",
-    "readarray",
-    "coproc",
-    "at",
-    "batch",
-];
-
-/// What evaluates its arguments, so that a subscript among them may run something.
-const EVALUATING: [&str; 12] =
-    ["let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts"];
-
 /// Lists a command, and those that it runs.
-pub(super) fn list(script: &mut Script, mut simple: Simple, document: Option<Option<String>>, depth: usize) {
+pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, depth: usize) {
+    runners::variables(script, &simple.assignments, depth);
     let Some(program) = simple.words.first() else { return script.commands.push(simple) };
     let Some(path) = program.known().filter(|name| !name.is_empty() && !name.starts_with('-')) else {
         script.doubts.push(Doubt::Program);
@@ -157,29 +148,40 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Option<Opt
         script.doubts.push(Doubt::TooMuch);
         return script.commands.push(simple);
     }
+    let standard = is_standard(path);
     let name = super::pattern::base_name(path).to_ascii_lowercase();
     let name = name.as_str();
     let args = simple.words.get(1..).unwrap_or_default().to_vec();
-    if UNREADABLE.contains(&name) {
-        script.doubts.push(Doubt::Evaluation);
-    }
-    if EVALUATING.contains(&name) && evaluates(name, &args) {
-        script.doubts.push(Doubt::Evaluation);
-    }
-    runners::look(script, &simple, name, &args, depth);
+    shells::evaluates(script, name, &args, depth);
+    runners::look(script, name, &args, depth);
     match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
         Some(wrapper) => {
             if name == "eval" {
                 script.doubts.push(Doubt::Evaluation);
             }
-            simple.transparent = matches!(wrapper.runs, Runs::Rest | Runs::Assigned | Runs::Extended | Runs::Text);
+            // A text is run by a shell, which takes notice of variables itself.
+            let own = wrapper.runs != Runs::Text || is_plain(&simple.assignments);
+            simple.transparent = standard && own && wrapper.runs != Runs::Elevated && !wrapper.acts(&args);
+            script.moves |= wrapper.acts(&args);
             inside(script, wrapper, name, &simple, &args, document, depth);
         }
-        None if SHELLS.contains(&name) => shell(script, &mut simple, name, &args, document, depth),
-        None if matches!(name, "." | "source") && args.first().is_some_and(is_stream) => match document {
-            Some(Some(text)) => script.text(&text, depth + 1),
-            _ => script.doubts.push(Doubt::Input),
-        },
+        None if shells::SHELLS.contains(&name) => {
+            let runs = shells::run(script, &simple, &args, document, depth);
+            simple.transparent = runs && standard && is_plain(&simple.assignments);
+        }
+        None if shells::OTHERS.contains(&name) && shells::is_unread(script, &simple, name, &args) => {
+            script.doubts.push(Doubt::NotRead);
+        }
+        None if matches!(name, "." | "source")
+            && args.first().is_some_and(|file| shells::reads(script, &simple, file)) =>
+        {
+            match document {
+                Document::Known(text) if args.first().is_some_and(|file| file.known() == Some("/dev/stdin")) => {
+                    script.text(&text, depth + 1);
+                }
+                _ => script.doubts.push(Doubt::Input),
+            }
+        }
         None if name == "find" => found(script, &args, depth),
         None if name == "trap" => {
             script.compound = true;
@@ -194,6 +196,17 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Option<Opt
     script.commands.push(simple);
 }
 
+/// Whether a program is the one that is known by its name, and not another one of that name elsewhere.
+fn is_standard(path: &str) -> bool {
+    let name = path.strip_prefix("/usr").unwrap_or(path).strip_prefix("/bin/").unwrap_or(path);
+    !name.contains('/') && !name.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// Whether variables change nothing for a shell.
+fn is_plain(assignments: &[(String, Word)]) -> bool {
+    assignments.iter().all(|(name, _)| is_private(name))
+}
+
 /// The command behind the options of a wrapper.
 fn inside(
     script: &mut Script,
@@ -201,7 +214,7 @@ fn inside(
     name: &str,
     outer: &Simple,
     args: &[Word],
-    document: Option<Option<String>>,
+    document: Document,
     depth: usize,
 ) {
     // It only says what a command is.
@@ -239,105 +252,43 @@ fn inside(
     list(script, inner, document, depth + 1);
 }
 
-/// A shell: a text behind `-c`, or what it reads.
-fn shell(
-    script: &mut Script,
-    simple: &mut Simple,
-    name: &str,
-    args: &[Word],
-    document: Option<Option<String>>,
-    depth: usize,
-) {
-    let mut rest = args.iter();
-    let mut text = None;
-    while let Some(arg) = rest.next() {
-        match arg.known() {
-            None => return script.doubts.push(Doubt::Evaluation),
-            Some("+o" | "+O" | "--rcfile" | "--init-file") => drop(rest.next()),
-            Some("-c" | "--command") => text = text.or(Some(())),
-            Some(option) if option.starts_with("--") && option.len() > 2 => {}
-            Some(option) if option.starts_with('-') && option.len() > 1 && option != "--" => {
-                if option.contains('c') {
-                    text = Some(());
-                }
-                if option.contains('s') {
-                    return script.doubts.push(Doubt::Input);
-                }
-                if option.contains(['o', 'O']) {
-                    rest.next();
-                }
-            }
-            Some("--" | "-") => {}
-            Some(operand) => {
-                if text.is_some() || name == "su" {
-                    if name == "su" && text.is_none() {
-                        continue;
-                    }
-                    simple.transparent = name != "su";
-                    script.compound = true;
-                    return script.text(operand, depth + 1);
-                }
-                if is_stream(arg) {
-                    return script.doubts.push(Doubt::Input);
-                }
-                // A file, which is a program like others.
-                return;
-            }
-        }
-    }
-    match document {
-        Some(Some(document)) => {
-            simple.transparent = true;
-            script.compound = true;
-            script.text(&document, depth + 1);
-        }
-        _ => script.doubts.push(Doubt::Input),
-    }
-}
-
-/// Whether a file is what is given to a command to read, or one that is made while it runs.
-fn is_stream(file: &Word) -> bool {
-    file.known().is_none_or(|file| file.starts_with("/dev/") || file.starts_with("/proc/"))
-}
-
 /// What `find` runs.
 fn found(script: &mut Script, args: &[Word], depth: usize) {
-    let runs = |word: &Word| matches!(word.known(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    // Words that are put in may be a whole condition.
+    if args.iter().any(|word| matches!(word, Word::Computed(None))) {
+        script.doubts.push(Doubt::Evaluation);
+    }
+    let runs = |word: &Word| match word {
+        Word::Known(text) => matches!(text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"),
+        Word::Computed(begins) => begins.as_deref().is_none_or(|begins| "-execdir".starts_with(begins)),
+    };
     let mut rest = args;
     while let Some(at) = rest.iter().position(runs) {
+        let guessed = rest.get(at).is_some_and(|word| word.known().is_none());
         let behind = rest.get(at + 1..).unwrap_or_default();
-        let end = behind.iter().position(|word| matches!(word.known(), Some(";" | "+"))).unwrap_or(behind.len());
-        let command = behind.get(..end).unwrap_or_default().iter();
+        let end = behind.iter().position(|word| matches!(word.known(), Some(";" | "+")));
+        rest = behind.get(if guessed { 0 } else { end.unwrap_or(behind.len()) }..).unwrap_or_default();
+        if guessed && end.is_none() {
+            continue;
+        }
+        let command = behind.get(..end.unwrap_or(behind.len())).unwrap_or_default().iter();
         let words: Vec<Word> = command
             .map(|word| match word.known() {
                 Some(text) if text.contains("{}") => Word::Computed(None),
                 _ => word.clone(),
             })
             .collect();
+        if guessed {
+            script.commands.push(Simple { words, guessed, ..Simple::default() });
+            continue;
+        }
         script.compound = true;
-        list(script, Simple { words, ..Simple::default() }, None, depth + 1);
-        rest = behind.get(end..).unwrap_or_default();
+        list(script, Simple { words, ..Simple::default() }, Document::None, depth + 1);
     }
 }
 
-/// Whether arguments hold, or may hold, a subscript that runs something.
-fn evaluates(name: &str, args: &[Word]) -> bool {
-    let runs = |text: &str| text.contains("$(") || text.contains('`');
-    let tests = matches!(name, "test" | "[");
-    args.iter().enumerate().any(|(at, arg)| match arg {
-        // What is printed is not evaluated, unless it goes into a variable.
-        Word::Known(text) if name == "printf" => text.starts_with("-v"),
-        Word::Known(text) if tests => text == "-v" || text == "-R" || runs(text),
-        Word::Known(text) => runs(text) || name == "let",
-        // One word that is not at the place of an operator is a text to be compared.
-        Word::Computed(Some(_)) if tests => false,
-        Word::Computed(_) if name == "printf" => at == 0,
-        Word::Computed(Some(begins)) => !begins.split_once('=').is_some_and(|(name, _)| is_name(name)),
-        Word::Computed(None) => true,
-    })
-}
-
-fn assignment(word: &Word) -> Option<(String, Word)> {
+/// A variable that a word sets, and its value.
+pub(super) fn assignment(word: &Word) -> Option<(String, Word)> {
     let (text, computed) = match word {
         Word::Known(text) => (text, false),
         Word::Computed(Some(begins)) => (begins, true),
@@ -353,6 +304,20 @@ fn joined(words: &[Word]) -> Option<String> {
 }
 
 impl Wrapper {
+    /// Whether it is told to do something beside running a command.
+    fn acts(&self, args: &[Word]) -> bool {
+        let acts = |arg: &Word| {
+            let text = arg.known().unwrap_or_default();
+            let of = |option: &&str| match option.strip_prefix("--") {
+                Some(_) => text.split('=').next().is_some_and(|text| text.len() > 2 && option.starts_with(text)),
+                None => text.starts_with('-') && option.strip_prefix('-').is_some_and(|letter| text.contains(letter)),
+            };
+            self.acts.iter().any(of)
+        };
+        // What stands behind the options may look like one, and then it is asked about once too often.
+        args.iter().any(acts)
+    }
+
     /// What follows the options and operands; none where they are not understood.
     fn behind_options<'a>(&self, args: &'a [Word]) -> Option<&'a [Word]> {
         let mut rest = args;

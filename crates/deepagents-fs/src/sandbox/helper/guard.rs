@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
 use super::rules::Rules;
-use crate::permissions::REPOSITORY;
+use crate::permissions::{REPOSITORY, is_repository};
 use crate::sandbox::Part;
 use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
@@ -67,8 +67,13 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     }
     for root in plan.root.iter().chain(&plan.writable) {
         for (found, named) in find(root, &plan.named) {
-            for GuardedPath { path, guard, .. } in &named.parts {
-                guards.add(root, &found.join(path), *guard)?;
+            match named {
+                Some(named) => {
+                    for GuardedPath { path, guard, .. } in &named.parts {
+                        guards.add(root, &found.join(path), *guard)?;
+                    }
+                }
+                None => guards.add(root, &found, Guard::Hide)?,
             }
         }
     }
@@ -153,35 +158,57 @@ impl Guards {
 }
 
 /// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
-/// that names a directory.
-/// What cannot be looked into is the business of somebody else, whose files commands cannot change either.
-pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, &'a GuardedName)> {
+/// that names a directory. What is [closed](Closed) comes without a name.
+pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, Option<&'a GuardedName>)> {
     let mut found = Vec::new();
     let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
     while let Some(directory) = todo.pop() {
-        let (before, mut marks) = (todo.len(), 0);
-        for entry in fs::read_dir(root.join(&directory)).into_iter().flatten().flatten() {
+        let (before, mut marks) = (todo.len(), Vec::new());
+        let Ok(entries) = entries(&root.join(&directory)) else {
+            found.push((directory, None));
+            continue;
+        };
+        for entry in entries {
             let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
             let kind = entry.file_type().ok();
-            marks += usize::from(REPOSITORY.iter().any(|mark| name.as_os_str() == *mark));
+            marks.extend(REPOSITORY.iter().find(|mark| name.eq_ignore_ascii_case(mark)));
             match named.iter().find(|named| name.eq_ignore_ascii_case(&named.name)) {
                 Some(named) => {
                     let pointed = kind.filter(|kind| kind.is_file()).and_then(|_| pointed_to(&root.join(&path)));
                     let pointed = pointed.and_then(|target| Some(target.strip_prefix(root).ok()?.to_owned()));
-                    found.extend(pointed.map(|target| (target, named)));
-                    found.push((path, named));
+                    found.extend(pointed.map(|target| (target, Some(named))));
+                    found.push((path, Some(named)));
                 }
                 None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
                 None => {}
             }
         }
         let git = named.iter().find(|named| named.name == ".git");
-        if let Some(named) = git.filter(|_| marks == REPOSITORY.len() && !directory.as_os_str().is_empty()) {
+        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&&name))) {
             todo.truncate(before);
-            found.push((directory, named));
+            found.push((directory, Some(named)));
         }
     }
     found
+}
+
+/// A directory that cannot be looked into now, but a command may see to it that it can: as its owner, who may open it
+/// again. Of what is in it nothing could be guarded, so all of it is hidden.
+pub(super) struct Closed;
+
+/// What is in a directory. The directories of others that cannot be looked into are as if they were empty: what they
+/// hold, commands cannot change either.
+pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEntry> + use<>, Closed> {
+    let denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+    let listed = fs::read_dir(directory);
+    // To look at what is listed takes another right.
+    let unseen =
+        listed.as_ref().is_err_and(denied) || directory.join(".").symlink_metadata().is_err_and(|e| denied(&e));
+    let own = |found: Metadata| found.uid() == rustix::process::getuid().as_raw();
+    if unseen && directory.symlink_metadata().is_ok_and(own) {
+        return Err(Closed);
+    }
+    Ok(listed.into_iter().flatten().flatten())
 }
 
 /// What is there at a path, whichever of its letters are capitals; the path itself where nothing is.

@@ -1,9 +1,9 @@
 //! Rules about files, as what a place is for commands: hidden, read-only or free.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::failure::{At, Failure};
+use super::guard::entries;
 use crate::VPath;
 use crate::permissions::{AccessMode, Operation, Permissions, Rule};
 use crate::sandbox::protocol::Guard;
@@ -49,8 +49,11 @@ impl Rules {
         }
         let mut todo = vec![(PathBuf::new(), VPath::root(), own)];
         while let Some((directory, above, inherited)) = todo.pop() {
-            // What cannot be looked into, commands cannot look into either.
-            for entry in fs::read_dir(root.join(&directory)).into_iter().flatten().flatten() {
+            let Ok(entries) = entries(&root.join(&directory)) else {
+                found.push((directory, Guard::Hide));
+                continue;
+            };
+            for entry in entries {
                 let kind = entry.file_type().on(step, entry.path().display())?;
                 if kind.is_symlink() {
                     // What it leads to is judged where it is.

@@ -1,0 +1,173 @@
+//! Shells: what they are told to run, and what of their own commands evaluates text.
+
+use super::runners;
+use super::script::{Document, Doubt, Script, Simple};
+use super::word::{Word, is_name};
+
+/// Shells whose options are known. What others run is looked for as it is for programs that run others.
+pub(super) const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
+
+/// Shells of other languages, and programs that run one of those. What they run is looked for.
+pub(super) const OTHERS: [&str; 13] =
+    ["su", "zsh", "ksh", "ksh93", "mksh", "yash", "csh", "tcsh", "fish", "nu", "pwsh", "elvish", "xonsh"];
+
+/// Letters of options that change nothing about what is run; with `-c`, `-o` and `-O`, all that is taken.
+const FLAGS: &str = "abefhiklmnptruvxBCDEHPT";
+/// Words of bash that do the same, and take no value. They are known with one hyphen, too.
+const LONG: [&str; 9] =
+    ["debugger", "login", "noediting", "noprofile", "norc", "posix", "restricted", "verbose", "protected"];
+
+/// What changes how the rest is read, or keeps text to run it later.
+const UNREADABLE: [&str; 17] = [
+    "alias",
+    "unalias",
+    "shopt",
+    "enable",
+    "hash",
+    "bind",
+    "complete",
+    "compgen",
+    "compopt",
+    "fc",
+    "parallel",
+    "mapfile",
+    "readarray",
+    "coproc",
+    "at",
+    "batch",
+    "sem",
+];
+
+/// What evaluates its arguments, so that a subscript among them may run something.
+const EVALUATING: [&str; 13] = [
+    "let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts",
+    "wait",
+];
+
+/// What a shell runs: a text behind `-c`, or what it reads. Whether that is all that it runs.
+pub(super) fn run(script: &mut Script, simple: &Simple, args: &[Word], document: Document, depth: usize) -> bool {
+    let mut rest = args.iter();
+    let (mut text, mut starts, mut options) = (false, false, true);
+    let mut operand = None;
+    while let Some(arg) = rest.next() {
+        let Some(word) = arg.known() else {
+            script.doubts.push(Doubt::Evaluation);
+            return false;
+        };
+        let short = word.strip_prefix(['-', '+']).filter(|_| options);
+        match short {
+            None => {
+                operand = Some((arg, word));
+                break;
+            }
+            Some("" | "-") => options = false,
+            Some(word) if LONG.contains(&word.trim_start_matches('-')) => {}
+            Some(word) if matches!(word.trim_start_matches('-'), "rcfile" | "init-file") => {
+                starts = true;
+                if rest.next().is_none_or(is_stream) {
+                    script.doubts.push(Doubt::Input);
+                }
+            }
+            Some(letters) => {
+                for letter in letters.chars() {
+                    match letter {
+                        'c' => text = true,
+                        'o' | 'O' => drop(rest.next()),
+                        letter if FLAGS.contains(letter) => {}
+                        _ => {
+                            script.doubts.push(if letter == 's' { Doubt::Input } else { Doubt::Options });
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    match (operand, document) {
+        (Some((_, operand)), _) if text => {
+            script.compound = true;
+            script.text(operand, depth + 1);
+            !starts
+        }
+        (Some((file, _)), _) => {
+            if reads(script, simple, file) {
+                script.doubts.push(Doubt::Input);
+            }
+            // A file, which is a program like others.
+            false
+        }
+        (None, Document::Known(document)) => {
+            script.compound = true;
+            script.text(&document, depth + 1);
+            !starts
+        }
+        (None, _) => {
+            script.doubts.push(Doubt::Input);
+            false
+        }
+    }
+}
+
+/// Whether a shell of another language runs something that cannot be read here: anything but a file.
+pub(super) fn is_unread(script: &Script, simple: &Simple, name: &str, args: &[Word]) -> bool {
+    let file = args.first().filter(|first| name != "su" && first.known().is_some_and(|first| !first.starts_with('-')));
+    file.is_none_or(|file| reads(script, simple, file))
+}
+
+/// Whether the file that a command runs is what it is given to read.
+pub(super) fn reads(script: &Script, simple: &Simple, file: &Word) -> bool {
+    // From another directory a number may be the name of what is open.
+    is_stream(file) || (simple.reads_text && script.moves)
+}
+
+/// Whether a file is a stream that is open, or one that is made while the command runs. Which directory the path begins in
+/// is not known.
+pub(super) fn is_stream(file: &Word) -> bool {
+    let Some(file) = file.known() else { return true };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let open = |name: &str| matches!(name, "stdin" | "stdout" | "stderr" | "tty" | "fd");
+    parts.windows(2).any(|pair| matches!(pair, ["dev", name] if open(name)) || matches!(pair, ["proc", _] | ["fd", _]))
+        || parts.last() == Some(&"stdin")
+}
+
+/// Looks at commands of the shell itself that change how text is read, or evaluate some.
+pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: usize) {
+    if UNREADABLE.contains(&name) || (EVALUATING.contains(&name) && has_subscript(name, args)) {
+        script.doubts.push(Doubt::Evaluation);
+    }
+    if matches!(name, "export" | "readonly" | "declare" | "typeset" | "local") {
+        let set: Vec<_> = args.iter().filter_map(super::wrappers::assignment).collect();
+        runners::variables(script, &set, depth);
+    }
+    // It replaces numbers of jobs in a command and runs that.
+    if name == "jobs" && args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with('-') && arg.contains('x')))
+    {
+        script.doubts.push(Doubt::Evaluation);
+    }
+}
+
+/// Whether arguments hold, or may hold, a subscript that runs something.
+fn has_subscript(name: &str, args: &[Word]) -> bool {
+    let runs = |text: &str| text.contains("$(") || text.contains('`');
+    let tests = matches!(name, "test" | "[");
+    args.iter().enumerate().any(|(at, arg)| match arg {
+        // What is printed is not evaluated, unless it goes into a variable.
+        Word::Known(text) if name == "printf" => text.starts_with("-v"),
+        Word::Known(text) if tests => text == "-v" || text == "-R" || runs(text),
+        Word::Known(text) => runs(text) || name == "let",
+        // One word that is not at the place of an operator is a text to be compared.
+        Word::Computed(Some(_)) if tests => false,
+        Word::Computed(_) if name == "printf" => at == 0,
+        // A number of a process is put in as a word.
+        Word::Computed(_) if name == "wait" => false,
+        Word::Computed(Some(begins)) => !begins.split_once('=').is_some_and(|(name, _)| is_name(name)),
+        Word::Computed(None) => true,
+    })
+}
