@@ -185,6 +185,7 @@ fn a_denied_command_is_found_however_it_is_written() {
         "split --filter='git push' x",
         "sort --compress-program 'git push' x",
         "pipesz git push",
+        "tar cf x --checkpoint=1 --checkpoint-action=exec='git push' y",
         "env -C sub git push",
         "find . \"$x\" -exec git push \\;",
         "rm -rf x",
