@@ -45,6 +45,10 @@ impl ApiError {
         self.status == StatusCode::NOT_FOUND
     }
 
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.status == StatusCode::UNPROCESSABLE_ENTITY
+    }
+
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
@@ -112,7 +116,9 @@ impl From<Error> for ApiError {
         match error {
             Error::Journal(error) => error.into(),
             Error::Store(error) => error.into(),
-            Error::Channel(_) | Error::Input(_) => Self::invalid(error.to_string()),
+            Error::Channel(_) | Error::Input(_) | Error::History(_) | Error::Answer(_) => {
+                Self::invalid(error.to_string())
+            }
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }

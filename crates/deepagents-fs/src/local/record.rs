@@ -305,7 +305,7 @@ fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, lim
 /// All that is about to be deleted with a directory; the directory's own change comes last.
 fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) -> Result<Vec<Change>, FsError> {
     let (mut bytes, mut files, mut names) = (limits.max_tree, limits.max_tree_files, MOST_PATH_BYTES);
-    let (mut found, mut left_out) = (Vec::new(), false);
+    let (mut found, mut left_out) = (Vec::new(), None);
     let mut todo = vec![String::new()];
     while let Some(relative) = todo.pop() {
         let directory = match base.open(&relative, OFlags::RDONLY | OFlags::DIRECTORY) {
@@ -320,14 +320,14 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
                 continue;
             }
             if files == 0 {
-                left_out = true;
+                left_out = Some(format!("it held more than {} files", limits.max_tree_files));
                 break;
             }
             files -= 1;
             let below = base.vpath(&relative);
             let length = below.as_str().len() + raw.to_bytes().len();
             if length > LONGEST_PATH || length > names {
-                left_out = true;
+                left_out = Some("it held files that are nested too deeply".to_owned());
                 continue;
             }
             names -= length;
@@ -350,10 +350,8 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
             found.push(by_agent(child, seen.version, FileVersion::Absent));
         }
     }
-    if left_out {
-        let most = limits.max_tree_files;
-        own.before =
-            FileVersion::unrecorded(format!("it held more than {most} files, or such as are nested too deeply"));
+    if let Some(reason) = left_out {
+        own.before = FileVersion::unrecorded(reason);
     }
     found.push(own);
     Ok(found)

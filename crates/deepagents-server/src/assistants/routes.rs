@@ -6,17 +6,21 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use deepagents_core::journal::ThreadQuery;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::drawing;
 use super::record::{Assistant, all, find, is_taken};
 use crate::app::App;
-use crate::auth::caller;
+use crate::auth::{caller, owns_thread};
 use crate::body::Body;
+use crate::body::Params;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::threads::{contains, pagination, project};
+use crate::runs::mirror;
+use crate::threads;
+use crate::threads::{Fields, SortOrder, contains, pagination};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -76,12 +80,14 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
     if is_taken(&app, &id).await? {
         return Err(ApiError::conflict(format!("Assistant with ID {id} already exists")));
     }
+    let (mut config, mut context) = (body.config, body.context);
+    mirror(&mut config, &mut context)?;
     let now = ids::now();
     let made = Assistant {
         assistant_id: id,
         graph_id: body.graph_id,
-        config: body.config.unwrap_or_default(),
-        context: body.context.unwrap_or_default(),
+        config: config.unwrap_or_default(),
+        context: context.unwrap_or_default(),
         metadata: body.metadata.unwrap_or_default(),
         name: body.name.unwrap_or_else(|| "Untitled".to_owned()),
         description: body.description,
@@ -125,8 +131,10 @@ async fn update(
         app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
         known.graph_id = graph;
     }
-    known.config = body.config.unwrap_or(known.config);
-    known.context = body.context.unwrap_or(known.context);
+    let (mut config, mut context) = (body.config, body.context);
+    mirror(&mut config, &mut context)?;
+    known.config = config.unwrap_or(known.config);
+    known.context = context.unwrap_or(known.context);
     known.metadata.extend(body.metadata.unwrap_or_default());
     known.name = body.name.unwrap_or(known.name);
     known.description = body.description.or(known.description);
@@ -174,12 +182,53 @@ async fn latest(
     Ok(Json(wanted))
 }
 
-async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {
+#[derive(Deserialize)]
+struct Delete {
+    #[serde(default)]
+    delete_threads: bool,
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Params(query): Params<Delete>,
+) -> Result<StatusCode> {
     let known = known(&app, &id).await?;
     changeable(&known)?;
+    if query.delete_threads {
+        let theirs = app.journal.threads().list(&ThreadQuery::default().metadata("assistant_id", id)).await?;
+        for info in theirs.into_iter().filter(owns_thread) {
+            threads::delete(&app, &info.id).await?;
+        }
+    }
     known.delete(&app).await?;
     Ok(StatusCode::NO_CONTENT)
 }
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SortBy {
+    AssistantId,
+    GraphId,
+    Name,
+    #[default]
+    CreatedAt,
+    UpdatedAt,
+}
+
+/// What an assistant has that a client may choose from.
+const FIELDS: [&str; 10] = [
+    "assistant_id",
+    "graph_id",
+    "name",
+    "description",
+    "config",
+    "context",
+    "metadata",
+    "version",
+    "created_at",
+    "updated_at",
+];
 
 #[derive(Deserialize)]
 struct Search {
@@ -188,8 +237,8 @@ struct Search {
     name: Option<String>,
     limit: Option<usize>,
     offset: Option<usize>,
-    sort_by: Option<String>,
-    sort_order: Option<String>,
+    sort_by: Option<SortBy>,
+    sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
 }
 
@@ -202,25 +251,25 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
             && name.as_ref().is_none_or(|name| assistant.name.to_lowercase().contains(name.as_str()))
             && contains(&assistant.metadata, &metadata)
     });
-    match search.sort_by.as_deref().unwrap_or("created_at") {
-        "name" => found.sort_by(|a, b| a.name.cmp(&b.name)),
-        "updated_at" => found.sort_by(|a, b| a.updated_at.cmp(&b.updated_at)),
-        "assistant_id" => found.sort_by(|a, b| a.assistant_id.cmp(&b.assistant_id)),
-        "graph_id" => found.sort_by(|a, b| a.graph_id.cmp(&b.graph_id)),
-        _ => found.sort_by(|a, b| a.created_at.cmp(&b.created_at)),
+    match search.sort_by.unwrap_or_default() {
+        SortBy::Name => found.sort_by(|a, b| a.name.cmp(&b.name)),
+        SortBy::UpdatedAt => found.sort_by(|a, b| a.updated_at.cmp(&b.updated_at)),
+        SortBy::AssistantId => found.sort_by(|a, b| a.assistant_id.cmp(&b.assistant_id)),
+        SortBy::GraphId => found.sort_by(|a, b| a.graph_id.cmp(&b.graph_id)),
+        SortBy::CreatedAt => found.sort_by(|a, b| a.created_at.cmp(&b.created_at)),
     }
-    if search.sort_order.as_deref() != Some("asc") {
+    if search.sort_order.unwrap_or_default() == SortOrder::Desc {
         found.reverse();
     }
     Ok(found)
 }
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
+    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let found = found(&app, &body).await?;
     let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
     let headers = pagination(found.len(), offset, limit);
-    let page =
-        found.into_iter().skip(offset).take(limit).map(|assistant| project(json!(assistant), body.select.as_deref()));
+    let page = found.into_iter().skip(offset).take(limit).map(|assistant| fields.of(json!(assistant)));
     Ok((headers, Json(page.collect())))
 }
 

@@ -17,7 +17,7 @@ use crate::auth::{caller, owns};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::threads::{contains, pagination, project};
+use crate::threads::{Fields, SortOrder, contains, pagination};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -143,6 +143,37 @@ async fn delete(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result
     Ok(StatusCode::NO_CONTENT)
 }
 
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SortBy {
+    CronId,
+    AssistantId,
+    ThreadId,
+    NextRunDate,
+    EndTime,
+    CreatedAt,
+    UpdatedAt,
+}
+
+/// What a cron has that a client may choose from.
+const FIELDS: [&str; 15] = [
+    "cron_id",
+    "assistant_id",
+    "thread_id",
+    "schedule",
+    "timezone",
+    "end_time",
+    "enabled",
+    "metadata",
+    "payload",
+    "on_run_completed",
+    "next_run_date",
+    "user_id",
+    "created_at",
+    "updated_at",
+    "last_error",
+];
+
 #[derive(Deserialize)]
 struct Search {
     assistant_id: Option<String>,
@@ -151,8 +182,8 @@ struct Search {
     metadata: Option<Map<String, Value>>,
     limit: Option<usize>,
     offset: Option<usize>,
-    sort_by: Option<String>,
-    sort_order: Option<String>,
+    sort_by: Option<SortBy>,
+    sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
 }
 
@@ -170,20 +201,28 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
             && contains(&cron.metadata, &wanted)
     });
-    if let Some(key) = &search.sort_by {
-        found.sort_by_key(|cron| std::cmp::Reverse(json!(cron).get(key).map(Value::to_string)));
-        if search.sort_order.as_deref() == Some("asc") {
-            found.reverse();
-        }
+    match search.sort_by {
+        None => return Ok(found),
+        Some(SortBy::CronId) => found.sort_by(|a, b| a.cron_id.cmp(&b.cron_id)),
+        Some(SortBy::AssistantId) => found.sort_by(|a, b| a.assistant_id.cmp(&b.assistant_id)),
+        Some(SortBy::ThreadId) => found.sort_by(|a, b| a.thread_id.cmp(&b.thread_id)),
+        Some(SortBy::NextRunDate) => found.sort_by_key(|cron| cron.next_run_date),
+        Some(SortBy::EndTime) => found.sort_by_key(|cron| cron.end_time),
+        Some(SortBy::CreatedAt) => found.sort_by(|a, b| a.created_at.cmp(&b.created_at)),
+        Some(SortBy::UpdatedAt) => found.sort_by(|a, b| a.updated_at.cmp(&b.updated_at)),
+    }
+    if search.sort_order.unwrap_or_default() == SortOrder::Desc {
+        found.reverse();
     }
     Ok(found)
 }
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(axum::http::HeaderMap, Json<Value>)> {
+    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let found = found(&app, &body).await?;
     let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
     let headers = pagination(found.len(), offset, limit);
-    let page = found.into_iter().skip(offset).take(limit).map(|cron| project(json!(cron), body.select.as_deref()));
+    let page = found.into_iter().skip(offset).take(limit).map(|cron| fields.of(json!(cron)));
     Ok((headers, Json(page.collect())))
 }
 

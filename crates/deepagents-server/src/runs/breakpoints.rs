@@ -1,4 +1,4 @@
-//! Stopping a run before or after its tools.
+//! Stopping a run before or after its model or its tools.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,28 +10,54 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 
 use super::create::OneOrMany;
+use crate::error::ApiError;
 
-/// Suspends a run where its client wants to look.
+/// Suspends a run where its client wants to look: before or after its model, or its tools.
 #[derive(Debug)]
 pub(super) struct Breakpoints {
-    before: bool,
-    after: bool,
+    /// Before the model is asked for the first time.
+    at_start: bool,
+    /// Between an answer and the calls in it.
+    after_model: bool,
+    /// Between the results of calls and the next question to the model.
+    after_tools: bool,
     run: OnceLock<RunHandle>,
 }
 
 impl Breakpoints {
-    /// For these nodes; none where the tools are not among them.
-    pub(super) fn new(before: Option<&OneOrMany<String>>, after: Option<&OneOrMany<String>>) -> Option<Arc<Self>> {
-        let stops = |which: Option<&OneOrMany<String>>| {
-            which.is_some_and(|nodes| nodes.as_slice().iter().any(|name| name == "*" || name == "tools"))
+    /// For these nodes; none where none are named.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub(super) fn new(
+        before: Option<&OneOrMany<String>>,
+        after: Option<&OneOrMany<String>>,
+    ) -> Result<Option<Arc<Self>>, ApiError> {
+        let named = |which: Option<&OneOrMany<String>>, node: &str| {
+            which.is_some_and(|nodes| nodes.as_slice().iter().any(|name| name == "*" || name == node))
         };
-        let (before, after) = (stops(before), stops(after));
-        (before || after).then(|| Arc::new(Self { before, after, run: OnceLock::new() }))
+        for (key, which) in [("interrupt_before", before), ("interrupt_after", after)] {
+            let other = |name: &&String| !matches!(name.as_str(), "*" | "model" | "tools");
+            if let Some(name) = which.and_then(|nodes| nodes.as_slice().iter().find(other)) {
+                return Err(ApiError::invalid(format!(
+                    "`{key}` has `{name}`, which is no node; those are model and tools, and * for both"
+                )));
+            }
+        }
+        let at_start = named(before, "model");
+        let after_model = named(before, "tools") || named(after, "model");
+        let after_tools = at_start || named(after, "tools");
+        let any = at_start || after_model || after_tools;
+        Ok(any.then(|| Arc::new(Self { at_start, after_model, after_tools, run: OnceLock::new() })))
     }
 
-    pub(super) fn hold(&self, run: &RunHandle) {
+    /// Takes the run that it is for. `is_new`: whether it begins with an input, and does not go on.
+    pub(super) fn hold(&self, run: &RunHandle, is_new: bool) {
         // It is given one run only.
         let _ = self.run.set(run.clone());
+        if self.at_start && is_new {
+            run.suspend();
+        }
     }
 }
 
@@ -56,9 +82,9 @@ impl RunObserver for Breakpoints {
     fn event(&self, event: &Event) {
         let stops = match &event.kind {
             EventKind::ModelFinished { stop, .. } => {
-                self.before && *stop == deepagents_core::model::StopReason::ToolCalls
+                self.after_model && *stop == deepagents_core::model::StopReason::ToolCalls
             }
-            EventKind::ToolFinished { .. } => self.after,
+            EventKind::ToolFinished { .. } => self.after_tools,
             _ => false,
         };
         if stops

@@ -4,6 +4,7 @@ use deepagents_core::interrupt::Decision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::breakpoints::Breakpoints;
 use super::live::CancelAction;
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -73,14 +74,49 @@ impl Command {
 }
 
 impl Command {
-    /// Whether it names a node that no command can go to.
-    fn goes_elsewhere(&self) -> bool {
+    /// Whether the model is to be asked, whatever comes next.
+    pub(crate) fn asks(&self) -> bool {
         match &self.goto {
-            None | Some(Value::Null) => false,
-            Some(Value::Array(nodes)) => !nodes.is_empty() && !self.ends(),
-            Some(_) => !self.ends(),
+            Some(Value::String(node)) => node == "model",
+            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == "model"),
+            _ => false,
         }
     }
+
+    /// Whether it goes nowhere.
+    pub(crate) fn stays(&self) -> bool {
+        match &self.goto {
+            None | Some(Value::Null) => true,
+            Some(Value::Array(nodes)) => nodes.is_empty(),
+            Some(_) => false,
+        }
+    }
+}
+
+/// Keys of a configuration that say which thread is meant, and not what is to be done.
+const PLACE: [&str; 7] =
+    ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id", "assistant_id"];
+
+/// Makes what is configured by names the context, and a context what is configured: the one is the later name of the other.
+pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
+    let configured = config.as_ref().and_then(|config| config.get("configurable")).and_then(Value::as_object);
+    let mut configured = configured.cloned().unwrap_or_default();
+    let of_place = |key: &str| PLACE.contains(&key) || key.starts_with("__");
+    let own: Map<String, Value> = configured.clone().into_iter().filter(|(key, _)| !of_place(key)).collect();
+    match context {
+        Some(given) if !given.is_empty() => {
+            if !own.is_empty() && own != *given {
+                return Err(ApiError::bad_request(
+                    "both `config.configurable` and `context` are given; give `context` alone, which is its later name",
+                ));
+            }
+            configured.extend(given.clone());
+            config.get_or_insert_default().insert("configurable".to_owned(), Value::Object(configured));
+        }
+        _ if own.is_empty() => {}
+        _ => *context = Some(own),
+    }
+    Ok(())
 }
 
 /// One, or a list.
@@ -192,9 +228,16 @@ impl RunCreate {
         {
             read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
         }
-        if self.command.as_ref().is_some_and(|command| command.goes_elsewhere()) {
+        if self.command.as_ref().is_some_and(|command| !command.stays() && !command.asks() && !command.ends()) {
             return Err(ApiError::invalid(
-                "a command may go to `__end__`, which ends the thread where it stands, and nowhere else",
+                "a command may go to `model`, or to `__end__`, which ends the thread where it stands, and nowhere else",
+            ));
+        }
+        Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref())?;
+        mirror(&mut self.config.clone(), &mut self.context.clone())?;
+        if self.resume().is_some() && thread.is_none() {
+            return Err(ApiError::bad_request(
+                "`command.resume` answers what a thread asks; a run without one asks nothing",
             ));
         }
         if let (Some(resume), Some(thread)) = (self.resume(), thread) {
@@ -206,6 +249,13 @@ impl RunCreate {
             app.checkpoints.entries(&app.threads_of(&info)?, &info).await?.find(checkpoint)?;
         }
         Ok(())
+    }
+
+    /// Whether it changes the state and says nothing else.
+    pub(crate) fn only_updates(&self) -> bool {
+        let told = self.command.as_ref();
+        self.input.is_none()
+            && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.stays())
     }
 
     pub(crate) fn resume(&self) -> Option<&Value> {

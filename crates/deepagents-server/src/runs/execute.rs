@@ -169,7 +169,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     };
     match prepare(app, run, &record, &info, begun).await {
         Ok(Prepared::Run(input)) => {
-            let (ending, projector) = work(app, run, &record, *input, projector).await?;
+            let (ending, projector) = work(app, run, &record, begun, *input, projector).await?;
             *followed = Some(projector);
             Ok(ending)
         }
@@ -206,12 +206,13 @@ async fn work(
     app: &Arc<App>,
     run: &Arc<LiveRun>,
     record: &RunRecord,
+    begun: bool,
     input: RunInput,
     projector: Projector,
 ) -> Result<(Ending, Projector)> {
     let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
     let create = &record.kwargs;
-    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref());
+    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref())?;
     let input = input.lease(app.lease);
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
@@ -225,7 +226,7 @@ async fn work(
     let working = served.agent.run(input);
     let handle = working.handle();
     if let Some(stops) = &stops {
-        stops.hold(&handle);
+        stops.hold(&handle, !begun && create.input.is_some() && create.resume().is_none());
     }
     run.set_handle(handle.clone());
     let events = handle.subscribe(deepagents::Subscribe::Start);

@@ -81,7 +81,8 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let info = app.thread(&run.thread).await?;
-    let mut held = Held { ttl: Held::read(&info).ttl, ..Held::default() };
+    let ttl = Held::read(&info).ttl;
+    let mut held = Held { ttl, state_updated_at: Some(crate::ids::now()), ..Held::default() };
     if let Some(minutes) = held.ttl {
         touch(app, &run.thread, minutes).await?;
     }

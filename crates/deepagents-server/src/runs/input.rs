@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents::RunInput;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::ThreadInfo;
+use deepagents_core::journal::{RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
@@ -36,6 +36,17 @@ pub(super) async fn prepare(
     if create.command.as_ref().is_some_and(Command::ends) {
         resolve(app, info).await?;
         return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
+    }
+    if let Some(update) = create.command.as_ref().and_then(|command| command.update.as_ref())
+        && create.only_updates()
+        && !begun
+        && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
+    {
+        // There is nothing that it could go on with.
+        let threads = app.threads_of(info)?;
+        let update = read_update(threads.schema(), update).map_err(|error| ApiError::invalid(error.to_string()))?;
+        threads.update_state(&info.id, update).await?;
+        return Ok(Prepared::Resolved(threads.state(&info.id).await?));
     }
     Ok(Prepared::Run(Box::new(input(app, run, info, create, begun).await?)))
 }
@@ -72,7 +83,10 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         }
         return Ok(limited(input.update(update)));
     }
-    if update.is_empty() {
+    if create.only_updates() && at.is_none() {
+        return Ok(limited(RunInput::resume(&info.id).update(update)));
+    }
+    if update.is_empty() && !create.command.as_ref().is_some_and(Command::asks) {
         if let Some(at) = at {
             // From before an input the thread goes on with it.
             let (Place::After(position) | Place::BeforeInput(position)) = at.place;

@@ -14,7 +14,7 @@ mod routes;
 mod spending;
 mod waiting;
 
-pub(crate) use create::{RunCreate, StreamMode};
+pub(crate) use create::{Command, RunCreate, StreamMode, mirror};
 pub(crate) use finish::{StoppedEarly, final_values};
 pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};

@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode};
+use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode, mirror};
 use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
 use super::others;
@@ -24,7 +24,7 @@ use crate::body::{Body, Pairs, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::stream::{EventId, Feed, From, Leaving, Reader, ThreadStreamMode, Writer, all_runs, past};
-use crate::threads::{Held, make};
+use crate::threads::{Fields, Held, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -99,6 +99,7 @@ async fn accept_on(
     }
     // What a run says wins over what its assistant does.
     let mut body = body;
+    mirror(&mut body.config, &mut body.context)?;
     body.config = over(body.config, &assistant.config);
     body.context = over(body.context, &assistant.context);
     let mut metadata = assistant.metadata.clone();
@@ -214,9 +215,7 @@ async fn wait_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>
     waited(&app, None, body).await
 }
 
-async fn waited(app: &Arc<App>, thread: Option<&str>, mut body: RunCreate) -> Result<Response> {
-    // Nobody reads a stream of it, but its last values.
-    body.stream_mode.get_or_insert_with(|| super::create::OneOrMany::Many(Vec::new()));
+async fn waited(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
     let leaving = body.on_disconnect.unwrap_or_default();
     let run = start(app, thread, body).await?;
     Ok(answer_at_end(app, run, leaving))
@@ -269,6 +268,20 @@ fn events(
     (headers, HttpBody::from_stream(reader.body())).into_response()
 }
 
+/// What a run has that a client may choose from.
+const FIELDS: [&str; 10] = [
+    "run_id",
+    "thread_id",
+    "assistant_id",
+    "created_at",
+    "updated_at",
+    "status",
+    "metadata",
+    "kwargs",
+    "multitask_strategy",
+    "error",
+];
+
 #[derive(Deserialize)]
 struct List {
     limit: Option<usize>,
@@ -279,15 +292,16 @@ struct List {
 async fn list(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
-    Params(query): Params<List>,
+    query: Pairs,
+    Params(page): Params<List>,
 ) -> Result<Json<Value>> {
+    let select = query.all::<String>("select")?;
+    let fields = Fields::new(Some(&select), &FIELDS)?;
     app.thread(&thread).await?;
-    let found = of_thread(&app, &thread)
-        .await?
-        .into_iter()
-        .filter(|run| query.status.is_none_or(|status| status == run.status));
-    let page = found.skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(10));
-    Ok(Json(page.map(|run| run.shown()).collect()))
+    let found =
+        of_thread(&app, &thread).await?.into_iter().filter(|run| page.status.is_none_or(|status| status == run.status));
+    let found = found.skip(page.offset.unwrap_or(0)).take(page.limit.unwrap_or(10));
+    Ok(Json(found.map(|run| fields.of(run.shown())).collect()))
 }
 
 async fn known(app: &App, thread: &str, run: &str) -> Result<RunRecord> {

@@ -1,8 +1,11 @@
 //! Threads over HTTP: the threads of the journal, with what clients expect beside.
 
 mod checkpoints;
+mod extract;
+mod page;
 mod record;
 mod routes;
+mod run_metadata;
 mod search;
 mod state;
 mod ttl;
@@ -13,9 +16,9 @@ use crate::app::App;
 use crate::error::Result;
 
 pub(crate) use checkpoints::{CheckpointCache, Place};
+pub(crate) use page::{Fields, SortOrder, contains, pagination};
 pub(crate) use record::{Held, set_own, shown_status};
 pub(crate) use routes::{CheckpointRef, make, routes};
-pub(crate) use search::{contains, pagination, project};
 pub(crate) use ttl::{sweep, touch};
 
 /// Removes a thread with its runs, its crons and its time to live. Done again it removes what is left.

@@ -21,6 +21,9 @@ pub(crate) struct Held {
     /// the results of the calls that were cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stopped_at: Option<LogPosition>,
+    /// When its state changed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state_updated_at: Option<String>,
     /// Minutes that it lives after it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ttl: Option<f64>,
@@ -76,7 +79,7 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
         "thread_id": info.id,
         "created_at": crate::ids::time(info.created_at),
         "updated_at": updated,
-        "state_updated_at": updated,
+        "state_updated_at": held.state_updated_at.as_deref().unwrap_or(&updated),
         "metadata": shown_metadata(info),
         "status": status(app, info, &held),
         "config": held.config,

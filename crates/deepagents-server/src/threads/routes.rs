@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use deepagents_core::agent::ThreadAccess;
+use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents_core::journal::RetentionPolicy;
 use deepagents_core::run::Node;
+use deepagents_core::state::Update;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::Place;
-use super::record::{Held, shown};
-use super::search::{contains, count, search};
+use super::page::contains;
+use super::record::{Held, set_own, shown};
+use super::run_metadata::RunMetadata;
+use super::search::{count, search};
 use super::state::{fresh, thread_state};
 use super::ttl::{Ttl, touch};
 use crate::app::{App, OWN, take_own};
@@ -21,6 +27,7 @@ use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::runs::Command;
 use crate::stream::StateUpdate;
 use crate::wire::read_update;
 
@@ -52,6 +59,43 @@ struct Create {
     metadata: Option<Map<String, Value>>,
     if_exists: Option<IfExists>,
     ttl: Option<Ttl>,
+    #[serde(default)]
+    supersteps: Vec<Superstep>,
+}
+
+/// Changes that a new thread begins with, one after the other.
+#[derive(Deserialize)]
+struct Superstep {
+    updates: Vec<Change>,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    values: Option<Value>,
+    command: Option<Command>,
+    as_node: String,
+}
+
+/// Reads the changes that a thread of an agent is to begin with.
+fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]) -> Result<Vec<(Node, Update)>> {
+    let changes: Vec<&Change> = steps.iter().flat_map(|step| &step.updates).collect();
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let graph = graph.and_then(Value::as_str).ok_or_else(|| {
+        ApiError::invalid("a thread with `supersteps` needs `graph_id` in its metadata, which says whose state it is")
+    })?;
+    let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
+    let read = |change: &Change| {
+        let told = change.command.as_ref().and_then(|command| command.update.as_ref());
+        let mut update = Update::none();
+        for values in change.values.iter().chain(told) {
+            let read = read_update(served.threads.schema(), values);
+            update = update.and(read.map_err(|error| ApiError::invalid(error.to_string()))?);
+        }
+        Ok((node(&change.as_node)?, update))
+    };
+    changes.into_iter().map(read).collect()
 }
 
 /// Makes a thread that there is not.
@@ -73,13 +117,31 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         };
     }
     let ttl = body.ttl.map(Ttl::read).transpose()?;
+    let metadata = body.metadata.unwrap_or_default();
+    let changes = read_changes(&app, metadata.get("graph_id"), &body.supersteps)?;
     let held = Held { ttl, ..Held::default() };
     // First, as nothing is wrong with the end of a thread that is not made.
     if let Some(minutes) = ttl {
         touch(&app, &id, minutes).await?;
     }
-    make(&app, &id, body.metadata.unwrap_or_default(), held).await?;
+    make(&app, &id, metadata, held).await?;
+    if let Err(error) = begin_with(&app, &id, changes).await {
+        // All of it or nothing.
+        super::delete(&app, &id).await?;
+        return Err(error);
+    }
     Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+}
+
+async fn begin_with(app: &App, thread: &str, changes: Vec<(Node, Update)>) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let threads = app.threads_of(&app.thread(thread).await?)?;
+    for (node, update) in changes {
+        change(&threads, thread, Some(node), update).await?;
+    }
+    Ok(())
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
@@ -93,7 +155,12 @@ struct Patch {
     ttl: Option<Ttl>,
 }
 
-async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body): Body<Patch>) -> Result<Json<Value>> {
+async fn update(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Patch>,
+) -> Result<Response> {
     let info = app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
     take_own(&mut metadata);
@@ -103,7 +170,11 @@ async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, Body(body):
         touch(&app, &id, minutes).await?;
     }
     app.set_metadata(&id, metadata).await?;
-    Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+    let prefer = headers.get("prefer").and_then(|prefer| prefer.to_str().ok()).unwrap_or_default();
+    if prefer.split([',', ';']).any(|one| one.trim().eq_ignore_ascii_case("return=minimal")) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(Json(shown(&app, &app.thread(&id).await?, true).await?).into_response())
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<StatusCode> {
@@ -128,10 +199,14 @@ struct PruneThreads {
 }
 
 async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> Result<Json<Value>> {
-    // All are looked at before any is changed.
+    // All are looked at before any is changed; those that are gone already are what is wanted.
     let mut found = Vec::new();
     for id in &body.thread_ids {
-        found.push(app.thread(id).await?);
+        match app.thread(id).await {
+            Ok(info) => found.push(info),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
     }
     for info in &found {
         match body.strategy {
@@ -163,7 +238,7 @@ async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
     let stopped = Held::read(&info).stopped_at.map(Place::After);
     let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
     Ok(Json(match head {
-        Some(head) => thread_state(&app, &info, head, true).await?,
+        Some(head) => thread_state(&app, &info, head, true, &mut RunMetadata::new(&app, &id)).await?,
         None => fresh(&info),
     }))
 }
@@ -172,7 +247,7 @@ async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
     let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
     let (index, entry) = entries.find(checkpoint)?;
-    Ok(Json(thread_state(app, &info, entry, index == 0).await?))
+    Ok(Json(thread_state(app, &info, entry, index == 0, &mut RunMetadata::new(app, id)).await?))
 }
 
 async fn state_at(State(app): State<Arc<App>>, Path((id, checkpoint)): Path<(String, String)>) -> Result<Json<Value>> {
@@ -238,6 +313,33 @@ struct UpdateState {
     checkpoint_id: Option<String>,
 }
 
+/// A node by its name.
+fn node(name: &str) -> Result<Node> {
+    Ok(match name {
+        "__start__" => Node::Input,
+        "model" => Node::Model,
+        "tools" => Node::Tools,
+        "__end__" => Node::End,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no node; those are __start__, model, tools and __end__"
+            )));
+        }
+    })
+}
+
+/// Changes a state, as a node if one is named: then what its last run had under way, and what it asked, is over.
+async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
+    match node {
+        Some(node) => {
+            let update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
+            threads.update_state_as(thread, node, update).await?
+        }
+        None => threads.update_state(thread, update).await?,
+    };
+    Ok(())
+}
+
 async fn update_state(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -247,18 +349,7 @@ async fn update_state(
     let threads = app.threads_of(&info)?;
     let update = read_update(threads.schema(), &body.values.unwrap_or_default());
     let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
-    let node = match body.as_node.as_deref() {
-        None => None,
-        Some("__start__") => Some(Node::Input),
-        Some("model") => Some(Node::Model),
-        Some("tools") => Some(Node::Tools),
-        Some("__end__") => Some(Node::End),
-        Some(other) => {
-            return Err(ApiError::bad_request(format!(
-                "`{other}` is no node; those are __start__, model, tools and __end__"
-            )));
-        }
-    };
+    let node = body.as_node.as_deref().map(node).transpose()?;
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
         let entries = app.checkpoints.entries(&threads, &info).await?;
@@ -267,14 +358,13 @@ async fn update_state(
             threads.rewind(&id, entry.state.unwrap_or(0)).await?;
         }
     }
-    match node {
-        Some(node) => threads.update_state_as(&id, node, update).await?,
-        None => threads.update_state(&id, update).await?,
-    };
+    change(&threads, &id, node, update).await?;
+    let held = Held { state_updated_at: Some(ids::now()), ..Held::read(&info) };
+    set_own(&app, &id, &held).await?;
     let entries = app.checkpoints.entries(&threads, &info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;
-        let state = thread_state(&app, &info, newest, true).await?;
+        let state = thread_state(&app, &info, newest, true, &mut RunMetadata::new(&app, &id)).await?;
         // Nobody may read any more.
         let _ = app.state_updates.send(Arc::new(StateUpdate { thread: id.clone(), end: info.end, state }));
     }
@@ -308,6 +398,7 @@ async fn history(
     }
     let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
     let wanted = body.metadata.unwrap_or_default();
+    let mut runs = RunMetadata::new(&app, &id);
     let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
     for (index, entry) in entries.newest_first().enumerate().skip(from) {
         if out.len() == limit {
@@ -316,13 +407,18 @@ async fn history(
         if only.is_some_and(|(wanted, _)| wanted != index) {
             continue;
         }
-        let known = json!({"source": entry.source, "step": entry.step, "run_id": entry.run});
-        let passes = |(key, value): (&String, &Value)| match known.get(key) {
-            Some(known) => known == value,
-            None => contains(&info.metadata, &Map::from_iter([(key.clone(), value.clone())])),
+        let mut known = if wanted.is_empty() { Map::new() } else { runs.of(entry.run.as_deref()).await? };
+        known.extend([
+            ("source".to_owned(), json!(entry.source)),
+            ("step".to_owned(), json!(entry.step)),
+            ("run_id".to_owned(), json!(entry.run)),
+        ]);
+        let passes = |(key, value): (&String, &Value)| {
+            let one = Map::from_iter([(key.clone(), value.clone())]);
+            contains(&known, &one) || (!known.contains_key(key) && contains(&info.metadata, &one))
         };
         if wanted.iter().all(passes) {
-            out.push(thread_state(&app, &info, entry, index == 0).await?);
+            out.push(thread_state(&app, &info, entry, index == 0, &mut runs).await?);
         }
     }
     Ok(Json(Value::Array(out)))

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use deepagents_core::journal::{ThreadInfo, ThreadQuery};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::extract::Paths;
+use super::page::{Fields, SortOrder, contains, pagination};
 use super::record::{Held, shown, status};
 use crate::app::{App, shown_metadata};
 use crate::auth::owns_thread;
@@ -46,6 +48,21 @@ enum SortBy {
     StateUpdatedAt,
 }
 
+/// What a thread has that a client may choose from.
+const FIELDS: [&str; 11] = [
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "context",
+    "status",
+    "values",
+    "interrupts",
+    "error",
+];
+
 #[derive(Deserialize)]
 pub(super) struct Search {
     ids: Option<Vec<String>>,
@@ -55,8 +72,9 @@ pub(super) struct Search {
     limit: Option<usize>,
     offset: Option<usize>,
     sort_by: Option<SortBy>,
-    sort_order: Option<String>,
+    sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
+    extract: Option<Map<String, Value>>,
 }
 
 async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
@@ -92,52 +110,32 @@ async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
         SortBy::UpdatedAt | SortBy::StateUpdatedAt => found.sort_by_key(|info| info.updated_at),
         SortBy::Status => found.sort_by_key(|info| status(app, info, &Held::read(info))),
     }
-    if search.sort_order.as_deref() != Some("asc") {
+    if search.sort_order.unwrap_or_default() == SortOrder::Desc {
         found.reverse();
     }
     Ok(found)
 }
 
 pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
+    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
+    let paths = body.extract.as_ref().map(Paths::read).transpose()?;
     let found = found(&app, &body).await?;
     let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
     let headers = pagination(found.len(), offset, limit);
-    let select = body.select.as_deref();
-    let with_values = select.is_none_or(|select| select.iter().any(|key| key == "values" || key == "interrupts"));
+    let with_values = paths.is_some() || fields.have("values") || fields.have("interrupts");
     let mut page = Vec::new();
     for info in found.into_iter().skip(offset).take(limit) {
-        page.push(project(shown(&app, &info, with_values).await?, select));
+        let thread = shown(&app, &info, with_values).await?;
+        let extracted = paths.as_ref().map(|paths| paths.of(&thread));
+        let mut thread = fields.of(thread);
+        if let (Some(thread), Some(extracted)) = (thread.as_object_mut(), extracted) {
+            thread.insert("extracted".to_owned(), extracted);
+        }
+        page.push(thread);
     }
     Ok((headers, Json(Value::Array(page))))
 }
 
 pub(super) async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {
     Ok(Json(found(&app, &body).await?.len()))
-}
-
-/// Whether an object has all of what is wanted, also inside of objects.
-pub(crate) fn contains(has: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
-    wanted.iter().all(|(key, wanted)| match (has.get(key), wanted) {
-        (Some(Value::Object(has)), Value::Object(wanted)) => contains(has, wanted),
-        (has, wanted) => has == Some(wanted),
-    })
-}
-
-/// How many there are in all, and where the next page begins.
-pub(crate) fn pagination(total: usize, offset: usize, limit: usize) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(HeaderName::from_static("x-pagination-total"), HeaderValue::from(total));
-    let next = offset.saturating_add(limit);
-    if next < total {
-        headers.insert(HeaderName::from_static("x-pagination-next"), HeaderValue::from(next));
-    }
-    headers
-}
-
-/// The keys of an object that somebody wants.
-pub(crate) fn project(mut value: Value, select: Option<&[String]>) -> Value {
-    if let (Some(select), Some(object)) = (select, value.as_object_mut()) {
-        object.retain(|key, _| select.contains(key));
-    }
-    value
 }

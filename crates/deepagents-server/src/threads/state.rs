@@ -4,12 +4,19 @@ use deepagents_core::journal::{ReplayedState, RunStatus, ThreadInfo, load};
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::{Entry, Place};
+use super::run_metadata::RunMetadata;
 use crate::app::App;
 use crate::error::Result;
 use crate::wire::{next_nodes, open_interrupts, values};
 
 /// The state at a checkpoint. That of the newest one has the pauses of the thread.
-pub(crate) async fn thread_state(app: &App, info: &ThreadInfo, entry: &Entry, is_head: bool) -> Result<Value> {
+pub(super) async fn thread_state(
+    app: &App,
+    info: &ThreadInfo,
+    entry: &Entry,
+    is_head: bool,
+    runs: &mut RunMetadata<'_>,
+) -> Result<Value> {
     let threads = app.threads_of(info)?;
     let waits = is_head && info.status == RunStatus::Interrupted;
     let at = if waits { Some(info.end) } else { entry.state };
@@ -45,10 +52,12 @@ pub(crate) async fn thread_state(app: &App, info: &ThreadInfo, entry: &Entry, is
         None => Map::new(),
     };
     let checkpoint = |place: Place| json!({"thread_id": info.id, "checkpoint_ns": "", "checkpoint_id": place.id()});
-    let mut metadata = json!({
+    let mut metadata = json!(runs.of(entry.run.as_deref()).await?);
+    let own = json!({
         "source": entry.source, "step": entry.step, "parents": {}, "thread_id": info.id, "run_id": entry.run,
     });
-    if let Some(metadata) = metadata.as_object_mut() {
+    if let (Some(metadata), Value::Object(own)) = (metadata.as_object_mut(), own) {
+        metadata.extend(own);
         for key in ["graph_id", "assistant_id"] {
             metadata.extend(info.metadata.get(key).map(|value| (key.to_owned(), value.clone())));
         }

@@ -19,6 +19,7 @@ mod protocol;
 mod restart;
 mod runs;
 mod sdk;
+mod sdk_states;
 mod storage;
 mod streams;
 mod support;

@@ -120,7 +120,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("first")).await;
     let runs = format!("/threads/{id}/runs");
-    let goes = json!({"assistant_id": "agent", "command": {"goto": "model"}});
+    let goes = json!({"assistant_id": "agent", "command": {"goto": "elsewhere"}});
     assert_eq!(client.send(Method::POST, &runs, &goes).await.0, StatusCode::UNPROCESSABLE_ENTITY);
     for checkpoint in ["bogus", "1f0a37d5-5d2e-6e4c-8000-000000000001"] {
         let mut from = say("again");

@@ -219,7 +219,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The name and the data of the next event; none at the end.
-    async fn read(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn read(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((frame, rest)) = self.text.clone().split_once("\n\n") {
                 self.text = rest.to_owned();

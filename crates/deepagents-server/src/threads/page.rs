@@ -1,0 +1,67 @@
+//! Pages of what was found: in which order, which part, and which fields of each.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::{ApiError, Result};
+
+/// From which end a page begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SortOrder {
+    Asc,
+    #[default]
+    Desc,
+}
+
+/// Whether an object has all of what is wanted, also inside of objects.
+pub(crate) fn contains(has: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
+    wanted.iter().all(|(key, wanted)| match (has.get(key), wanted) {
+        (Some(Value::Object(has)), Value::Object(wanted)) => contains(has, wanted),
+        (has, wanted) => has == Some(wanted),
+    })
+}
+
+/// How many there are in all, and where the next page begins.
+pub(crate) fn pagination(total: usize, offset: usize, limit: usize) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(HeaderName::from_static("x-pagination-total"), HeaderValue::from(total));
+    let next = offset.saturating_add(limit);
+    if next < total {
+        headers.insert(HeaderName::from_static("x-pagination-next"), HeaderValue::from(next));
+    }
+    headers
+}
+
+/// The fields that a client wants, of those that there are; an empty list is no choice.
+pub(crate) struct Fields<'a>(Option<&'a [String]>);
+
+impl<'a> Fields<'a> {
+    /// Those of a list.
+    ///
+    /// # Errors
+    /// When one of them is none that there is.
+    pub(crate) fn new(select: Option<&'a [String]>, known: &[&str]) -> Result<Self> {
+        let select = select.filter(|select| !select.is_empty());
+        match select.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
+            Some(field) => Err(ApiError::invalid(format!(
+                "`select` has `{field}`, which is no field; those are {}",
+                known.join(", ")
+            ))),
+            None => Ok(Self(select)),
+        }
+    }
+
+    pub(crate) fn have(&self, field: &str) -> bool {
+        self.0.is_none_or(|select| select.iter().any(|own| own == field))
+    }
+
+    /// An object with these fields alone.
+    pub(crate) fn of(&self, mut value: Value) -> Value {
+        if let Some(object) = value.as_object_mut() {
+            object.retain(|key, _| self.have(key));
+        }
+        value
+    }
+}

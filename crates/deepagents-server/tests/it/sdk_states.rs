@@ -1,0 +1,269 @@
+//! What the official clients do with states, searches and nodes, as the reference answers it.
+
+use axum::http::{Method, StatusCode};
+use deepagents::models::scripted::Turn;
+use serde_json::{Value, json};
+
+use crate::support::{Client, say, serve};
+
+fn texts(values: &Value) -> Vec<String> {
+    let messages = values["messages"].as_array().cloned().unwrap_or_default();
+    messages.iter().map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+async fn texts_of(client: &Client, thread: &str) -> Vec<String> {
+    texts(&client.get(&format!("/threads/{thread}/state")).await["values"])
+}
+
+fn todos() -> Turn {
+    Turn::call("write_todos", json!({"todos": [{"content": "a", "status": "completed"}]}))
+}
+
+#[tokio::test]
+async fn a_run_stops_before_and_after_each_node_that_is_named() {
+    for (stops, next) in [
+        (json!({"interrupt_before": ["model"]}), vec!["model", "model"]),
+        (json!({"interrupt_before": "*"}), vec!["model", "tools", "model"]),
+        (json!({"interrupt_before": ["tools"]}), vec!["tools"]),
+        (json!({"interrupt_after": ["model"]}), vec!["tools"]),
+        (json!({"interrupt_after": ["tools"]}), vec!["model"]),
+        (json!({"interrupt_after": "*"}), vec!["tools", "model"]),
+    ] {
+        let client = serve(vec![todos(), Turn::text("Done.")]).await;
+        let id = client.thread().await;
+        let body = |mut body: Value| {
+            body.as_object_mut().unwrap().extend(stops.as_object().unwrap().clone());
+            body
+        };
+        let run = format!("/threads/{id}/runs/wait");
+        client.post(&run, body(say("go"))).await;
+        let mut seen = Vec::new();
+        loop {
+            let state = client.get(&format!("/threads/{id}/state")).await;
+            let Some(node) = state["next"][0].as_str().map(str::to_owned) else { break };
+            seen.push(node);
+            assert!(seen.len() < 9, "{stops}: {seen:?}");
+            client.post(&run, body(json!({"assistant_id": "agent"}))).await;
+        }
+        assert_eq!(seen, next, "{stops}");
+        assert_eq!(texts_of(&client, &id).await.last().unwrap(), "Done.", "{stops}");
+    }
+    let client = serve(vec![]).await;
+    let mut other = say("go");
+    other["interrupt_before"] = json!(["PatchToolCallsMiddleware.before_agent"]);
+    let (status, told) = client.send(Method::POST, "/runs/wait", &other).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        told["detail"],
+        "`interrupt_before` has `PatchToolCallsMiddleware.before_agent`, which is no node; those are model and tools, and * for both"
+    );
+}
+
+#[tokio::test]
+async fn a_command_that_only_updates_asks_the_model_nothing_and_one_that_goes_to_it_does() {
+    let client = serve(["One.", "Two.", "Three."].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    client.post(&run, say("first")).await;
+    let command = |command: Value| json!({"assistant_id": "agent", "command": command});
+    let note = json!({"messages": [{"role": "user", "content": "note"}]});
+    let values = client.post(&run, command(json!({"update": note}))).await;
+    assert_eq!(texts(&values), ["first", "One.", "note"], "{values}");
+    assert_eq!(texts_of(&client, &id).await, ["first", "One.", "note"]);
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+    let values = client.post(&run, command(json!({"goto": "model"}))).await;
+    assert_eq!(texts(&values), ["first", "One.", "note", "Two."], "{values}");
+    let values = client.post(&run, command(json!({"update": note, "goto": ["model"]}))).await;
+    assert_eq!(texts(&values), ["first", "One.", "note", "Two.", "note", "Three."], "{values}");
+    let (status, told) = client.send(Method::POST, &run, &command(json!({"goto": "tools"}))).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{told}");
+    let (status, told) = client.send(Method::POST, "/runs/wait", &command(json!({"resume": "yes"}))).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{told}");
+}
+
+/// A thread whose call waits for a person.
+async fn asking(client: &Client) -> (String, String) {
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    let call = state["values"]["messages"][1]["tool_calls"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+    (id, call)
+}
+
+#[tokio::test]
+async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_stays() {
+    let book = || Turn::call("book", json!({"city": "Turin"}));
+    let client = serve(vec![book(), Turn::text("Booked by hand."), book()]).await;
+    let (id, call) = asking(&client).await;
+    let state = format!("/threads/{id}/state");
+    let said = json!({"values": {"messages": [{"role": "user", "content": "wait"}]}});
+    let (status, told) = client.send(Method::POST, &state, &said).await;
+    assert!(status.is_client_error(), "{status} {told}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+    // A person has made the call.
+    let result = json!({"role": "tool", "tool_call_id": call, "name": "book", "content": "done by hand"});
+    client.post(&state, json!({"values": {"messages": [result]}, "as_node": "tools"})).await;
+    let shown = client.get(&state).await;
+    assert_eq!((&shown["interrupts"], &shown["next"]), (&json!([]), &json!(["model"])), "{shown}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["interrupts"], json!({}));
+    let values = client.post(&format!("/threads/{id}/runs/wait"), json!({"assistant_id": "agent"})).await;
+    assert_eq!(texts(&values).last().unwrap(), "Booked by hand.", "{values}");
+
+    let (id, call) = asking(&client).await;
+    let result = json!({"role": "tool", "tool_call_id": call, "name": "book", "content": "not made"});
+    let state = format!("/threads/{id}/state");
+    client.post(&state, json!({"values": {"messages": [result]}, "as_node": "__end__"})).await;
+    let shown = client.get(&state).await;
+    assert_eq!((&shown["interrupts"], &shown["next"]), (&json!([]), &json!([])), "{shown}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+}
+
+#[tokio::test]
+async fn a_thread_begins_with_the_steps_that_it_is_given_or_is_not_made() {
+    let client = serve(vec![Turn::text("Three.")]).await;
+    let message = |role: &str, text: &str| json!({"messages": [{"role": role, "content": text}]});
+    let step = |values: Value, node: &str| json!({"updates": [{"values": values, "as_node": node}]});
+    let steps = json!([step(message("user", "one"), "__start__"), step(message("assistant", "two"), "model")]);
+    let made = client.post("/threads", json!({"metadata": {"graph_id": "agent"}, "supersteps": steps})).await;
+    let id = made["thread_id"].as_str().unwrap();
+    assert_eq!(texts(&made["values"]), ["one", "two"], "{made}");
+    assert_eq!(client.get(&format!("/threads/{id}/state")).await["next"], json!([]));
+    let values = client.post(&format!("/threads/{id}/runs/wait"), say("three")).await;
+    assert_eq!(texts(&values), ["one", "two", "three", "Three."]);
+    for (body, status) in [
+        (json!({"supersteps": steps}), StatusCode::UNPROCESSABLE_ENTITY),
+        (json!({"metadata": {"graph_id": "other"}, "supersteps": steps}), StatusCode::NOT_FOUND),
+        (
+            json!({"metadata": {"graph_id": "agent"}, "supersteps": [step(message("user", "x"), "nowhere")]}),
+            StatusCode::BAD_REQUEST,
+        ),
+        (
+            json!({"metadata": {"graph_id": "agent"}, "supersteps": [step(message("user", "x"), "model")]}),
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ),
+    ] {
+        let mut body = body;
+        body["thread_id"] = json!("7f2b1f9e-0000-4000-8000-000000000001");
+        let (answered, told) = client.send(Method::POST, "/threads", &body).await;
+        assert_eq!(answered, status, "{told}");
+        let made = client.send(Method::GET, "/threads/7f2b1f9e-0000-4000-8000-000000000001", &json!({})).await;
+        assert_eq!(made.0, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn what_is_configured_and_the_context_are_one_thing_under_two_names() {
+    let client = serve(["a", "b", "c"].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let run = async |more: Value| {
+        let mut body = say("go");
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.send(Method::POST, &format!("/threads/{id}/runs"), &body).await
+    };
+    let (_, begun) = run(json!({"context": {"user": "u1"}})).await;
+    assert_eq!(begun["kwargs"]["config"]["configurable"]["user"], "u1", "{begun}");
+    let (_, begun) = run(json!({"config": {"configurable": {"user": "u2", "thread_id": id}}})).await;
+    assert_eq!(begun["kwargs"]["context"], json!({"user": "u2"}), "{begun}");
+    let both = json!({"context": {"user": "u1"}, "config": {"configurable": {"user": "u2"}}});
+    let (status, told) = run(both.clone()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{told}");
+    let mut made = both;
+    made["graph_id"] = json!("agent");
+    assert_eq!(client.send(Method::POST, "/assistants", &made).await.0, StatusCode::BAD_REQUEST);
+    let made = client.post("/assistants", json!({"graph_id": "agent", "context": {"user": "u3"}})).await;
+    assert_eq!(made["config"]["configurable"]["user"], "u3");
+}
+
+#[tokio::test]
+async fn states_tell_what_their_run_was_asked_for_and_are_found_by_it() {
+    let client = serve(["a", "b"].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    for (text, more) in [("one", json!({"metadata": {"mine": 1}, "context": {"user": "u1"}})), ("two", json!({}))] {
+        let mut body = say(text);
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.post(&format!("/threads/{id}/runs/wait"), body).await;
+    }
+    let history = async |metadata: Value| {
+        let body = json!({"limit": 100, "metadata": metadata});
+        client.post(&format!("/threads/{id}/history"), body).await.as_array().unwrap().clone()
+    };
+    let (all, one) = (history(json!({})).await, history(json!({"mine": 1})).await);
+    assert!(!one.is_empty() && one.len() < all.len(), "{} of {}", one.len(), all.len());
+    assert!(one.iter().all(|state| state["metadata"]["mine"] == 1 && state["metadata"]["user"] == "u1"));
+    assert_eq!(history(json!({"user": "u1"})).await, one);
+    assert!(history(json!({"mine": 2})).await.is_empty());
+}
+
+#[tokio::test]
+async fn searches_give_the_fields_and_the_single_values_that_they_are_asked_for() {
+    let client = serve(vec![Turn::text("Hi.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
+    let search = async |body: Value| client.send(Method::POST, "/threads/search", &body).await;
+    let extract = json!({"last": "values.messages[-1].content", "none": "values.messages[7].content"});
+    let (_, found) = search(json!({"extract": extract, "select": ["thread_id"]})).await;
+    assert_eq!(found, json!([{"thread_id": id, "extracted": {"last": "Hi.", "none": null}}]));
+    let (_, found) = search(json!({"select": []})).await;
+    assert_eq!(found[0]["status"], "idle");
+    for wrong in [
+        json!({"extract": {"x": "elsewhere.x"}}),
+        json!({"select": ["nothing"]}),
+        json!({"sort_by": "nothing"}),
+        json!({"sort_order": "sideways"}),
+    ] {
+        for path in ["/threads/search", "/assistants/search", "/runs/crons/search"] {
+            if path != "/threads/search" && wrong.get("extract").is_some() {
+                continue;
+            }
+            let (status, told) = client.send(Method::POST, path, &wrong).await;
+            assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{path} {wrong}: {told}");
+        }
+    }
+    let runs = client.get(&format!("/threads/{id}/runs?select=run_id&select=status")).await;
+    assert_eq!(runs[0].as_object().unwrap().keys().collect::<Vec<_>>(), ["run_id", "status"]);
+}
+
+#[tokio::test]
+async fn threads_are_changed_pruned_and_left_as_the_clients_of_the_reference_expect() {
+    let client = serve(vec![Turn::text("Hi."), Turn::text("Hi.")]).await;
+    let id = client.thread().await;
+    let place = format!("/threads/{id}");
+    client.post(&format!("{place}/runs/wait"), say("hello")).await;
+    let before = client.get(&place).await;
+    let changed = client.send(Method::PATCH, &place, &json!({"metadata": {"a": 1}})).await.1;
+    assert_eq!((&changed["metadata"]["a"], &changed["state_updated_at"]), (&json!(1), &before["state_updated_at"]));
+    client.post(&format!("{place}/state"), json!({"values": {"messages": [{"role": "user", "content": "x"}]}})).await;
+    assert!(client.get(&place).await["state_updated_at"].as_str() > before["state_updated_at"].as_str());
+    let minimal = client.http.patch(format!("{}{place}", client.url)).header("prefer", "return=minimal");
+    let answer = minimal.json(&json!({"metadata": {"a": 2}})).send().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+    assert_eq!(client.get(&place).await["metadata"]["a"], 2);
+    let unknown = "7f2b1f9e-0000-4000-8000-000000000002";
+    let pruned = client.post("/threads/prune", json!({"thread_ids": [unknown, id]})).await;
+    assert_eq!(pruned["pruned_count"], 1);
+    assert_eq!(client.send(Method::GET, &place, &json!({})).await.0, StatusCode::NOT_FOUND);
+
+    let made = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
+    let (theirs, other) = (client.thread().await, client.thread().await);
+    let body = json!({"assistant_id": made, "input": say("go")["input"]});
+    client.post(&format!("/threads/{theirs}/runs/wait"), body).await;
+    let gone = format!("/assistants/{}?delete_threads=true", made.as_str().unwrap());
+    assert_eq!(client.send(Method::DELETE, &gone, &json!({})).await.0, StatusCode::NO_CONTENT);
+    let thread = async |id: &str| client.send(Method::GET, &format!("/threads/{id}"), &json!({})).await.0;
+    assert_eq!((thread(&theirs).await, thread(&other).await), (StatusCode::NOT_FOUND, StatusCode::OK));
+}
+
+#[tokio::test]
+async fn the_stream_of_a_thread_shows_a_run_that_is_waited_for() {
+    let client = serve(vec![Turn::text("Hi.")]).await;
+    let id = client.thread().await;
+    let mut stream = client.follow(&format!("/threads/{id}/stream")).await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
+    loop {
+        let (name, data) = stream.read().await.unwrap();
+        if name == "values" && texts(&data).last().is_some_and(|last| last == "Hi.") {
+            break;
+        }
+    }
+}
