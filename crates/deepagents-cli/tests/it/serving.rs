@@ -121,9 +121,10 @@ impl Serving {
     pub(crate) fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
+        // By this version answers come in one piece.
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {token}\r\ncontent-type: application/json\r\n\
+            "{method} {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {token}\r\ncontent-type: application/json\r\n\
              content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )

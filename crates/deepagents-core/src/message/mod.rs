@@ -59,6 +59,10 @@ pub struct UserMessage {
     /// Who says it; a reminder of the harness is not a person's instruction.
     #[serde(default, skip_serializing_if = "Author::is_human")]
     pub author: Author,
+    /// What whoever sent it keeps with it, in a form of their own. Models are not shown it; whoever edits the content drops
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_sent: Option<Box<serde_json::Value>>,
 }
 
 /// Who wrote a user message.

@@ -105,7 +105,7 @@ fn every_kind_of_block_and_message_survives_json() {
         Block::ProviderItem(ProviderBlock { native: ProviderItem::new(json!({"type": "server_tool_use"})) }),
     ];
     let history: Messages = [
-        Message::User(UserMessage { id: "1".into(), content: blocks.clone(), author: Author::Harness }),
+        Message::User(UserMessage { id: "1".into(), content: blocks.clone(), author: Author::Harness, as_sent: None }),
         Message::Assistant(AssistantMessage {
             id: "2".into(),
             content: blocks.clone(),

@@ -44,12 +44,12 @@ pub(super) const ASSETS: &[Asset] = &[
         brotli: include_bytes!("../../page/page/index-B57RVzew.css.br"),
     },
     Asset {
-        path: "/page/index-CS7jkiTR.js",
+        path: "/page/index-B7WqJ3N9.js",
         media_type: "text/javascript; charset=utf-8",
         is_hashed: true,
-        identity: include_bytes!("../../page/page/index-CS7jkiTR.js"),
-        gzip: include_bytes!("../../page/page/index-CS7jkiTR.js.gz"),
-        brotli: include_bytes!("../../page/page/index-CS7jkiTR.js.br"),
+        identity: include_bytes!("../../page/page/index-B7WqJ3N9.js"),
+        gzip: include_bytes!("../../page/page/index-B7WqJ3N9.js.gz"),
+        brotli: include_bytes!("../../page/page/index-B7WqJ3N9.js.br"),
     },
     Asset {
         path: "/page/libesm-BerQVe3w.js",

@@ -9,6 +9,8 @@ use deepagents_core::state::{ChannelError, MessagesChannel, Schema, Update};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::as_sent;
+
 /// Why an input cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
@@ -88,7 +90,14 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
                 let fields = serde_json::json!({"role": role, "content": content});
                 Wire::deserialize(fields).map_err(|error| error.to_string()).and_then(Wire::read)
             }
-            other => Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read),
+            other => {
+                Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read).map(|op| match op {
+                    MessageOp::Put(message) => {
+                        MessageOp::Put(Arc::new(as_sent::keep(other, Arc::unwrap_or_clone(message))))
+                    }
+                    other => other,
+                })
+            }
         };
         read.map_err(|reason| InputError::Message { at, reason })
     };
@@ -127,9 +136,13 @@ impl Wire {
         let id = self.id.unwrap_or_default();
         let content = content(&self.content)?;
         Ok(MessageOp::Put(Arc::new(match self.role.as_str() {
-            "user" | "human" | "HumanMessage" => Message::User(UserMessage { id, content, author: Author::Human }),
+            "user" | "human" | "HumanMessage" => {
+                Message::User(UserMessage { id, content, author: Author::Human, as_sent: None })
+            }
             // What a client says to the model beside the conversation.
-            "system" | "developer" => Message::User(UserMessage { id, content, author: Author::Harness }),
+            "system" | "developer" => {
+                Message::User(UserMessage { id, content, author: Author::Harness, as_sent: None })
+            }
             "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => {
                 let calls = self
                     .tool_calls

@@ -3,6 +3,8 @@
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Usage};
 use serde_json::{Map, Value, json};
 
+use super::as_sent;
+
 /// A message of a state.
 pub(crate) fn message(message: &Message) -> Value {
     let mut out = Map::new();
@@ -40,6 +42,7 @@ pub(crate) fn message(message: &Message) -> Value {
         }
         _ => {}
     }
+    as_sent::show(message, &mut out);
     Value::Object(out)
 }
 
@@ -78,7 +81,7 @@ fn chunk(id: &str, content: &str) -> Value {
 }
 
 /// The content: a text where it is nothing else, otherwise a list of blocks.
-fn content(blocks: &[Block]) -> Value {
+pub(super) fn content(blocks: &[Block]) -> Value {
     let shown: Vec<&Block> = blocks.iter().filter(|block| is_content(block)).collect();
     match shown.as_slice() {
         [] => "".into(),

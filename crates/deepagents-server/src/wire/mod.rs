@@ -1,5 +1,6 @@
 //! What clients send and are sent: messages, states and pauses as the LangGraph server writes them.
 
+mod as_sent;
 mod input;
 mod interrupt;
 mod message;

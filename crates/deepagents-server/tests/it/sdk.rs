@@ -108,7 +108,7 @@ async fn inputs_are_taken_in_every_spelling_of_the_reference() {
         json!({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo=", "metadata": {"name": "p.png"}});
     let said = json!({"assistant_id": "agent", "input": {"messages": [{"type": "human", "content": [picture]}]}});
     let values = client.post(&format!("/threads/{id}/runs/wait"), said).await;
-    assert_eq!(values["messages"][2]["content"][0]["mime_type"], "image/png", "{values}");
+    assert_eq!(values["messages"][2]["content"][0]["mimeType"], "image/png", "{values}");
     let update = json!({"assistant_id": "agent", "command": {"update": [["todos", todos]]}});
     let (status, told) = client.send(Method::POST, &format!("/threads/{id}/runs"), &update).await;
     assert_eq!(status, StatusCode::OK, "{told}");

@@ -267,3 +267,34 @@ async fn the_stream_of_a_thread_shows_a_run_that_is_waited_for() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_a_client_wrote_it_reads_again_and_the_model_is_told_what_it_holds() {
+    let client = serve(["a", "b"].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let data = "iVBORw0KGgo=".repeat(50);
+    let address = format!("data:image/png;base64,{data}");
+    let long = "a long text ".repeat(20);
+    let content = json!([
+        {"type": "text", "text": long},
+        {"type": "image_url", "image_url": {"url": address, "detail": "low"}},
+        {"type": "file", "mimeType": "application/pdf", "data": data, "metadata": {"filename": "x.pdf", "__block__": 9}},
+        {"type": "text", "text": "short"},
+    ]);
+    let message = json!({
+        "type": "human", "id": "m1", "content": content, "name": "Ada", "additional_kwargs": {"mine": [1]},
+        "response_metadata": {"x": 1},
+    });
+    let system = json!({"type": "system", "id": "m2", "content": [{"type": "text", "text": "Be short."}]});
+    let plain = json!({"type": "human", "id": "m3", "content": "hi"});
+    let body = json!({"assistant_id": "agent", "input": {"messages": [message, system, plain]}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), body).await;
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    for values in [&values, &state["values"]] {
+        for (at, sent) in [&message, &system, &plain].into_iter().enumerate() {
+            for (key, sent) in sent.as_object().unwrap() {
+                assert_eq!(&values["messages"][at][key], sent, "{at} {key}");
+            }
+        }
+    }
+}

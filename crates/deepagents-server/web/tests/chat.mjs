@@ -36,6 +36,21 @@ scene("Markdown becomes elements and code has colours", async (it) => {
   assert.match(await it.page.evaluate(() => navigator.clipboard.readText()), /^fn main/);
 });
 
+scene("what other clients attach is shown as they name it", async (it) => {
+  const thread = await it.api("POST", "/threads", { metadata: { graph_id: "agent" } });
+  const data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+  const content = [
+    { type: "text", text: "say hello" },
+    { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } },
+    { type: "file", mimeType: "text/plain", data: "aGk=", metadata: { filename: "notes.txt" } },
+  ];
+  await it.api("POST", `/threads/${thread.thread_id}/state`, { values: { messages: [{ role: "user", content }] }, as_node: "__start__" });
+  await it.open(`/?thread=${thread.thread_id}`);
+  await it.sees("say hello");
+  assert.equal(await it.log.locator("img.picture").getAttribute("src"), `data:image/png;base64,${data}`);
+  assert.equal(await it.log.getByRole("link", { name: "notes.txt" }).getAttribute("download"), "notes.txt");
+});
+
 scene("hostile Markdown stays text: nothing runs, nothing is loaded, links lead to the web alone", async (it) => {
   const page = await it.open();
   await it.say("hostile");

@@ -49,11 +49,24 @@ export interface Usage {
 export type Block =
   | { type: "text"; text: string }
   | { type: "reasoning"; reasoning: string }
-  | { type: "image" | "audio" | "video" | "file"; mime_type?: string; base64?: string; url?: string; filename?: string };
+  | { type: "image_url"; image_url: string | { url: string } }
+  | MediaBlock;
+
+/** A picture, sound, film or file, in the spellings that clients have. */
+export interface MediaBlock {
+  type: "image" | "audio" | "video" | "file";
+  mime_type?: string;
+  mimeType?: string;
+  base64?: string;
+  data?: string;
+  url?: string;
+  filename?: string;
+  metadata?: { filename?: string; name?: string };
+}
 
 export interface Message {
   id: string;
-  type: "human" | "ai" | "tool" | "AIMessageChunk";
+  type: "human" | "system" | "ai" | "tool" | "AIMessageChunk";
   content: string | Block[];
   name?: string | null;
   tool_calls?: ToolCall[];

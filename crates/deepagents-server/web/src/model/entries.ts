@@ -58,10 +58,15 @@ export function readContent(content: string | Block[]): { text: string; thinking
   for (const block of content) {
     if (block.type === "text") texts.push(block.text);
     else if (block.type === "reasoning") thoughts.push(block.reasoning);
-    else if (block.base64 || block.url) {
-      const mime = block.mime_type ?? "";
-      const url = block.base64 ? `data:${mime};base64,${block.base64}` : (block.url ?? "");
-      media.push({ kind: block.type, mime, url, name: block.filename ?? block.type });
+    else if (block.type === "image_url") {
+      const url = typeof block.image_url === "string" ? block.image_url : block.image_url.url;
+      media.push({ kind: "image", mime: /^data:([^;,]*)/.exec(url)?.[1] ?? "", url, name: "image" });
+    } else {
+      const mime = block.mime_type ?? block.mimeType ?? "";
+      const bytes = block.base64 ?? block.data;
+      const url = bytes ? `data:${mime};base64,${bytes}` : block.url;
+      const name = block.filename ?? block.metadata?.filename ?? block.metadata?.name ?? block.type;
+      if (url) media.push({ kind: block.type, mime, url, name });
     }
   }
   return { text: texts.join("\n\n"), thinking: thoughts.join("\n\n"), media };
@@ -76,7 +81,7 @@ export function readEntry(message: Message): Entry {
   }
   return {
     id: message.id,
-    kind: message.type === "human" ? "human" : "ai",
+    kind: message.type === "human" || message.type === "system" ? "human" : "ai",
     ...readContent(message.content),
     calls,
     complete: true,

@@ -105,7 +105,7 @@ pub(super) fn shorten(mut request: ModelRequest, cx: &Context) -> ModelRequest {
         );
         let rest = user.content.iter().filter(|block| block.as_text().is_none()).cloned();
         let content = std::iter::once(Block::text(head)).chain(rest).collect();
-        request.messages.put(Message::User(UserMessage { content, ..user.clone() }).into());
+        request.messages.put(Message::User(UserMessage { content, as_sent: None, ..user.clone() }).into());
     }
     request
 }

@@ -1,0 +1,84 @@
+//! What a client says beside what a message holds, so that it reads again what it wrote.
+
+use deepagents_core::message::{Block, MediaSource, Message};
+use serde_json::{Map, Value, json};
+
+use super::message::content;
+
+/// Bytes of a text from which on it is not kept a second time.
+const SHORT: usize = 64;
+/// Stands for the text of a block of the message, by its number, behind a text of its own.
+const BLOCK: &str = "__block__";
+
+/// Keeps with a message of a person what its other fields do not say.
+pub(super) fn keep(wire: &Value, message: Message) -> Message {
+    let Message::User(mut said) = message else { return message };
+    let mut kept = Map::new();
+    let role = wire.get("role").or_else(|| wire.get("type")).and_then(Value::as_str);
+    if matches!(role, Some("system" | "developer")) {
+        kept.insert("type".to_owned(), "system".into());
+    }
+    for key in ["name", "additional_kwargs", "response_metadata"] {
+        let given = wire.get(key).filter(|value| !value.is_null() && **value != json!({}));
+        kept.extend(given.map(|value| (key.to_owned(), value.clone())));
+    }
+    let given = wire.get("content").filter(|given| **given != content(&said.content));
+    kept.extend(given.map(|given| ("content".to_owned(), hide(given, &said.content))));
+    if !kept.is_empty() {
+        said.as_sent = Some(Box::new(Value::Object(kept)));
+    }
+    Message::User(said)
+}
+
+/// Puts what was kept with a message over what is shown of it.
+pub(super) fn show(message: &Message, shown: &mut Map<String, Value>) {
+    let Message::User(said) = message else { return };
+    let Some(Value::Object(kept)) = said.as_sent.as_deref() else { return };
+    for (key, value) in kept {
+        let value = if key == "content" { fill(value, &said.content) } else { value.clone() };
+        shown.insert(key.clone(), value);
+    }
+}
+
+/// The text of a block that may be long.
+fn text(block: &Block) -> Option<&str> {
+    match block {
+        Block::Text(text) => Some(&text.text),
+        Block::Media(media) => match &media.source {
+            MediaSource::Base64(text) | MediaSource::Url(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A content without the long texts that its blocks have.
+fn hide(value: &Value, blocks: &[Block]) -> Value {
+    match value {
+        Value::String(own) if own.len() > SHORT => {
+            let found = blocks.iter().enumerate().find_map(|(at, block)| {
+                let before = own.strip_suffix(text(block).filter(|text| !text.is_empty())?)?;
+                Some(json!({BLOCK: at, "before": before}))
+            });
+            found.unwrap_or_else(|| value.clone())
+        }
+        Value::Array(list) => list.iter().map(|value| hide(value, blocks)).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), hide(value, blocks))).collect(),
+        other => other.clone(),
+    }
+}
+
+fn fill(value: &Value, blocks: &[Block]) -> Value {
+    match value {
+        Value::Array(list) => list.iter().map(|value| fill(value, blocks)).collect(),
+        Value::Object(map) => {
+            let at = map.get(BLOCK).and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
+            let before = map.get("before").and_then(Value::as_str);
+            match (at.and_then(|at| blocks.get(at)).and_then(text), before) {
+                (Some(text), Some(before)) => format!("{before}{text}").into(),
+                _ => map.iter().map(|(key, value)| (key.clone(), fill(value, blocks))).collect(),
+            }
+        }
+        other => other.clone(),
+    }
+}
