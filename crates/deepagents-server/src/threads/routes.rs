@@ -238,7 +238,7 @@ async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
     let stopped = Held::read(&info).stopped_at.map(Place::After);
     let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
     Ok(Json(match head {
-        Some(head) => thread_state(&app, &info, head, true, &mut RunMetadata::new(&app, &id)).await?,
+        Some(head) => thread_state(&app, &info, head, None, &mut RunMetadata::new(&app, &id)).await?,
         None => fresh(&info),
     }))
 }
@@ -247,7 +247,8 @@ async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
     let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
     let (index, entry) = entries.find(checkpoint)?;
-    Ok(Json(thread_state(app, &info, entry, index == 0, &mut RunMetadata::new(app, id)).await?))
+    let newer = index.checked_sub(1).and_then(|newer| entries.newest_first().nth(newer));
+    Ok(Json(thread_state(app, &info, entry, newer, &mut RunMetadata::new(app, id)).await?))
 }
 
 async fn state_at(State(app): State<Arc<App>>, Path((id, checkpoint)): Path<(String, String)>) -> Result<Json<Value>> {
@@ -364,7 +365,7 @@ async fn update_state(
     let entries = app.checkpoints.entries(&threads, &info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;
-        let state = thread_state(&app, &info, newest, true, &mut RunMetadata::new(&app, &id)).await?;
+        let state = thread_state(&app, &info, newest, None, &mut RunMetadata::new(&app, &id)).await?;
         // Nobody may read any more.
         let _ = app.state_updates.send(Arc::new(StateUpdate { thread: id.clone(), end: info.end, state }));
     }
@@ -400,7 +401,8 @@ async fn history(
     let wanted = body.metadata.unwrap_or_default();
     let mut runs = RunMetadata::new(&app, &id);
     let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
-    for (index, entry) in entries.newest_first().enumerate().skip(from) {
+    let newer = std::iter::once(None).chain(entries.newest_first().map(Some));
+    for ((index, entry), newer) in entries.newest_first().enumerate().zip(newer).skip(from) {
         if out.len() == limit {
             break;
         }
@@ -418,7 +420,7 @@ async fn history(
             contains(&known, &one) || (!known.contains_key(key) && contains(&info.metadata, &one))
         };
         if wanted.iter().all(passes) {
-            out.push(thread_state(&app, &info, entry, index == 0, &mut runs).await?);
+            out.push(thread_state(&app, &info, entry, newer, &mut runs).await?);
         }
     }
     Ok(Json(Value::Array(out)))

@@ -1,6 +1,7 @@
 //! The state of a thread at a checkpoint.
 
-use deepagents_core::journal::{ReplayedState, RunStatus, ThreadInfo, load};
+use deepagents::FinishReason;
+use deepagents_core::journal::{LogPosition, Record, ReplayedState, RunStatus, ThreadInfo, load};
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::{Entry, Place};
@@ -9,23 +10,26 @@ use crate::app::App;
 use crate::error::Result;
 use crate::wire::{next_nodes, open_interrupts, values};
 
-/// The state at a checkpoint. That of the newest one has the pauses of the thread.
+/// The state at a checkpoint, with what was asked there: before the `newer` one, or now where there is none.
 pub(super) async fn thread_state(
     app: &App,
     info: &ThreadInfo,
     entry: &Entry,
-    is_head: bool,
+    newer: Option<&Entry>,
     runs: &mut RunMetadata<'_>,
 ) -> Result<Value> {
     let threads = app.threads_of(info)?;
-    let waits = is_head && info.status == RunStatus::Interrupted;
-    let at = if waits { Some(info.end) } else { entry.state };
+    let paused = match newer {
+        None => (info.status == RunStatus::Interrupted).then_some(info.end),
+        Some(newer) => paused_between(app, info, entry, newer).await?,
+    };
+    let at = paused.or(entry.state);
     let loaded: Option<ReplayedState> = match at {
         Some(at) => Some(load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?),
         None => None,
     };
     let open = match &loaded {
-        Some(loaded) if is_head => open_interrupts(&info.id, &loaded.state),
+        Some(loaded) if newer.is_none() || paused.is_some() => open_interrupts(&info.id, &loaded.state),
         _ => Vec::new(),
     };
     let next: Vec<&str> = match (&loaded, entry.place) {
@@ -74,6 +78,14 @@ pub(super) async fn thread_state(
         "checkpoint_id": entry.place.id(),
         "parent_checkpoint_id": entry.parent.map(Place::id),
     }))
+}
+
+/// Where a run first stopped to ask after a checkpoint and before the next one.
+async fn paused_between(app: &App, info: &ThreadInfo, entry: &Entry, newer: &Entry) -> Result<Option<LogPosition>> {
+    let (Place::After(from), Place::After(to)) = (entry.place, newer.place) else { return Ok(None) };
+    let between = app.journal.read(&info.id, from..to).await?;
+    let asks = |record: &Record| matches!(record, Record::RunFinished { stop: Some(FinishReason::Interrupted), .. });
+    Ok(between.iter().find(|entry| asks(&entry.record)).map(|entry| entry.position + 1))
 }
 
 /// The state of a thread on which nothing ran.

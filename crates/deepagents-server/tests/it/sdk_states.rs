@@ -120,6 +120,24 @@ async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_sta
 }
 
 #[tokio::test]
+async fn a_pause_that_was_answered_is_seen_where_it_was() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Turin"})), Turn::text("Booked.")]).await;
+    let (id, _) = asking(&client).await;
+    let waiting = client.get(&format!("/threads/{id}/state")).await;
+    let resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    client.post(&format!("/threads/{id}/runs/wait"), resume).await;
+    let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
+    let then: Vec<&Value> =
+        history.as_array().unwrap().iter().filter(|state| state["interrupts"] != json!([])).collect();
+    assert_eq!(then.len(), 1, "{history}");
+    for key in ["interrupts", "next", "tasks", "checkpoint_id", "values"] {
+        assert_eq!(then[0][key], waiting[key], "{key}");
+    }
+    let at = format!("/threads/{id}/state/{}", waiting["checkpoint_id"].as_str().unwrap());
+    assert_eq!(client.get(&at).await["interrupts"], waiting["interrupts"]);
+}
+
+#[tokio::test]
 async fn a_thread_begins_with_the_steps_that_it_is_given_or_is_not_made() {
     let client = serve(vec![Turn::text("Three.")]).await;
     let message = |role: &str, text: &str| json!({"messages": [{"role": role, "content": text}]});
