@@ -11,7 +11,7 @@ use crate::app::event::{Effect, Event};
 use crate::app::{App, Overlay};
 use crate::host::{Host, Options};
 use crate::policy::Policy;
-use crate::preferences::key_named;
+use crate::preferences::{KeyError, key_named};
 use crate::screens::begin;
 use crate::session::Session;
 use crate::view::{self, Printer};
@@ -20,14 +20,15 @@ use crate::view::{self, Printer};
 /// files. Time is that of the machine, unless it is told that some has [passed](Self::pass).
 ///
 /// ```no_run
-/// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options) {
+/// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options)
+/// # -> Result<(), deepagents_tui::KeyError> {
 /// use deepagents_tui::{Headless, Mode, Policy};
 /// let mut screens = Headless::new(&host, Policy::new(Mode::Ask), options, 80, 24);
 /// screens.type_text("What is here?").await;
-/// screens.press("enter").await;
+/// screens.press("enter").await?;
 /// screens.wait_for("A README").await;
 /// println!("{}", screens.text());
-/// # }
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct Headless {
@@ -67,12 +68,15 @@ impl Headless {
     }
 
     /// Presses keys by their names: `enter`, `esc`, `tab`, `shift-tab`, `up`, `ctrl-o`, `alt-b`, `y`, …
-    pub async fn press(&mut self, keys: &str) {
-        for key in keys.split_whitespace() {
-            if let Ok(key) = key_named(key) {
-                self.event(TerminalEvent::Key(key)).await;
-            }
+    ///
+    /// # Errors
+    /// When one of them is none; then nothing is pressed.
+    pub async fn press(&mut self, keys: &str) -> Result<(), KeyError> {
+        let keys = keys.split_whitespace().map(key_named).collect::<Result<Vec<_>, _>>()?;
+        for key in keys {
+            self.event(TerminalEvent::Key(key)).await;
         }
+        Ok(())
     }
 
     /// Types a text, key by key.

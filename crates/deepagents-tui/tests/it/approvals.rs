@@ -21,7 +21,7 @@ async fn a_command_is_shown_whole_and_runs_after_a_yes_alone() {
     say(&mut screens, "run it").await;
     assert!(screens.wait_for("touch yes.txt && echo said").await, "{}", screens.text());
     assert!(screens.wait_for("y yes").await && !world.has("yes.txt"));
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("It is done.").await, "{}", screens.text());
     assert!(world.has("yes.txt") && world.told().contains("said"));
 }
@@ -32,10 +32,10 @@ async fn a_no_with_a_reason_tells_the_model_why() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "tidy up").await;
     assert!(screens.wait_for("rm -r src").await);
-    screens.press("f").await;
+    screens.press("f").await.unwrap();
     screens.type_text("keep the sources").await;
     assert!(screens.text().contains("keep the sources"), "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("I keep it.").await);
     assert!(world.has("src") && world.told().contains("keep the sources"));
 }
@@ -46,9 +46,9 @@ async fn an_edited_command_runs_in_the_place_of_the_models() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "touch it").await;
     assert!(screens.wait_for("touch draft.txt").await);
-    screens.press("e").await;
+    screens.press("e").await.unwrap();
     screens.type_text(" final.txt").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Touched.").await, "{}", screens.text());
     assert!(world.has("final.txt"));
 }
@@ -65,10 +65,10 @@ async fn always_covers_simple_calls_of_the_program_and_nothing_more() {
     say(&mut screens, "go").await;
     assert!(screens.wait_for("touch a.txt").await);
     assert!(screens.text().contains("simple `touch …` commands"), "{}", screens.text());
-    screens.press("a").await;
+    screens.press("a").await.unwrap();
     assert!(screens.wait_for("touch c.txt; rm notes.txt").await, "{}", screens.text());
     assert!(world.has("b.txt") && !world.has("c.txt"));
-    screens.press("n").await;
+    screens.press("n").await.unwrap();
     assert!(screens.wait_for("End.").await);
     assert!(world.has("notes.txt"));
 }
@@ -81,14 +81,14 @@ async fn several_calls_are_decided_together_once_all_of_them_are_shown() {
         let mut screens = world.screens(Mode::Ask);
         say(&mut screens, "three").await;
         assert!(screens.wait_for("(1 of 3)").await, "{}", screens.text());
-        screens.press("n").await;
+        screens.press("n").await.unwrap();
         assert!(screens.wait_for("(2 of 3)").await && screens.text().contains("t all together"), "{}", screens.text());
-        screens.press("t").await;
+        screens.press("t").await.unwrap();
         let shown = screens.live().join("\n");
         assert!(shown.contains("touch b && touch c") && shown.contains("touch d"), "{shown}");
         assert!(!shown.contains("touch a") && shown.contains("All 2 of them?"), "{shown}");
-        screens.press("esc t").await;
-        screens.press(key).await;
+        screens.press("esc t").await.unwrap();
+        screens.press(key).await.unwrap();
         assert!(screens.wait_for("All decided.").await, "{}", screens.text());
         assert!(!world.has("a"));
         assert!(["b", "c", "d"].iter().all(|file| world.has(file) == done), "{key}");
@@ -101,11 +101,11 @@ async fn several_calls_are_decided_one_by_one() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "three").await;
     assert!(screens.wait_for("(1 of 3)").await, "{}", screens.text());
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("(2 of 3)").await, "{}", screens.text());
-    screens.press("n").await;
+    screens.press("n").await.unwrap();
     assert!(screens.wait_for("(3 of 3)").await);
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("All decided.").await, "{}", screens.text());
     assert_eq!([world.has("a"), world.has("b"), world.has("c")], [true, false, true]);
 }
@@ -121,7 +121,7 @@ async fn an_edit_is_asked_about_with_the_lines_around_it() {
     let text = screens.text();
     assert!(text.contains("2 - beta") && text.contains("2 + delta") && text.contains("3   gamma"), "{text}");
     assert!(world.read("notes.txt").contains("beta"));
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("Edited.").await);
     assert!(world.read("notes.txt").contains("delta"));
 }
@@ -135,14 +135,14 @@ async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
     say(&mut screens, "write").await;
     assert!(screens.wait_for("more lines of 121").await, "{}", screens.text());
     assert!(screens.text().contains("y yes"), "{}", screens.text());
-    screens.press("ctrl-o").await;
+    screens.press("ctrl-o").await.unwrap();
     let mut seen = screens.live().join("\n");
     for _ in 0..8 {
-        screens.press("pgdn").await;
+        screens.press("pgdn").await.unwrap();
         seen += &screens.live().join("\n");
     }
     assert!((1..=120).all(|n| seen.contains(&format!("line {n} of it"))), "{seen}");
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("Ok.").await, "{}", screens.text());
     assert!(world.has("long.txt"));
 }
@@ -173,7 +173,7 @@ async fn an_open_question_is_asked_again_after_a_restart() {
     drop(screens);
     let mut screens = world.begin(Mode::Ask, Begin::Resume(thread));
     assert!(screens.wait_for("y yes").await, "{}", screens.text());
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("Done now.").await, "{}", screens.text());
     assert!(world.has("later.txt"));
 }
@@ -188,7 +188,7 @@ async fn plan_mode_changes_nothing_and_auto_mode_asks_nothing() {
     assert!(screens.wait_idle().await && !world.has("planned.txt"));
     let first = &world.model.requests()[0];
     assert!(first.tools.iter().all(|tool| tool.name != "execute" && tool.name != "write_file"));
-    screens.press("shift-tab shift-tab").await;
+    screens.press("shift-tab shift-tab").await.unwrap();
     assert!(screens.text().contains("auto ·"), "{}", screens.text());
     say(&mut screens, "write").await;
     assert!(screens.wait_for("Wrote.").await);
@@ -218,7 +218,7 @@ async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_charact
     assert!(screens.wait_for("the path leads to /src/main.py").await, "{}", screens.text());
     let text = screens.text();
     assert!(text.contains("asked by the mode ask") && text.contains("a<U+2800>b"), "{text}");
-    screens.press("n").await;
+    screens.press("n").await.unwrap();
     assert!(screens.wait_for("Ok.").await);
     assert!(world.read("src/main.py").contains("hello"));
 }
@@ -238,13 +238,13 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "go").await;
     assert!(screens.wait_until_live("log.txt").await, "{:?}", screens.live());
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_until_live("touch  'a.txt'").await, "{:?}", screens.live());
     let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(live.contains("p in this directory always `touch a.txt` alone"), "{live}");
-    screens.press("p").await;
+    screens.press("p").await.unwrap();
     assert!(screens.wait_until_live("touch b.txt").await, "another argument is asked about: {:?}", screens.live());
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("First done.").await, "{}", screens.text());
     drop(screens);
     let mut screens = world.screens(Mode::Ask);
@@ -255,7 +255,7 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
         "{}",
         screens.text()
     );
-    screens.press("n").await;
+    screens.press("n").await.unwrap();
     assert!(screens.wait_for("Second done.").await, "{}", screens.text());
     assert!(!world.has("c.txt") && world.has("b.txt"));
 }

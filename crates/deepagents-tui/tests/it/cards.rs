@@ -116,7 +116,7 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
     assert!(screens.wait_for("it is in use once you agree with /trust").await, "{}", screens.text());
     say(&mut screens, "/trust").await;
     assert!(screens.wait_for("You are a sailor.").await, "{}", screens.text());
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("in use from now on").await, "{}", screens.text());
     assert!(world.offered.lock().unwrap().is_empty());
     say(&mut screens, "/trust").await;

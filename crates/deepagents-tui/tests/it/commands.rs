@@ -18,7 +18,7 @@ async fn letters_narrow_the_menu_and_an_unknown_command_is_not_sent() {
     let live = screens.live().join("\n");
     assert!(live.contains("/model") && !live.contains("/compact"), "{live}");
     screens.type_text("le").await;
-    screens.press("esc enter").await;
+    screens.press("esc enter").await.unwrap();
     assert!(screens.text().contains("no command /modle"), "{}", screens.text());
     assert!(screens.text().contains("did you mean /model?"), "{}", screens.text());
     assert!(world.model.requests().is_empty());
@@ -30,10 +30,10 @@ async fn files_are_offered_and_taken_over() {
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("look at @mai").await;
     assert!(screens.wait_for("@src/main.py").await, "{}", screens.text());
-    screens.press("tab").await;
+    screens.press("tab").await.unwrap();
     screens.type_text(" please").await;
     assert!(screens.text().contains("look at @src/main.py please"), "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Read.").await);
     assert!(world.told().contains("@src/main.py"));
 }
@@ -60,7 +60,7 @@ async fn a_long_paste_is_a_placeholder_and_is_sent_whole() {
     let text: String = (0..5_000).map(|n| format!("pasted line {n}\n")).collect();
     screens.event(crossterm_paste(&text)).await;
     assert!(screens.text().contains("5,001 lines") && !screens.text().contains("pasted line 7"), "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Long, that.").await);
     assert!(world.told().contains("pasted line 2500\n"));
 }
@@ -88,18 +88,18 @@ async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
     assert!(world.has("two.txt"));
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
-    screens.press("enter enter").await;
+    screens.press("enter enter").await.unwrap();
     assert!(screens.wait_for("went back").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
-    screens.press("ctrl-u").await;
+    screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "another way").await;
     assert!(screens.wait_for("Third.").await && screens.wait_idle().await);
     assert!(world.told().contains("make file one") && !world.told().contains("make file two"));
     // To the very beginning.
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await);
-    screens.press("down down enter enter").await;
+    screens.press("down down enter enter").await.unwrap();
     assert!(screens.wait_for("went back; put back: /one.txt").await, "{}", screens.text());
     assert!(!world.has("one.txt"));
 }
@@ -173,11 +173,11 @@ async fn earlier_messages_come_back_across_starts_and_can_be_searched() {
     assert!(screens.wait_idle().await);
     drop(screens);
     let mut screens = world.screens(Mode::Ask);
-    screens.press("up up").await;
+    screens.press("up up").await.unwrap();
     assert!(screens.live().join("\n").contains("remember 4711"), "{:?}", screens.live());
-    screens.press("ctrl-u ctrl-r").await;
+    screens.press("ctrl-u ctrl-r").await.unwrap();
     screens.type_text("471").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("› remember 4711"), "{:?}", screens.live());
 }
 
@@ -203,10 +203,10 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     assert!(screens.wait_for("undone; /redo takes that back; put back: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
-    screens.press("ctrl-u").await;
+    screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "/undo").await;
     assert!(screens.wait_for("put back: /one.txt").await, "{}", screens.text());
-    screens.press("ctrl-u").await;
+    screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "/redo").await;
     assert!(screens.wait_for("done again; put back: /one.txt").await, "{}", screens.text());
     say(&mut screens, "/redo").await;
@@ -217,7 +217,7 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_until_live("make file one").await, "{:?}", screens.live());
     assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     assert!(screens.wait_idle().await);
     say(&mut screens, "and now").await;
     assert!(screens.wait_for("Third.").await);
@@ -237,7 +237,7 @@ async fn going_back_shows_what_would_be_taken_out_of_files_and_put_in_again() {
     assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("/old.txt: brought back").await, "{:?}", screens.live());
     let shown = screens.live().join("\n");
     for line in ["/notes.txt: put back", "2 - second", "2 + two", "1 + an old line"] {
@@ -252,9 +252,9 @@ async fn files_alone_go_back_and_what_would_change_is_shown_before() {
     make_two(&mut screens).await;
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("/two.txt: removed").await, "{}", screens.text());
-    screens.press("down down enter").await;
+    screens.press("down down enter").await.unwrap();
     assert!(screens.wait_for("went back; put back: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.wait_idle().await);
@@ -274,13 +274,13 @@ async fn threads_are_previewed_renamed_copied_and_deleted() {
     assert!(screens.wait_for("Second answer.").await && screens.wait_idle().await);
     say(&mut screens, "/threads").await;
     assert!(screens.wait_for("Threads of this directory").await);
-    screens.press("down").await;
+    screens.press("down").await.unwrap();
     assert!(screens.wait_until_live("PELICAN it is.").await, "{:?}", screens.live());
-    screens.press("ctrl-r ctrl-u").await;
+    screens.press("ctrl-r ctrl-u").await.unwrap();
     screens.type_text("bird talk").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("❯ bird talk").await, "{:?}", screens.live());
-    screens.press("ctrl-f").await;
+    screens.press("ctrl-f").await.unwrap();
     assert!(screens.wait_for("a copy; what is said here").await, "{}", screens.text());
     assert!(screens.wait_idle().await);
     say(&mut screens, "go on").await;
@@ -290,9 +290,9 @@ async fn threads_are_previewed_renamed_copied_and_deleted() {
     assert!(screens.wait_for("Ctrl+D delete").await);
     assert_eq!(screens.live().iter().filter(|line| line.contains("bird talk")).count(), 2, "{:?}", screens.live());
     screens.type_text("another").await;
-    screens.press("ctrl-d").await;
+    screens.press("ctrl-d").await.unwrap();
     assert!(screens.live().join("\n").contains("delete “another talk” for good?"), "{:?}", screens.live());
-    screens.press("n ctrl-d y").await;
+    screens.press("n ctrl-d y").await.unwrap();
     assert!(screens.wait_until_live("nothing fits").await, "{:?}", screens.live());
 }
 
@@ -304,7 +304,7 @@ async fn a_command_of_a_file_takes_arguments_and_is_in_the_menu() {
     screens.type_text("/fi").await;
     assert!(screens.wait_until_live("/fix").await && screens.text().contains("fix an issue"), "{:?}", screens.live());
     screens.type_text("x 42").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Fixed.").await, "{}", screens.text());
     assert!(world.told().contains("Fix issue 42 now."), "{}", world.told());
 }
@@ -340,14 +340,14 @@ async fn pages_of_the_program_and_choices_are_shown() {
     assert!(screens.wait_for("this provider cannot be told").await, "{}", screens.text());
     say(&mut screens, "/effort").await;
     assert!(screens.live().join("\n").contains("How much the model thinks"), "{:?}", screens.live());
-    screens.press("down enter").await;
+    screens.press("down enter").await.unwrap();
     assert!(screens.wait_for("effort: low").await, "{}", screens.text());
     say(&mut screens, "/theme").await;
     screens.type_text("light").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     say(&mut screens, "/theme").await;
     assert!(screens.live().join("\n").contains("light  for light backgrounds · in use"), "{:?}", screens.live());
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     say(&mut screens, "/plan").await;
     assert!(screens.live().join("\n").contains("plan ·"), "{:?}", screens.live());
 }

@@ -65,18 +65,18 @@ async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
     assert!(screens.wait_for("How shall it be?").await, "{}", screens.text());
     assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("y yes"), "{:?}", screens.live());
-    screens.press("r").await;
+    screens.press("r").await.unwrap();
     assert!(screens.live().join("\n").contains("Your name (1 of 6)"), "{:?}", screens.live());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("has to be filled in"), "{:?}", screens.live());
     screens.type_text("Ada").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("large"), "{:?}", screens.live());
-    screens.press("down enter space down down space enter").await;
+    screens.press("down enter space down down space enter").await.unwrap();
     screens.type_text("many").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("`many` is no number"), "{:?}", screens.live());
-    screens.press("ctrl-u 3 enter down enter enter").await;
+    screens.press("ctrl-u 3 enter down enter enter").await.unwrap();
     assert!(screens.wait_for("Noted.").await, "{}", screens.text());
     let said = r#"{"name":"Ada","size":"l","extras":["salt","egg"],"count":3,"fast":false}"#;
     assert!(world.told().contains(said), "{}", world.told());
@@ -89,9 +89,9 @@ async fn a_question_without_a_form_is_answered_with_a_text() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "ask me").await;
     assert!(screens.wait_until_live("type your answer").await, "{:?}", screens.live());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     screens.type_text("Ada Lovelace").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Noted.").await, "{}", screens.text());
     assert!(world.told().contains("the person said Ada Lovelace"), "{}", world.told());
 }
@@ -109,10 +109,10 @@ async fn the_agent_is_answered_with_one_of_its_choices_by_its_number() {
     let live = screens.live().join("\n");
     assert!(live.contains("The agent asks you") && live.contains("Which colour?"), "{live}");
     assert!(!live.contains("choices:"), "{live}");
-    screens.press("2").await;
+    screens.press("2").await.unwrap();
     assert!(screens.live().join("\n").contains("❯ dark, blue"), "{:?}", screens.live());
     assert!(world.model.requests().len() == 1, "nothing is sent before Enter");
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
     assert!(world.told().contains("The user chose: dark, blue"), "{}", world.told());
 }
@@ -123,9 +123,9 @@ async fn the_agent_is_answered_with_several_of_its_choices() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
     assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    screens.press("r enter").await;
+    screens.press("r enter").await.unwrap();
     assert!(screens.live().join("\n").contains("nothing is chosen"), "{:?}", screens.live());
-    screens.press("space down down space enter").await;
+    screens.press("space down down space enter").await.unwrap();
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
     assert!(world.told().contains("The user chose: red, green"), "{}", world.told());
 }
@@ -136,12 +136,12 @@ async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_a
     let mut screens = world.screens(Mode::Plan);
     say(&mut screens, "paint it").await;
     assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    screens.press("r down down enter").await;
+    screens.press("r down down enter").await.unwrap();
     screens.type_text("a warm grey").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
     assert!(world.told().contains("The user answered: a warm grey"), "{}", world.told());
-    screens.press("n").await;
+    screens.press("n").await.unwrap();
     assert!(screens.wait_for("As you like.").await, "{}", screens.text());
     assert!(world.told().contains("The user declined to answer."), "{}", world.told());
 }
@@ -155,7 +155,7 @@ async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_cho
     drop(screens);
     let mut screens = world.begin(Mode::Ask, deepagents_tui::Begin::Continue);
     assert!(screens.wait_until_live("2. blue").await, "{:?}", screens.live());
-    screens.press("1 enter").await;
+    screens.press("1 enter").await.unwrap();
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
     assert!(world.told().contains("The user chose: red"), "{}", world.told());
 }
@@ -172,9 +172,9 @@ async fn whoever_is_asked_begins_to_write_or_to_choose() {
     say(&mut screens, "ask").await;
     assert!(screens.wait_until_live("Which colour?").await, "{:?}", screens.live());
     screens.type_text("no, a blue one").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("Which one?").await, "{:?}", screens.live());
-    screens.press("down down enter").await;
+    screens.press("down down enter").await.unwrap();
     assert!(screens.wait_for("Thanks.").await, "{}", screens.text());
     let told = world.told();
     assert!(told.contains("The user answered: no, a blue one") && told.contains("The user chose: right"), "{told}");

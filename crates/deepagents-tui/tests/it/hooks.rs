@@ -55,7 +55,7 @@ async fn where_hooks_leave_it_to_the_person_the_question_is_asked_and_told_of() 
     say(&mut screens, "write it").await;
     assert!(screens.wait_for("a.txt").await, "{}", screens.text());
     assert_eq!(told(&world, 1, "notification_type").await, ["permission_prompt"]);
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("Done.").await, "{}", screens.text());
     assert_eq!(world.read("a.txt"), "x");
 }

@@ -55,9 +55,9 @@ async fn calls_and_their_results_are_folded_with_counts() {
     let text = screens.text();
     assert!(text.contains("… 36 more lines (ctrl+o)") && text.contains("[exit code 3]"), "{text}");
     assert!(text.contains("- beta") && text.contains("+ beta two"), "{text}");
-    screens.press("ctrl-o pgup").await;
+    screens.press("ctrl-o pgup").await.unwrap();
     assert!(screens.live().join("\n").contains("line 20"), "{:?}", screens.live());
-    screens.press("ctrl-o").await;
+    screens.press("ctrl-o").await.unwrap();
     assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
 }
 
@@ -78,7 +78,7 @@ async fn a_question_says_what_will_happen_and_has_its_keys_on_every_screen() {
         live[from..live.len() - 1].join("\n")
     };
     insta::assert_snapshot!("a_command", without_footer(&screens));
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("(2 of 2)").await, "{}", screens.text());
     insta::assert_snapshot!("an_overwritten_file", without_footer(&screens));
     screens.resize(24, 12).await;
@@ -100,7 +100,7 @@ async fn sub_agents_show_what_they_do_and_can_be_opened() {
     let text = screens.text();
     assert!(text.contains("general-purpose count the lines") && text.contains("1 call"), "{text}");
     assert!(text.contains("tokens · $3.0000"), "{text}");
-    screens.press("ctrl-o").await;
+    screens.press("ctrl-o").await.unwrap();
     let open = screens.live().join("\n");
     assert!(open.contains("read_file /notes.txt") && open.contains("CHILD-ANSWER"), "{open}");
 }
@@ -144,7 +144,7 @@ async fn words_stay_whole_and_long_messages_are_folded() {
     ]);
     let mut screens = world.screens(Mode::Auto);
     screens.event(crossterm::event::Event::Paste(vec!["a line"; 30].join("\n"))).await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Told.").await && screens.wait_idle().await, "{}", screens.text());
     let text = screens.text();
     assert!(text.contains("… 18 more lines (ctrl+o)"), "{text}");

@@ -16,9 +16,9 @@ async fn a_chosen_key_does_it_and_the_usual_one_does_not_any_more() {
     let mut world = World::new([]);
     world.preferences.keys = pairs(&[("mode", "f2"), ("details", "ctrl-t"), ("fly", "ctrl-x"), ("stop", "hyper")]);
     let mut screens = world.screens(Mode::Ask);
-    screens.press("shift-tab").await;
+    screens.press("shift-tab").await.unwrap();
     assert!(screens.live().join("\n").contains("ask ·"), "{:?}", screens.live());
-    screens.press("f2").await;
+    screens.press("f2").await.unwrap();
     assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
     let text = screens.text();
     assert!(text.contains("there is no action `fly`") && text.contains("`hyper` is no key"), "{text}");
@@ -31,22 +31,22 @@ async fn messages_are_edited_with_the_keys_of_vi() {
     world.preferences.vi = true;
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("one two three").await;
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     assert!(screens.live().join("\n").contains("NORMAL"), "{:?}", screens.live());
     for (keys, text) in [("0dw", "› two three"), ("u", "› one two three"), ("0wcw", "› one  three")] {
         screens.type_text(keys).await;
         assert!(screens.live().join("\n").contains(text), "{keys}: {:?}", screens.live());
     }
     screens.type_text("2").await;
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     screens.type_text("$xxA!").await;
     assert!(screens.live().join("\n").contains("› one 2 thr!"), "{:?}", screens.live());
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     screens.type_text("0yyAend").await;
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     screens.type_text("p").await;
     assert!(screens.live().join("\n").contains("› one 2 thr!endone 2 thr!"), "{:?}", screens.live());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Yes.").await);
     assert!(world.told().contains("one 2 thr!endone 2 thr!"), "{}", world.told());
 }
@@ -58,7 +58,7 @@ async fn a_theme_of_the_persons_own_is_offered_and_what_is_wrong_with_it_is_told
     world.preferences.themes = vec![UserTheme { name: "mine".to_owned(), colours }];
     world.preferences.theme = "nothing".to_owned();
     let mut screens = world.screens(Mode::Ask);
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     let text = screens.text();
     assert!(text.contains("nothing has the colour `sparkle`") && text.contains("`reddish` is no colour"), "{text}");
     assert!(text.contains("there is no theme `nothing`"), "{text}");
@@ -98,9 +98,9 @@ async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is
     };
     let mut screens = world.screens(Mode::Ask);
     assert!(screens.wait_until_live("mode=ask").await, "{:?}", screens.live());
-    screens.press("shift-tab").await;
+    screens.press("shift-tab").await.unwrap();
     assert!(screens.wait_until_live("mode=auto").await, "{:?}", screens.live());
-    screens.press("shift-tab shift-tab").await;
+    screens.press("shift-tab shift-tab").await.unwrap();
     say(&mut screens, "run it").await;
     assert!(screens.wait_for("notify.command: it ended with exit status: 3").await, "{}", screens.text());
 }
@@ -110,23 +110,23 @@ async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     screens.type_text("wrong").await;
     assert!(
         screens.live().join("\n").contains("key: •••••") && !screens.text().contains("wrong"),
         "{}",
         screens.text()
     );
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("that is no key").await, "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     screens.type_text("right").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("model: acme:best").await, "{}", screens.text());
     assert!(!screens.text().contains("right"), "{}", screens.text());
     say(&mut screens, "/auth").await;
     assert!(screens.live().join("\n").contains("demonstration"), "{:?}", screens.live());
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     say(&mut screens, "/quit").await;
     assert!(screens.has_ended());
 }

@@ -57,7 +57,7 @@ async fn esc_stops_the_answer_and_keeps_what_came() {
     let world = World::new([turn, Turn::text("Still here.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "go slowly").await;
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     assert!(screens.wait_for("interrupted").await, "{}", screens.text());
     assert!(screens.wait_idle().await);
 }
@@ -69,7 +69,7 @@ async fn a_failure_is_told_and_the_screens_stay() {
     say(&mut screens, "hello").await;
     assert!(screens.wait_for("401").await, "{}", screens.text());
     assert!(screens.wait_idle().await);
-    screens.press("up enter").await;
+    screens.press("up enter").await.unwrap();
     assert!(screens.wait_for("Now.").await, "{}", screens.text());
 }
 
@@ -116,12 +116,12 @@ async fn what_waits_to_be_told_comes_back_to_be_changed() {
     assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
     say(&mut screens, "at once").await;
     screens.type_text("and afterwards").await;
-    screens.press("tab").await;
+    screens.press("tab").await.unwrap();
     assert!(screens.text().contains("waiting: at once") && screens.text().contains("waiting: and afterwards"));
-    screens.press("up").await;
+    screens.press("up").await.unwrap();
     assert!(screens.wait_for("› at once").await, "{}", screens.text());
     assert!(!screens.text().contains("waiting:"), "{}", screens.text());
-    screens.press("ctrl-c").await;
+    screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "neither").await;
     std::fs::write(world.dir.path().join("go"), "").unwrap();
     assert!(screens.wait_for("Steered.").await && screens.wait_idle().await, "{}", screens.text());
@@ -136,20 +136,20 @@ async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_
     let turns = [touch(), Turn::text("First this, then that."), Turn::text("Better so."), touch(), Turn::text("Made.")];
     let world = World::new(turns);
     let mut screens = world.screens(Mode::Plan);
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert_eq!(world.model.requests().len(), 0, "there is no plan yet");
     say(&mut screens, "make it").await;
     assert!(screens.wait_for("First this, then that.").await && screens.wait_idle().await, "{}", screens.text());
     assert!(!world.has("made.txt") && screens.text().contains("Enter carries out the plan, asking you"));
     say(&mut screens, "do that first").await;
     assert!(screens.wait_for("Better so.").await && screens.wait_idle().await, "{}", screens.text());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert_eq!(world.model.requests().len(), 3, "a key right behind the message is none about the plan");
     screens.pass(Duration::from_secs(1));
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("touch made.txt").await && screens.wait_for("y yes").await, "{}", screens.text());
     assert!(!world.has("made.txt") && world.told().contains("Carry out the plan."));
-    screens.press("y").await;
+    screens.press("y").await.unwrap();
     assert!(screens.wait_for("Made.").await && screens.wait_idle().await, "{}", screens.text());
     assert!(world.has("made.txt") && !screens.text().contains("carries out the plan"), "{}", screens.text());
 }
@@ -205,11 +205,11 @@ async fn the_sub_agents_of_a_conversation_open_into_what_they_said_and_did() {
     assert!(screens.wait_for("It is three.").await && screens.wait_idle().await, "{}", screens.text());
     say(&mut screens, "/tree").await;
     assert!(screens.wait_until_live("general-purpose: count the notes  done").await, "{:?}", screens.live());
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("Three lines, says the scout.").await, "{:?}", screens.live());
     let read = screens.live().join("\n");
     assert!(read.contains("alpha") && !read.contains("It is three."), "{read}");
-    screens.press("esc").await;
+    screens.press("esc").await.unwrap();
     assert!(screens.live().join("\n").contains("auto ·"), "{:?}", screens.live());
 }
 
@@ -238,9 +238,9 @@ async fn sub_agents_in_the_background_are_in_the_tree_and_open_into_what_they_sa
         if screens.live().join("\n").contains("in the background · done") {
             break;
         }
-        screens.press("esc").await;
+        screens.press("esc").await.unwrap();
     }
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("Three lines, says the scout.").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("It is under way."), "{:?}", screens.live());
 }

@@ -17,7 +17,7 @@ async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "wait for go").await;
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
-    screens.press("ctrl-b").await;
+    screens.press("ctrl-b").await.unwrap();
     assert!(screens.wait_for("it goes on in the background").await, "{}", screens.text());
     assert!(screens.live().join("\n").contains("1 in the background"), "{:?}", screens.live());
     assert!(screens.thread().is_none());
@@ -29,7 +29,7 @@ async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
     say(&mut screens, "/threads").await;
     assert!(screens.wait_until_live("Threads of this directory").await, "{:?}", screens.live());
     screens.type_text("wait").await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Waited for it.").await, "{}", screens.text());
 }
 
@@ -40,7 +40,7 @@ async fn a_run_in_the_background_is_followed_and_told_what_is_said_on_its_thread
     say(&mut screens, "wait for go").await;
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
     let thread = screens.thread().unwrap();
-    screens.press("ctrl-b").await;
+    screens.press("ctrl-b").await.unwrap();
     assert!(screens.wait_for("it goes on in the background").await);
     say(&mut screens, &format!("/resume {thread}")).await;
     assert!(screens.wait_for("is shown step by step").await, "{}", screens.text());
@@ -58,7 +58,7 @@ async fn leaving_has_a_process_go_on_with_what_is_in_the_background() {
     say(&mut screens, "wait for ever").await;
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
     let thread = screens.thread().unwrap();
-    screens.press("ctrl-b").await;
+    screens.press("ctrl-b").await.unwrap();
     assert!(screens.wait_for("it goes on in the background").await);
     say(&mut screens, "/quit").await;
     assert_eq!(*world.detached.lock().unwrap(), [thread]);

@@ -157,7 +157,7 @@ impl World {
 /// Types a message and sends it.
 pub(crate) async fn say(screens: &mut Headless, text: &str) {
     screens.type_text(text).await;
-    screens.press("enter").await;
+    screens.press("enter").await.unwrap();
 }
 
 /// What the models of sub-agents cost.
