@@ -49,6 +49,7 @@ mod wire;
 pub use auth::{
     AuditEntry, Authenticate, Identity, JwtAlgorithm, JwtError, JwtTokens, Limits, Presented, Refusal, StaticTokens,
 };
+pub use runs::ServedRun;
 pub use serve::RunningServer;
 pub use server::{Server, ServerError};
 pub use webhooks::WebhookPolicy;

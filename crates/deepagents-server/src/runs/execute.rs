@@ -16,6 +16,7 @@ use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
 use super::open;
 use super::record::{RunRecord, Status, find_version};
+use super::served::ServedRun;
 use super::spending::SpendingTracker;
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -213,7 +214,7 @@ async fn work(
     let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
     let create = &record.kwargs;
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref())?;
-    let input = input.lease(app.lease);
+    let input = input.lease(app.lease).with(ServedRun::of(record));
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
         None => input,

@@ -11,6 +11,7 @@ mod open;
 mod others;
 mod record;
 mod routes;
+mod served;
 mod spending;
 mod waiting;
 
@@ -21,5 +22,6 @@ pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use others::{end, follow, live, recover, watch};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
 pub(crate) use routes::{routes, start, start_once};
+pub use served::ServedRun;
 pub(crate) use spending::Spending;
 pub(crate) use waiting::joined;

@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use deepagents::models::scripted::Turn;
-use deepagents_server::{Identity, Limits, StaticTokens};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Journal, MemoryJournal, tool_fn};
+use deepagents_core::store::MemoryStore;
+use deepagents_server::{Identity, Limits, ServedRun, Server, StaticTokens};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, run, say, server};
+use crate::support::{Client, Nothing, run, say, server};
 
 /// A server with two users; each says something twice at most.
 async fn two_users() -> (Client, Client, Client, Arc<Mutex<Vec<String>>>) {
@@ -193,4 +195,32 @@ async fn pages_of_the_origins_that_are_named_may_call_and_no_others() {
     let open = run(server(vec![]).origin("*")).await.0;
     assert_eq!(preflight(&open, "https://anybody.example").await, (StatusCode::OK, true));
     assert_eq!(open.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn tools_know_who_asks_and_with_what_and_the_model_does_not() {
+    let who = tool_fn("who", "Says who asks.", |_: Nothing, cx| async move {
+        let run = cx.extension::<ServedRun>().cloned().unwrap_or_default();
+        let said = json!({"context": run.context, "caller": run.caller, "mine": run.metadata.get("mine")});
+        Ok(said.to_string())
+    });
+    let model = ScriptedModel::new([Turn::call("who", json!({})), Turn::text("Known.")]);
+    let seen = model.clone();
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).tool(who).build().unwrap();
+    let tokens = StaticTokens::new().token("ada's", Identity::new("ada"));
+    let server = Server::new(journal, Arc::new(MemoryStore::default())).agent("agent", agent).unwrap();
+    let (client, _end, _serving) = run(server.authenticate(tokens)).await;
+    let ada = client.with_token("ada's");
+    let made = json!({"graph_id": "agent", "context": {"customer": "all", "language": "no"}});
+    let assistant = ada.post("/assistants", made).await["assistant_id"].clone();
+    let mut body = say("who am I?");
+    body["assistant_id"] = assistant;
+    body["context"] = json!({"customer": "c-17"});
+    body["metadata"] = json!({"mine": 1});
+    let values = ada.post("/runs/wait", body).await;
+    let told: Value = serde_json::from_str(values["messages"][2]["content"].as_str().unwrap()).unwrap();
+    let context = json!({"customer": "c-17", "language": "no"});
+    assert_eq!(told, json!({"context": context, "caller": "ada", "mine": 1}));
+    assert!(!format!("{:?}", seen.requests()[0]).contains("c-17"));
 }

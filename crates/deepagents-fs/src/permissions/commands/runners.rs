@@ -139,6 +139,7 @@ const VALUES: [(&[&str], &[&str]); 8] = [
             "-I",
             "-F",
             "--to-command",
+            "--checkpoint-action",
             "--use-compress-program",
             "--info-script",
             "--new-volume-script",
