@@ -64,7 +64,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (key, places) = part.split_at(part.find('[').unwrap_or(part.len()));
-        if key.is_empty() {
+        if key.is_empty() || key.contains(']') {
             return None;
         }
         steps.push(Step::Key(key.to_owned()));
