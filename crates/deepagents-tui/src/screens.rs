@@ -506,6 +506,7 @@ pub(crate) fn begin(
     }
     let session = Session::new(host.clone(), policy, to, options.root, options.shell, preferences);
     if options.onboarding {
+        app.without_model = true;
         app.choose_provider();
     } else {
         session.connect(None);

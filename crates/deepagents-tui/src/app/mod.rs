@@ -139,6 +139,8 @@ pub(crate) struct App {
     pub(crate) vi: Option<Vi>,
     /// The providers whose keys may be given.
     pub(crate) providers: Vec<(String, String)>,
+    /// Whether no model was chosen yet, so that nothing can be sent.
+    pub(crate) without_model: bool,
     /// Whether a command of the person makes a line below the input, what it was told last, and the line.
     pub(crate) has_status_command: bool,
     told_status: String,
@@ -217,6 +219,7 @@ impl App {
             keys: KeyMap::default(),
             vi: None,
             providers: Vec::new(),
+            without_model: false,
             has_status_command: false,
             told_status: String::new(),
             status_line: String::new(),
@@ -422,6 +425,7 @@ impl App {
             self.note(format!("this directory brings {names}: not in use before you agree with /trust"), false);
         }
         self.session.problem = None;
+        self.without_model = false;
         self.session.connected = Some(connected);
         // What is being typed may be one of its commands.
         if self.editor.text().starts_with('/') && !self.editor.text().contains('@') {
@@ -578,6 +582,12 @@ impl App {
         }
         if self.is_busy() {
             self.waiting.push(QueuedMessage::until_the_end(text));
+            return Vec::new();
+        }
+        if self.without_model {
+            // What was typed is kept until it can be sent.
+            self.editor.set(text);
+            self.choose_provider();
             return Vec::new();
         }
         self.items.push(Item::User(text.clone()));

@@ -231,6 +231,7 @@ impl App {
             self.note("the model can be changed once the turn has ended", true);
             return Vec::new();
         }
+        self.without_model = false;
         name.clone_into(&mut self.session.model);
         self.note(format!("model: {name}"), false);
         vec![Effect::Connect(name.to_owned())]

@@ -106,6 +106,19 @@ async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is
 }
 
 #[tokio::test]
+async fn what_is_said_before_there_is_a_model_waits_in_the_input_and_one_is_asked_for() {
+    let mut world = World::new([]);
+    world.onboarding = true;
+    let mut screens = world.screens(Mode::Ask);
+    screens.press("esc").await.unwrap();
+    say(&mut screens, "hello there").await;
+    assert!(screens.live().join("\n").contains("Which provider"), "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("starting"), "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.live().join("\n").contains("› hello there"), "{:?}", screens.live());
+}
+
+#[tokio::test]
 async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     let mut world = World::new([]);
     world.onboarding = true;
