@@ -70,6 +70,18 @@ impl Picker {
         self.rows().get(self.selected).map(|row| (*row).clone())
     }
 
+    /// The row above or below; from the first to the last and back, as completions do.
+    pub(crate) fn turn(&mut self, down: bool) {
+        let last = self.rows().len().saturating_sub(1);
+        self.selected = match (down, self.selected) {
+            (true, at) if at >= last => 0,
+            (true, at) => at + 1,
+            (false, 0) => last,
+            (false, at) => at - 1,
+        };
+    }
+
+    /// So many rows up or down, and no further than the ends.
     pub(crate) fn step(&mut self, by: isize) {
         let last = self.rows().len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(by).min(last);

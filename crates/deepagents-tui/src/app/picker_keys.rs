@@ -35,8 +35,8 @@ impl App {
                 }
                 return Vec::new();
             }
-            (KeyCode::Up, _) | (_, Some('p')) => picker.step(-1),
-            (KeyCode::Down, _) | (_, Some('n')) => picker.step(1),
+            (KeyCode::Up, _) | (_, Some('p')) => picker.turn(false),
+            (KeyCode::Down, _) | (_, Some('n')) => picker.turn(true),
             (KeyCode::PageUp, _) => picker.step(-10),
             (KeyCode::PageDown, _) => picker.step(10),
             (KeyCode::Enter, _) => return self.picked(picker),

@@ -81,11 +81,13 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
         lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
     }
     lines.extend(known);
-    let hint = match picker.of {
+    let keys = match picker.of {
         ListOf::Threads => "Enter opens · letters narrow · Ctrl+R rename · Ctrl+F fork · Ctrl+D delete · Esc",
         _ => "Enter chooses · letters narrow · Esc leaves",
     };
-    lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
+    // Where not all of it is in sight, it says so.
+    let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };
+    lines.push(clip(&Line::from(Span::styled(format!("{place}{keys}"), theme.dim)), columns));
     Panel { lines, cursor }
 }
 

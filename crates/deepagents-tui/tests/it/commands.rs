@@ -99,7 +99,7 @@ async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
     // To the very beginning.
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await);
-    screens.press("down down enter enter").await.unwrap();
+    screens.press("down enter enter").await.unwrap();
     assert!(screens.wait_for("went back; put back: /one.txt").await, "{}", screens.text());
     assert!(!world.has("one.txt"));
 }

@@ -2,7 +2,7 @@
 
 use deepagents::channels::TodoStatus;
 use deepagents::models::scripted::Turn;
-use deepagents_tui::{Mode, Notifications, Preferences, UserTheme, check_key};
+use deepagents_tui::{Headless, Mode, Notifications, Preferences, UserTheme, check_key};
 use serde_json::json;
 
 use crate::world::{World, say};
@@ -116,6 +116,22 @@ async fn what_is_said_before_there_is_a_model_waits_in_the_input_and_one_is_aske
     assert!(!screens.live().join("\n").contains("starting"), "{:?}", screens.live());
     screens.press("esc").await.unwrap();
     assert!(screens.live().join("\n").contains("› hello there"), "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn a_list_that_is_longer_than_the_screen_says_where_it_is_and_goes_round() {
+    let mut world = World::new([]);
+    world.onboarding = true;
+    let mut screens = world.screens(Mode::Ask);
+    screens.resize(80, 5).await;
+    let live = |screens: &Headless| screens.live().join("\n");
+    assert!(live(&screens).contains("1 of 3"), "{}", live(&screens));
+    screens.press("up").await.unwrap();
+    assert!(live(&screens).contains("3 of 3") && live(&screens).contains("demonstration"), "{}", live(&screens));
+    screens.press("down").await.unwrap();
+    assert!(live(&screens).contains("1 of 3") && live(&screens).contains("acme"), "{}", live(&screens));
+    screens.press("pgup").await.unwrap();
+    assert!(live(&screens).contains("1 of 3"), "{}", live(&screens));
 }
 
 #[tokio::test]
