@@ -17,11 +17,12 @@ use crate::agent::{self, Shape};
 use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::render::{AnswerOnly, JsonLines, Live};
-use crate::{output, run, runtime, sources};
+use crate::runtime::RunThread;
+use crate::{output, run, sources};
 
 /// Plays a recorded run as if it happened now: without model, tools, files and network.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
-    let runtime = runtime::start()?;
+    let runtime = RunThread::start()?;
     let recording = runtime.block_on(RunRecording::open(&args.file)).map_err(|error| unreadable(args, &error))?;
     let Ok(shape) = Shape::deserialize(&recording.header().options) else {
         bail!(

@@ -7,12 +7,16 @@ use std::time::{Duration, Instant};
 use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::approvals::{Approver, Decisions};
 use super::interrupt::Signals;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally};
+
+/// How far apart what is shown begins to be shown: too little to be seen, and enough that a run of many quick calls does
+/// not wake the thread that shows it for each event.
+const FRAME: Duration = Duration::from_millis(5);
 
 /// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
 /// that the events could not be shown; the run has been ended then.
@@ -36,7 +40,7 @@ pub(super) async fn follow(
         move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel(),
         move || servers.iter().for_each(|servers| servers.all.kill()),
     );
-    let mut stopped = false;
+    let (mut stopped, mut frame) = (false, Instant::now());
     let result = loop {
         let began = Instant::now();
         let shown = loop {
@@ -46,7 +50,7 @@ pub(super) async fn follow(
                     stopped = true;
                     renderer.notice("stopping; Ctrl-C again quits at once")
                 }
-                event = run.next() => match event {
+                event = next(&mut run, &mut frame) => match event {
                     Some(event) => {
                         tally.count(&event);
                         renderer.event(&event)
@@ -106,6 +110,19 @@ pub(super) async fn follow(
     let ending = Ending { result, tally, usage, elapsed, interrupted: stopped };
     renderer.end(&ending)?;
     Ok(ending)
+}
+
+/// The next event, at once where there is one, else not before the frame that began last has passed.
+async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Instant) -> Option<Event> {
+    if let Some(event) = events.next().now_or_never() {
+        return event;
+    }
+    if let Some(rest) = FRAME.checked_sub(frame.elapsed()) {
+        tokio::time::sleep(rest).await;
+    }
+    let event = events.next().await;
+    *frame = Instant::now();
+    event
 }
 
 /// Has questions decided: by hooks as far as they want to, and then by who decides.

@@ -27,17 +27,17 @@ use deepagents::recording::Replay;
 use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgent, RunInput, Update};
 use serde_json::Value;
-use tokio::runtime::Runtime;
 
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
+use crate::runtime::RunThread;
 use crate::threads::undo;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, output, permissions, runtime, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, sources};
 
 pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     own_files::check_root(options.root.as_deref())?;
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
-    let runtime = runtime::start()?;
+    let runtime = RunThread::start()?;
     let found = runtime.block_on(Found::open(args))?;
     // Answers of a program are lines of stdin, and so may be the task.
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
@@ -202,7 +202,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
 }
 
 /// Takes turns as lines on stdin ask for them.
-fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
+fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
     let exit = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
@@ -212,7 +212,7 @@ fn stream_turns(runtime: Runtime, turns: &Stream<'_>) -> Result<Exit> {
         }
         Ok::<_, anyhow::Error>(exit?)
     });
-    runtime.shutdown_background();
+    runtime.shutdown();
     exit
 }
 
@@ -247,13 +247,13 @@ fn task(args: &RunArgs) -> Result<Task> {
 
 /// Plays the model's part by a script: nothing is kept and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
-    let runtime = runtime::start()?;
+    let runtime = RunThread::start()?;
     drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::for_script(), renderer)
 }
 
 /// Plays a recorded run and the decisions that were made in it.
 pub(crate) fn replay(
-    runtime: Runtime,
+    runtime: RunThread,
     agent: &DeepAgent,
     input: RunInput,
     replay: &Arc<Replay>,
@@ -268,7 +268,7 @@ pub(crate) fn replay(
 
 /// Runs to the end and says on stderr what stood in the way.
 fn drive(
-    runtime: Runtime,
+    runtime: RunThread,
     agent: &DeepAgent,
     input: RunInput,
     limits: &Limits,
@@ -291,7 +291,7 @@ fn drive(
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores its end must not hold the program.
-    runtime.shutdown_background();
+    runtime.shutdown();
     let (ending, written) = ending?;
     let (exit, words) = limits.recording.exit_status(&ending, limits);
     if let Some(words) = words {

@@ -77,6 +77,25 @@ fn text_is_on_stdout_before_the_answer_is_complete() {
 }
 
 #[test]
+fn a_run_goes_on_while_nobody_reads_what_it_prints() {
+    let write = |file: &str, content: &str| Reply::Call("write_file", json!({"file_path": file, "content": content}));
+    // More than a pipe holds.
+    let big = "x".repeat(300_000);
+    let server = Server::start([write("/big.txt", &big), write("/done.txt", "done"), Reply::Text(vec!["Done."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = run(dir.path(), &server.address);
+    let mut child = command.args(["--json", "Write them"]).stdout(Stdio::piped()).spawn().unwrap();
+    for _ in 0..3 {
+        server.wait();
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("done.txt")).unwrap(), "done");
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(out.contains(&big) && out.contains("Done."), "{} bytes", out.len());
+}
+
+#[test]
 fn quiet_prints_the_final_answer_alone() {
     let server = Server::start([writes_a_file(), Reply::Text(vec!["All ", "done.\n"])]);
     let dir = tempfile::tempdir().unwrap();
