@@ -1,16 +1,14 @@
 //! What keys mean.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use deepagents::remembered::RememberedRule;
-use deepagents::{Decision, DecisionKind};
+use deepagents::Decision;
 
 use super::event::{Effect, Trusted};
-use super::form::{Filled, Form};
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
 use super::pending::Asking;
+use super::question_keys::Pressed;
 use super::{App, Overlay, QueuedMessage, TWICE, Work};
-use crate::input::Editor;
 
 /// A key with Control.
 pub(super) fn control(key: KeyEvent) -> Option<char> {
@@ -49,7 +47,7 @@ impl App {
             return self.set_mode(self.mode.next());
         }
         if self.questions.current().is_some()
-            && let Some(effects) = self.question_key(key)
+            && let Some(effects) = self.question_key(key, Pressed::AtInput)
         {
             return effects;
         }
@@ -126,7 +124,7 @@ impl App {
             (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => return Vec::new(),
             // What decides about a question decides here too.
             (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
-                return self.question_key(key).unwrap_or_default();
+                return self.question_key(key, Pressed::WhereRead).unwrap_or_default();
             }
             (KeyCode::PageUp, _) | (_, Some('b')) => by(self, -page),
             (KeyCode::PageDown | KeyCode::Char(' '), _) | (_, Some('f')) => by(self, page),
@@ -182,162 +180,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// A key at a question; nothing where it belongs to the input.
-    fn question_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        let effects = match &mut self.questions.asking {
-            Asking::Decide => return self.decision_key(key),
-            Asking::Reason(editor) => match key.code {
-                KeyCode::Esc => {
-                    self.questions.asking = Asking::Decide;
-                    Vec::new()
-                }
-                KeyCode::Enter if key.modifiers.is_empty() => {
-                    let reason = editor.take();
-                    let message = (!reason.trim().is_empty()).then_some(reason);
-                    self.decide(Decision::Reject { message })
-                }
-                _ => {
-                    editor.key(key);
-                    Vec::new()
-                }
-            },
-            Asking::Respond(form) => match form.key(key) {
-                Filled::Taken => {
-                    self.questions.problem = None;
-                    Vec::new()
-                }
-                Filled::Wrong(problem) => {
-                    self.questions.problem = Some(problem);
-                    Vec::new()
-                }
-                Filled::Left => {
-                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
-                    Vec::new()
-                }
-                Filled::Done(message) => self.decide(Decision::Respond { message }),
-            },
-            Asking::Change(editor) => match key.code {
-                KeyCode::Esc => {
-                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
-                    Vec::new()
-                }
-                KeyCode::Enter if key.modifiers.is_empty() => {
-                    let text = editor.expanded();
-                    let edited = self.questions.edited(&text);
-                    match edited {
-                        Ok(decision) => self.decide(decision),
-                        Err(problem) => {
-                            self.questions.problem = Some(problem);
-                            Vec::new()
-                        }
-                    }
-                }
-                _ => {
-                    editor.key(key);
-                    Vec::new()
-                }
-            },
-        };
-        Some(effects)
-    }
-
-    fn decision_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() || !self.questions.takes_keys(self.now) {
-            return None;
-        }
-        let allows = |kind| self.questions.allows(kind);
-        let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
-        let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
-        let effects = match key.code {
-            // Whoever is asked for words begins to write them: a `no` is an answer here.
-            KeyCode::Char(_) if self.questions.wants_words() && self.editor.is_empty() => {
-                self.respond();
-                return self.question_key(key);
-            }
-            // What only words answer is answered with a form.
-            KeyCode::Char('r' | 'R') if responds => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Enter if responds && !approves && self.editor.is_empty() => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Up | KeyCode::Down if responds && self.questions.has_choices() && self.editor.is_empty() => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
-            KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
-            KeyCode::Char('e' | 'E') if !edits => return None,
-            KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
-            // What stands in the input is sent by Enter, and nothing else is decided by that.
-            KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
-            KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
-            KeyCode::Char('a' | 'A') => {
-                let rule = self.questions.rule()?;
-                self.questions.allow(&rule);
-                self.hint = Some(format!("{rule}: not asked about any more in this session"));
-                let mut effects = vec![Effect::Allow(rule)];
-                effects.extend(self.answer_if_decided());
-                effects
-            }
-            KeyCode::Char('p' | 'P') => {
-                let rule = self.lasting_rule()?;
-                self.questions.remember(&rule);
-                self.hint = Some(format!("{rule}: not asked about any more in this directory"));
-                if let Some(connected) = &mut self.session.connected {
-                    connected.remembered.push(rule.clone());
-                }
-                let mut effects = vec![Effect::Remember(rule)];
-                effects.extend(self.answer_if_decided());
-                effects
-            }
-            // A number chooses among what is offered.
-            KeyCode::Char('1'..='9') if self.questions.has_choices() && self.editor.is_empty() => {
-                self.respond();
-                return self.question_key(key);
-            }
-            KeyCode::Char('t' | 'T') => {
-                let calls = self.questions.together();
-                if calls.is_empty() {
-                    return None;
-                }
-                self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
-                Vec::new()
-            }
-            KeyCode::Char('f' | 'F') | KeyCode::Tab => {
-                self.questions.asking = Asking::Reason(Editor::default());
-                Vec::new()
-            }
-            KeyCode::Char('e' | 'E') => {
-                let mut editor = Editor::default();
-                editor.set(self.questions.editable()?);
-                self.questions.asking = Asking::Change(editor);
-                Vec::new()
-            }
-            KeyCode::Esc => self.stop(),
-            _ => return None,
-        };
-        Some(effects)
-    }
-
-    /// The rule for the directory that the current question can become.
-    pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
-        self.questions.lasting_rule(self.session.connected.as_ref()?.confined)
-    }
-
-    fn respond(&mut self) {
-        if let Some(question) = self.questions.current() {
-            self.questions.asking = Asking::Respond(Form::of(&question.request));
-        }
-    }
-
-    fn decide(&mut self, decision: Decision) -> Vec<Effect> {
-        self.questions.decide(decision);
-        self.answer_if_decided()
     }
 
     fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {

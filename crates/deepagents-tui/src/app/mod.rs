@@ -17,6 +17,7 @@ pub(crate) mod pager;
 pub(crate) mod pending;
 pub(crate) mod picker;
 mod picker_keys;
+mod question_keys;
 mod run;
 mod slash;
 pub(crate) mod transcript;
@@ -302,7 +303,7 @@ impl App {
             Event::Terminal(event) => return self.terminal(event),
             Event::Tick => {}
             Event::Drawn => {
-                self.questions.drawn();
+                self.questions.drawn(self.editor.text());
                 if let Some(plan) = &mut self.plan {
                     plan.shown = true;
                 }

@@ -27,6 +27,8 @@ pub(crate) enum Asking {
     Reason(Editor),
     /// They change the call.
     Change(Editor),
+    /// They say whether this rule is kept for the directory.
+    Keep(RememberedRule),
     /// They answer in the place of the call.
     Respond(Form),
 }
@@ -41,6 +43,8 @@ pub(crate) struct Questions {
     shown: bool,
     /// When the person typed last as the question came up.
     typing: Option<Instant>,
+    /// What stood in the input when the first one came on the screen.
+    before: String,
     /// What was wrong with the last answer.
     pub(crate) problem: Option<String>,
 }
@@ -81,13 +85,21 @@ impl Questions {
         !self.open.is_empty() && !self.shown
     }
 
-    /// What is open has been on the screen.
-    pub(crate) fn drawn(&mut self) {
-        self.shown |= !self.open.is_empty();
+    /// What is open has been on the screen, with this in the input.
+    pub(crate) fn drawn(&mut self, typed: &str) {
+        if self.is_unseen() {
+            typed.clone_into(&mut self.before);
+            self.shown = true;
+        }
     }
 
-    /// Whether a key is an answer now, and not the rest of what the person was typing.
-    pub(crate) fn takes_keys(&mut self, now: Instant) -> bool {
+    /// Whether this in the input was begun since the current one is on the screen.
+    pub(crate) fn sees_begun(&self, typed: &str) -> bool {
+        self.shown && self.typing.is_none() && !typed.is_empty() && typed != self.before
+    }
+
+    /// Whether a key is an answer now, and not the rest of what the person was typing; this stands in the input.
+    pub(crate) fn takes_keys(&mut self, now: Instant, typed: &str) -> bool {
         if !self.shown {
             return false;
         }
@@ -96,10 +108,13 @@ impl Questions {
                 self.typing = Some(now);
                 false
             }
-            _ => {
+            Some(_) => {
+                // What was typed to its end is no message that was begun at the question.
+                typed.clone_into(&mut self.before);
                 self.typing = None;
                 true
             }
+            None => true,
         }
     }
 

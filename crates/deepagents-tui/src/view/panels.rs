@@ -172,6 +172,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
         Asking::Respond(form) => super::form::form(form, columns, theme),
         Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
+        Asking::Keep(rule) => (keeping(rule, columns, theme), None),
     };
     let mut foot = foot;
     if let Some(problem) = &app.questions.problem {
@@ -200,6 +201,20 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     panel
 }
 
+/// The question whether a rule is kept for good, which is shown as it would be kept.
+fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let rule = exact(&rule.to_string()).into_owned();
+    let asked = Line::from(vec![
+        Span::styled("allow it and keep this rule for the directory, for later sessions too? ", theme.warn),
+        Span::styled(rule, theme.bold),
+    ]);
+    let mut lines = wrap(&asked, columns, "  ");
+    let keys = [("y", " keep the rule · "), ("n", " back to the question")];
+    let keys = keys.into_iter().flat_map(|(key, what)| [Span::styled(key, theme.selected), Span::raw(what)]);
+    lines.push(clip(&Line::from(keys.collect::<Vec<_>>()), columns));
+    lines
+}
+
 /// The keys of a question.
 pub(crate) fn keys(app: &App) -> Line<'static> {
     let theme = app.theme;
@@ -210,6 +225,10 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     let words = app.questions.wants_words();
     let answer = if app.questions.has_choices() { "answer (↑ ↓), or its number" } else { "answer" };
     let mut spans = Vec::new();
+    if app.is_writing() && app.overlay.is_none() {
+        spans.push(Span::styled("once the input is empty (Ctrl+C): ", theme.warn));
+    }
+    let lead = spans.len();
     for (key, what, offered) in [
         ("y", "yes", approves),
         // Words are what is wanted where yes is no answer.
@@ -226,7 +245,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
         if !offered {
             continue;
         }
-        if !spans.is_empty() {
+        if spans.len() > lead {
             spans.push(Span::styled(" · ", theme.dim));
         }
         spans.push(Span::styled(key, theme.selected));

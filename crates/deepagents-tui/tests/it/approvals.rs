@@ -161,6 +161,51 @@ async fn what_was_typed_before_a_question_came_up_does_not_answer_it() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_typed_at_a_question_decides_nothing() {
+    for message in ["wait, please stop", "stop please", "why", "please wait"] {
+        let world = World::new([command("touch typed.txt"), Turn::text("Fine.")]);
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, "run").await;
+        assert!(screens.wait_for("y yes").await, "{}", screens.text());
+        screens.type_text(message).await;
+        let live = screens.live().join("\n");
+        assert!(live.contains(&format!("› {message}")) && live.contains("y yes"), "{message}: {live}");
+        assert!(!world.has("typed.txt") && world.remembered.lock().unwrap().is_empty());
+        // An empty input is one that the letters decide at.
+        screens.press("ctrl-c n").await.unwrap();
+        assert!(screens.wait_for("Fine.").await, "{message}: {}", screens.text());
+        assert!(!world.has("typed.txt") && world.model.requests().len() == 2);
+    }
+}
+
+#[tokio::test]
+async fn a_command_of_the_program_is_typed_and_run_at_a_question() {
+    let world = World::new([command("touch typed.txt"), Turn::text("Fine.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run").await;
+    assert!(screens.wait_for("y yes").await, "{}", screens.text());
+    say(&mut screens, "/clear").await;
+    assert!(screens.wait_idle().await && screens.thread().is_none(), "{}", screens.text());
+    assert!(!world.has("typed.txt") && world.model.requests().len() == 1);
+}
+
+#[tokio::test]
+async fn what_stood_in_the_input_before_a_question_leaves_the_letters_to_it() {
+    let world = World::new([command("while [ ! -e go ]; do sleep 0.01; done"), command("touch b.txt"), Turn::text("Fine.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run").await;
+    assert!(screens.wait_for("y yes").await, "{}", screens.text());
+    screens.press("y").await.unwrap();
+    screens.type_text("and then").await;
+    screens.pass(std::time::Duration::from_secs(1));
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_until_live("touch b.txt").await, "{:?}", screens.live());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Fine.").await, "{}", screens.text());
+    assert!(world.has("b.txt") && screens.live().join("\n").contains("› and then"), "{:?}", screens.live());
+}
+
+#[tokio::test]
 async fn an_open_question_is_asked_again_after_a_restart() {
     let world = World::new([command("touch later.txt"), Turn::text("Done now.")]);
     let mut screens = world.screens(Mode::Ask);
@@ -243,6 +288,10 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
     let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(live.contains("p in this directory always `touch a.txt` alone"), "{live}");
     screens.press("p").await.unwrap();
+    let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(live.contains("execute `touch a.txt` and no other command") && live.contains("y keep the rule"), "{live}");
+    assert!(world.remembered.lock().unwrap().is_empty() && !world.has("a.txt"));
+    screens.press("n p y").await.unwrap();
     assert!(screens.wait_until_live("touch b.txt").await, "another argument is asked about: {:?}", screens.live());
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("First done.").await, "{}", screens.text());

@@ -1,0 +1,212 @@
+//! What keys mean at a question.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use deepagents::remembered::RememberedRule;
+use deepagents::{Decision, DecisionKind};
+
+use super::event::Effect;
+use super::form::{Filled, Form};
+use super::pager::{Pager, Source};
+use super::pending::Asking;
+use super::{App, Overlay};
+use crate::input::Editor;
+
+/// Where a key was pressed that may decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pressed {
+    /// At the input, which it may belong to.
+    AtInput,
+    /// In the view that shows the whole question, where nothing else is typed.
+    WhereRead,
+}
+
+impl App {
+    /// Whether a message has been begun since the question came up: what is typed goes on with it then.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.questions.sees_begun(self.editor.text())
+    }
+
+    /// A key at a question; nothing where it belongs to the input.
+    pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
+        let effects = match &mut self.questions.asking {
+            Asking::Decide => return self.decision_key(key, pressed),
+            Asking::Keep(rule) => {
+                let rule = rule.clone();
+                return self.keep_key(key, rule);
+            }
+            Asking::Reason(editor) => match key.code {
+                KeyCode::Esc => {
+                    self.questions.asking = Asking::Decide;
+                    Vec::new()
+                }
+                KeyCode::Enter if key.modifiers.is_empty() => {
+                    let reason = editor.take();
+                    let message = (!reason.trim().is_empty()).then_some(reason);
+                    self.decide(Decision::Reject { message })
+                }
+                _ => {
+                    editor.key(key);
+                    Vec::new()
+                }
+            },
+            Asking::Respond(form) => match form.key(key) {
+                Filled::Taken => {
+                    self.questions.problem = None;
+                    Vec::new()
+                }
+                Filled::Wrong(problem) => {
+                    self.questions.problem = Some(problem);
+                    Vec::new()
+                }
+                Filled::Left => {
+                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    Vec::new()
+                }
+                Filled::Done(message) => self.decide(Decision::Respond { message }),
+            },
+            Asking::Change(editor) => match key.code {
+                KeyCode::Esc => {
+                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    Vec::new()
+                }
+                KeyCode::Enter if key.modifiers.is_empty() => {
+                    let text = editor.expanded();
+                    let edited = self.questions.edited(&text);
+                    match edited {
+                        Ok(decision) => self.decide(decision),
+                        Err(problem) => {
+                            self.questions.problem = Some(problem);
+                            Vec::new()
+                        }
+                    }
+                }
+                _ => {
+                    editor.key(key);
+                    Vec::new()
+                }
+            },
+        };
+        Some(effects)
+    }
+
+    fn decision_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
+        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() || !self.questions.takes_keys(self.now, self.editor.text())
+        {
+            return None;
+        }
+        // A message that was begun meanwhile is gone on with, whatever its letters would decide.
+        if pressed == Pressed::AtInput && self.is_writing() {
+            return (key.code == KeyCode::Esc && self.menu.is_none()).then(|| self.stop());
+        }
+        let allows = |kind| self.questions.allows(kind);
+        let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
+        let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
+        let effects = match key.code {
+            // Whoever is asked for words begins to write them: a `no` is an answer here.
+            KeyCode::Char(_) if self.questions.wants_words() => {
+                self.respond();
+                return self.question_key(key, pressed);
+            }
+            // What only words answer is answered with a form.
+            KeyCode::Char('r' | 'R') if responds => {
+                self.respond();
+                Vec::new()
+            }
+            KeyCode::Enter if responds && !approves && self.editor.is_empty() => {
+                self.respond();
+                Vec::new()
+            }
+            KeyCode::Up | KeyCode::Down if responds && self.questions.has_choices() && self.editor.is_empty() => {
+                self.respond();
+                Vec::new()
+            }
+            KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
+            KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
+            KeyCode::Char('e' | 'E') if !edits => return None,
+            KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
+            // What stands in the input is sent by Enter, and nothing else is decided by that.
+            KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
+            KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
+            KeyCode::Char('a' | 'A') => {
+                let rule = self.questions.rule()?;
+                self.questions.allow(&rule);
+                self.hint = Some(format!("{rule}: not asked about any more in this session"));
+                let mut effects = vec![Effect::Allow(rule)];
+                effects.extend(self.answer_if_decided());
+                effects
+            }
+            KeyCode::Char('p' | 'P') => {
+                self.questions.asking = Asking::Keep(self.lasting_rule()?);
+                Vec::new()
+            }
+            // A number chooses among what is offered.
+            KeyCode::Char('1'..='9') if self.questions.has_choices() && self.editor.is_empty() => {
+                self.respond();
+                return self.question_key(key, pressed);
+            }
+            KeyCode::Char('t' | 'T') => {
+                let calls = self.questions.together();
+                if calls.is_empty() {
+                    return None;
+                }
+                self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
+                Vec::new()
+            }
+            KeyCode::Char('f' | 'F') | KeyCode::Tab => {
+                self.questions.asking = Asking::Reason(Editor::default());
+                Vec::new()
+            }
+            KeyCode::Char('e' | 'E') => {
+                let mut editor = Editor::default();
+                editor.set(self.questions.editable()?);
+                self.questions.asking = Asking::Change(editor);
+                Vec::new()
+            }
+            KeyCode::Esc => self.stop(),
+            _ => return None,
+        };
+        Some(effects)
+    }
+
+    /// A key at the question whether a rule is kept for good.
+    fn keep_key(&mut self, key: KeyEvent, rule: RememberedRule) -> Option<Vec<Effect>> {
+        let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
+        match key.code {
+            KeyCode::Char('y' | 'Y') | KeyCode::Enter if plain => {
+                self.questions.remember(&rule);
+                self.hint = Some(format!("{rule}: not asked about any more in this directory"));
+                if let Some(connected) = &mut self.session.connected {
+                    connected.remembered.push(rule.clone());
+                }
+                let mut effects = vec![Effect::Remember(rule)];
+                effects.extend(self.answer_if_decided());
+                return Some(effects);
+            }
+            KeyCode::Char('n' | 'N') | KeyCode::Esc => self.questions.asking = Asking::Decide,
+            // Another letter goes on with a message that began with a `p`.
+            KeyCode::Char(_) if plain && self.editor.is_empty() => {
+                self.questions.asking = Asking::Decide;
+                self.editor.insert("p");
+                return None;
+            }
+            _ => {}
+        }
+        Some(Vec::new())
+    }
+
+    /// The rule for the directory that the current question can become.
+    pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
+        self.questions.lasting_rule(self.session.connected.as_ref()?.confined)
+    }
+
+    fn respond(&mut self) {
+        if let Some(question) = self.questions.current() {
+            self.questions.asking = Asking::Respond(Form::of(&question.request));
+        }
+    }
+
+    fn decide(&mut self, decision: Decision) -> Vec<Effect> {
+        self.questions.decide(decision);
+        self.answer_if_decided()
+    }
+}
