@@ -89,6 +89,8 @@ impl Headless {
     /// Lets the screens believe that so much time has passed.
     pub fn pass(&mut self, time: Duration) {
         self.ahead += time;
+        self.take(Event::Tick);
+        self.draw();
     }
 
     /// Changes the size of the screen.

@@ -249,6 +249,8 @@ impl Screens {
         let moving = self.app.is_moving();
         let since_frame = self.drawn.elapsed();
         let waits_for_frame = self.dirty && !self.output.is_busy();
+        let wakes = self.app.wakes();
+        let later = wakes.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
         tokio::select! {
             biased;
             written = self.output.written() => Woken::Written(written),
@@ -261,6 +263,7 @@ impl Screens {
             event = self.events.recv() => Woken::Event(event),
             () = tokio::time::sleep(FRAME.saturating_sub(since_frame)), if waits_for_frame => Woken::Frame,
             () = tokio::time::sleep(TICK.saturating_sub(since_frame)), if moving && !waits_for_frame => Woken::Tick,
+            () = tokio::time::sleep(later), if wakes.is_some() && !moving && !waits_for_frame => Woken::Tick,
         }
     }
 

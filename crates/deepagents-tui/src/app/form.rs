@@ -15,6 +15,8 @@ pub(crate) struct Form {
     answer: AnswerKind,
     fields: Vec<Field>,
     at: usize,
+    /// Whether something was chosen or marked.
+    is_touched: bool,
 }
 
 /// What is made of the fields.
@@ -74,9 +76,12 @@ impl Form {
     /// The form for a question, which is one for a text where the question has none.
     pub(crate) fn of(request: &ActionRequest) -> Self {
         match &request.form {
-            Some(AnswerForm::Fields { fields }) if !fields.is_empty() => {
-                Self { answer: AnswerKind::Object, fields: fields.iter().map(Field::from).collect(), at: 0 }
-            }
+            Some(AnswerForm::Fields { fields }) if !fields.is_empty() => Self {
+                answer: AnswerKind::Object,
+                fields: fields.iter().map(Field::from).collect(),
+                at: 0,
+                is_touched: false,
+            },
             Some(form @ AnswerForm::Choices { choices, several }) => {
                 let words = choices.iter().map(String::as_str).chain([OWN_WORDS]);
                 let options: Vec<Choosable> =
@@ -90,9 +95,10 @@ impl Form {
                     answer: AnswerKind::Choices(form.clone()),
                     fields: vec![choice, Field::words("in your own words")],
                     at: 0,
+                    is_touched: false,
                 }
             }
-            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words("")], at: 0 },
+            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words("")], at: 0, is_touched: false },
         }
     }
 
@@ -103,6 +109,24 @@ impl Form {
             AnswerKind::Words | AnswerKind::Object => self.fields.len(),
         };
         Some((self.fields.get(self.at)?, self.at + 1, count))
+    }
+
+    /// Whether one of the answers that a question offers is chosen now.
+    pub(crate) fn is_choosing(&self) -> bool {
+        self.at == 0 && matches!(self.answer, AnswerKind::Choices(_))
+    }
+
+    /// Whether a key chooses among these answers. Enter sends what stands in the input, unless something was chosen.
+    pub(crate) fn chooses(&self, key: KeyEvent, input_is_empty: bool) -> bool {
+        let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
+        match key.code {
+            _ if !key.modifiers.is_empty() => false,
+            KeyCode::Up | KeyCode::Down => true,
+            KeyCode::Enter => input_is_empty || self.is_touched,
+            KeyCode::Char(' ') => several,
+            KeyCode::Char(c) => c.is_ascii_digit() || matches!(c, 'j' | 'k'),
+            _ => false,
+        }
     }
 
     /// Text for the present field.
@@ -122,6 +146,7 @@ impl Form {
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {
             return self.go_on();
         }
+        self.is_touched = true;
         match &mut field.input {
             FieldInput::Text { editor, .. } => drop(editor.key(key)),
             FieldInput::Choice { options, selected } => step(key, options.len(), selected),

@@ -24,7 +24,7 @@ impl App {
             return Vec::new();
         }
         let Some(key) = self.keys.translate(key) else { return Vec::new() };
-        self.hint = None;
+        self.drop_hint();
         let again = self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < TWICE);
         if control(key) == Some('c') {
             return self.control_c(again);
@@ -79,8 +79,13 @@ impl App {
             }
             _ => return Vec::new(),
         }
-        if !matches!(self.questions.asking, Asking::Decide) {
-            self.questions.asking = Asking::Decide;
+        let decides = match &self.questions.asking {
+            Asking::Decide => true,
+            Asking::Respond(form) => form.is_choosing(),
+            Asking::Reason(_) | Asking::Change(_) | Asking::Keep(_) => false,
+        };
+        if !decides {
+            self.questions.ask_plainly();
             return Vec::new();
         }
         if !self.editor.is_empty() {
@@ -96,7 +101,7 @@ impl App {
             return vec![Effect::Quit];
         }
         self.last_interrupt = Some(self.now);
-        self.hint = Some("press Ctrl+C again to quit".to_owned());
+        (self.hint, self.hint_ends) = (Some("press Ctrl+C again to quit".to_owned()), Some(self.now + TWICE));
         Vec::new()
     }
 
@@ -294,7 +299,7 @@ impl App {
     }
 
     pub(super) fn pasted(&mut self, text: &str) -> Vec<Effect> {
-        self.hint = None;
+        self.drop_hint();
         let asked = self.questions.current().is_some();
         match (&mut self.overlay, &mut self.questions.asking) {
             (Overlay::Picker(picker), _) if picker.takes_letters() => {

@@ -173,8 +173,9 @@ pub(crate) struct App {
     closed: String,
     /// What the person's commands said, for the next message.
     context: Vec<String>,
-    /// A remark that goes away with the next key.
+    /// A remark that goes away with the next key, and after a while where it holds no longer.
     pub(crate) hint: Option<String>,
+    hint_ends: Option<Instant>,
     /// When Ctrl+C was pressed last with nothing to stop.
     last_interrupt: Option<Instant>,
     /// When something was typed last.
@@ -244,6 +245,7 @@ impl App {
             closed: String::new(),
             context: Vec::new(),
             hint: None,
+            hint_ends: None,
             last_interrupt: None,
             typed: None,
             after: Vec::new(),
@@ -265,8 +267,30 @@ impl App {
         self.is_busy() && !self.waits && !self.theme.spoken
     }
 
+    /// When the screens change by themselves next, if nothing moves on them.
+    pub(crate) fn wakes(&self) -> Option<Instant> {
+        self.hint_ends
+    }
+
+    /// Whether the question that is to be answered now is on the screen, and not covered by something else.
+    pub(crate) fn shows_question(&self) -> bool {
+        let Some(question) = self.questions.current() else { return false };
+        match &self.overlay {
+            Overlay::None | Overlay::Search { .. } => true,
+            Overlay::Pager(pager) => match &pager.source {
+                Source::Approval(read) => read.request.id == question.request.id,
+                Source::Together(calls) => calls.iter().any(|call| call.request.id == question.request.id),
+                Source::Conversation | Source::Items { .. } => false,
+            },
+            Overlay::Picker(_) | Overlay::Secret { .. } | Overlay::Trust { .. } => false,
+        }
+    }
+
     /// Takes an event in, at the time [`now`](Self::now).
     pub(crate) fn update(&mut self, event: Event) -> Vec<Effect> {
+        if self.hint_ends.is_some_and(|end| end <= self.now) {
+            self.drop_hint();
+        }
         let mut effects = self.take(event);
         if self.has_status_command {
             let status = self.status();
@@ -303,7 +327,9 @@ impl App {
             Event::Terminal(event) => return self.terminal(event),
             Event::Tick => {}
             Event::Drawn => {
-                self.questions.drawn(self.editor.text());
+                if self.shows_question() {
+                    self.questions.drawn(self.editor.text());
+                }
                 if let Some(plan) = &mut self.plan {
                     plan.shown = true;
                 }
@@ -402,6 +428,10 @@ impl App {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn drop_hint(&mut self) {
+        (self.hint, self.hint_ends) = (None, None);
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>, bad: bool) {

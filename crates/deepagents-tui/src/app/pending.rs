@@ -69,15 +69,25 @@ impl Questions {
         if self.knows(&question.request.id) {
             return false;
         }
-        if self.open.is_empty() {
+        self.open.push_back(question);
+        if self.open.len() == 1 {
             self.begin(typing);
         }
-        self.open.push_back(question);
         true
     }
 
     fn begin(&mut self, typing: Option<Instant>) {
-        (self.asking, self.shown, self.typing, self.problem) = (Asking::Decide, false, typing, None);
+        (self.shown, self.typing) = (false, typing);
+        self.ask_plainly();
+    }
+
+    /// Back to what the keys do at first. Of answers to choose from one is marked then, before a key is pressed.
+    pub(crate) fn ask_plainly(&mut self) {
+        self.problem = None;
+        self.asking = match self.current() {
+            Some(question) if self.has_choices() => Asking::Respond(Form::of(&question.request)),
+            _ => Asking::Decide,
+        };
     }
 
     /// Whether something is asked that has not been on the screen yet.
@@ -158,6 +168,7 @@ impl Questions {
         let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
             std::mem::take(&mut self.open).into_iter().partition(covered);
         self.open = open;
+        self.begin(None);
         let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
         let decided = DecisionRecord::new(Decision::Approve, author);
         self.decided.extend(covered.into_iter().map(|question| (question.request.id, decided.clone())));
@@ -170,6 +181,7 @@ impl Questions {
             .into_iter()
             .partition(|question| question.request.is_gate() && rule.covers(&question.request));
         self.open = open;
+        self.begin(None);
         for question in covered {
             self.decide_by(question, rule);
         }

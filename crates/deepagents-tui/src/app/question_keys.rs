@@ -28,6 +28,16 @@ impl App {
 
     /// A key at a question; nothing where it belongs to the input.
     pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
+        // What does not choose among the answers is a key as at any question, or goes into the input.
+        if let Asking::Respond(form) = &self.questions.asking
+            && form.is_choosing()
+        {
+            let chooses = form.chooses(key, self.editor.is_empty());
+            let is_written = pressed == Pressed::AtInput && self.is_writing();
+            if !chooses || is_written || !self.questions.takes_keys(self.now, self.editor.text()) {
+                return self.decision_key(key, pressed);
+            }
+        }
         let effects = match &mut self.questions.asking {
             Asking::Decide => return self.decision_key(key, pressed),
             Asking::Keep(rule) => {
@@ -36,7 +46,7 @@ impl App {
             }
             Asking::Reason(editor) => match key.code {
                 KeyCode::Esc => {
-                    self.questions.asking = Asking::Decide;
+                    self.questions.ask_plainly();
                     Vec::new()
                 }
                 KeyCode::Enter if key.modifiers.is_empty() => {
@@ -59,14 +69,14 @@ impl App {
                     Vec::new()
                 }
                 Filled::Left => {
-                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    self.questions.ask_plainly();
                     Vec::new()
                 }
                 Filled::Done(message) => self.decide(Decision::Respond { message }),
             },
             Asking::Change(editor) => match key.code {
                 KeyCode::Esc => {
-                    (self.questions.asking, self.questions.problem) = (Asking::Decide, None);
+                    self.questions.ask_plainly();
                     Vec::new()
                 }
                 KeyCode::Enter if key.modifiers.is_empty() => {
@@ -90,7 +100,8 @@ impl App {
     }
 
     fn decision_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
-        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() || !self.questions.takes_keys(self.now, self.editor.text())
+        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty()
+            || !self.questions.takes_keys(self.now, self.editor.text())
         {
             return None;
         }
@@ -108,15 +119,11 @@ impl App {
                 return self.question_key(key, pressed);
             }
             // What only words answer is answered with a form.
-            KeyCode::Char('r' | 'R') if responds => {
+            KeyCode::Char('r' | 'R') if responds && !self.questions.has_choices() => {
                 self.respond();
                 Vec::new()
             }
-            KeyCode::Enter if responds && !approves && self.editor.is_empty() => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Up | KeyCode::Down if responds && self.questions.has_choices() && self.editor.is_empty() => {
+            KeyCode::Enter if responds && !approves && self.editor.is_empty() && !self.questions.has_choices() => {
                 self.respond();
                 Vec::new()
             }
@@ -138,11 +145,6 @@ impl App {
             KeyCode::Char('p' | 'P') => {
                 self.questions.asking = Asking::Keep(self.lasting_rule()?);
                 Vec::new()
-            }
-            // A number chooses among what is offered.
-            KeyCode::Char('1'..='9') if self.questions.has_choices() && self.editor.is_empty() => {
-                self.respond();
-                return self.question_key(key, pressed);
             }
             KeyCode::Char('t' | 'T') => {
                 let calls = self.questions.together();
@@ -182,10 +184,10 @@ impl App {
                 effects.extend(self.answer_if_decided());
                 return Some(effects);
             }
-            KeyCode::Char('n' | 'N') | KeyCode::Esc => self.questions.asking = Asking::Decide,
+            KeyCode::Char('n' | 'N') | KeyCode::Esc => self.questions.ask_plainly(),
             // Another letter goes on with a message that began with a `p`.
             KeyCode::Char(_) if plain && self.editor.is_empty() => {
-                self.questions.asking = Asking::Decide;
+                self.questions.ask_plainly();
                 self.editor.insert("p");
                 return None;
             }

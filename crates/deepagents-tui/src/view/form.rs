@@ -8,10 +8,15 @@ use crate::text::{clip, visible, wrap};
 use crate::theme::Theme;
 
 /// Options that are shown at once.
-const OPTIONS: usize = 8;
+const OPTIONS: usize = 9;
 
-/// The present field, and where the cursor is in it.
-pub(super) fn form(form: &Form, columns: usize, theme: Theme) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
+/// The present field in so many rows, and where the cursor is in it.
+pub(super) fn form(
+    form: &Form,
+    columns: usize,
+    rows: usize,
+    theme: Theme,
+) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
     let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
@@ -25,19 +30,31 @@ pub(super) fn form(form: &Form, columns: usize, theme: Theme) -> (Vec<Line<'stat
             lines.extend(input);
             return (lines, cursor);
         }
-        FieldInput::Choice { options, selected } => (options, *selected, None, "↑ ↓ choose · Enter goes on · Esc back"),
+        FieldInput::Choice { options, selected } => {
+            let hint = match form.is_choosing() {
+                true => "↑ ↓ or its number · Enter answers · n no · f no, because… · Esc stop",
+                false => "↑ ↓ choose · Enter goes on · Esc back",
+            };
+            (options, *selected, None, hint)
+        }
         FieldInput::Several { options, chosen, selected } => {
-            (options, *selected, Some(chosen), "↑ ↓ · Space takes or leaves · Enter goes on · Esc back")
+            let hint = match form.is_choosing() {
+                true => "↑ ↓ · Space takes or leaves · Enter answers · n no · f no, because… · Esc stop",
+                false => "↑ ↓ · Space takes or leaves · Enter goes on · Esc back",
+            };
+            (options, *selected, Some(chosen), hint)
         }
     };
-    let first = selected.saturating_sub(OPTIONS - 1);
-    for (at, option) in options.iter().enumerate().skip(first).take(OPTIONS) {
+    let most = rows.saturating_sub(lines.len() + 1).clamp(1, OPTIONS);
+    let first = selected.saturating_sub(most - 1);
+    for (at, option) in options.iter().enumerate().skip(first).take(most) {
         let mark = match chosen.and_then(|chosen| chosen.get(at)) {
             Some(true) => "☑ ",
             Some(false) => "☐ ",
             None => "",
         };
-        let label = format!("{mark}{}", option.label);
+        let number = if form.is_choosing() { format!("{}. ", at + 1) } else { String::new() };
+        let label = format!("{mark}{number}{}", option.label);
         if at == selected {
             // The one that is chosen is read whole.
             let whole = Line::from(vec![

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::items::{call_title, todo_lines};
+use super::items::{Detail, call_title, todo_lines};
 use super::panels::{self, Panel};
 use super::printer::Printer;
 use crate::app::live::RunningCall;
@@ -24,9 +24,11 @@ const OUTPUT: usize = 4;
 /// Rows that the input takes at most.
 const INPUT: usize = 10;
 
-/// The answer that comes, whole.
-pub(super) fn answer(app: &App, columns: usize) -> Vec<Line<'static>> {
-    markdown(app.live.answer.trim(), columns, app.theme)
+/// The answer that comes and the calls that are under way, whole.
+pub(super) fn under_way(app: &App, columns: usize) -> Vec<Line<'static>> {
+    let mut lines = markdown(app.live.answer.trim(), columns, app.theme);
+    lines.extend(at_work(app, columns, Detail::Full));
+    lines
 }
 
 /// The picture of the live area and where the cursor is in it. Parts give way where there is little room, the input last.
@@ -35,7 +37,11 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     // A row stays for what scrolls by, but where there is hardly one.
     let most = if rows > 3 { rows - 1 } else { rows };
     let footer = (rows > 2).then(|| footer(app, columns));
-    let status = (app.is_busy() && rows > 3).then(|| status(app, columns)).flatten();
+    let covered = !app.questions.is_empty() && !app.shows_question();
+    let status = match covered {
+        true if rows > 2 => Some(question_waits(app, columns)),
+        _ => (app.is_busy() && rows > 3).then(|| status(app, columns)).flatten(),
+    };
     let own = (!app.status_line.is_empty() && rows > 6)
         .then(|| clip(&Line::from(Span::raw(visible(&app.status_line).into_owned())), columns));
     let mut room = most - usize::from(footer.is_some()) - usize::from(status.is_some()) - usize::from(own.is_some());
@@ -43,10 +49,16 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     let panel = panel(app, columns, room.saturating_sub(1).max(1));
     let asks = panel.as_ref().is_some_and(|panel| panel.cursor.is_some());
     let replaces = !matches!(app.overlay, Overlay::None | Overlay::Search { .. });
+    let most_input = if panel.is_some() { room / 3 } else { room };
     // Where a list is chosen from, or a reason is written, there is no other input.
-    let input =
-        if asks || (replaces && panel.is_some()) { None } else { Some(input(app, columns, room.clamp(1, INPUT))) };
+    let input = if asks || (replaces && panel.is_some()) {
+        None
+    } else {
+        Some(input(app, columns, most_input.clamp(1, INPUT)))
+    };
     let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
+    // A question has its keys however much is typed.
+    let panel = if input_rows > 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
     room = room.saturating_sub(input_rows);
     let mut panel = panel.unwrap_or_default();
     panel.lines.truncate(room);
@@ -105,7 +117,7 @@ fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
         Overlay::Secret { provider, editor } => Some(panels::secret(provider, editor, columns, app.theme)),
         Overlay::Picker(picker) => Some(super::picker::picker(app, picker, columns, rows.min(20))),
         Overlay::Trust { title, body, .. } => Some(panels::trust(title, body, columns, rows, app.theme)),
-        _ if app.questions.current().is_some() => Some(panels::question(app, columns, rows)),
+        _ if app.questions.current().is_some() => Some(super::question::question(app, columns, rows)),
         _ => None,
     }
 }
@@ -156,10 +168,32 @@ fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
         return Vec::new();
     }
     let theme = app.theme;
+    let mut lines = at_work(app, columns, Detail::Brief);
+    if !app.live.thinking.is_empty() {
+        let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let text = format!("✻ {}", shorten(&visible(words), columns));
+        lines.push(clip(&Line::from(Span::styled(text, theme.dim)), columns));
+    }
+    lines.truncate(rows);
+    let room = rows - lines.len();
+    // A plan that is carried out has nothing more to say; /todos shows it.
+    let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
+    if has_open && room > 0 {
+        lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
+    }
+    lines
+}
+
+/// The command of the person, calls and sub-agents, with the last of their output or all that is kept of it.
+fn at_work(app: &App, columns: usize, detail: Detail) -> Vec<Line<'static>> {
+    let output = |text: &str, most: usize| match detail {
+        Detail::Brief => last_lines(text, most, columns, app),
+        Detail::Full => last_lines(text, usize::MAX, columns, app),
+    };
     let mut lines = Vec::new();
-    if let Work::Shell { command, output, .. } = &app.work {
+    if let Work::Shell { command, output: text, .. } = &app.work {
         lines.push(clip(&Line::from(format!("$ {}", visible(command))), columns));
-        lines.extend(last_lines(output, OUTPUT * 2, columns, app));
+        lines.extend(output(text, OUTPUT * 2));
     }
     let open: Vec<_> = app.live.calls.iter().filter(|(call, _)| call.path.is_empty()).collect();
     // What waits for a decision is shown by the question.
@@ -173,20 +207,8 @@ fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
             lines.extend(agent(app, &[own], running, 0, columns));
         } else {
             lines.push(running_call(app, running, 0, columns));
-            lines.extend(last_lines(&running.call.result, OUTPUT, columns, app));
+            lines.extend(output(&running.call.result, OUTPUT));
         }
-    }
-    if !app.live.thinking.is_empty() {
-        let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let text = format!("✻ {}", shorten(&visible(words), columns));
-        lines.push(clip(&Line::from(Span::styled(text, theme.dim)), columns));
-    }
-    lines.truncate(rows);
-    let room = rows - lines.len();
-    // A plan that is carried out has nothing more to say; /todos shows it.
-    let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
-    if has_open && room > 0 {
-        lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
     }
     lines
 }
@@ -265,6 +287,13 @@ fn last_lines(text: &str, most: usize, columns: usize, app: &App) -> Vec<Line<'s
     lines.iter().rev().map(line).collect()
 }
 
+/// That something is asked which cannot be seen now.
+pub(super) fn question_waits(app: &App, columns: usize) -> Line<'static> {
+    let what = app.questions.current().map(|question| visible(&question.request.tool).into_owned());
+    let text = format!("? {} waits for your decision · Esc shows it", what.unwrap_or_default());
+    clip(&Line::from(Span::styled(text, app.theme.warn)), columns)
+}
+
 /// What goes on, for how long, and how to stop it.
 fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let theme = app.theme;
@@ -321,13 +350,9 @@ fn spent(app: &App) -> String {
 fn footer(app: &App, columns: usize) -> Line<'static> {
     let theme = app.theme;
     if let Some(hint) = &app.hint {
-        return clip(&Line::from(Span::styled(visible(hint).into_owned(), theme.warn)), columns);
+        let hint = Span::styled(visible(hint).into_owned(), theme.warn);
+        return clip(&Line::from(vec![mode(app), Span::styled(" · ", theme.dim), hint]), columns);
     }
-    let mode = match app.mode {
-        crate::policy::Mode::Ask => theme.good,
-        crate::policy::Mode::Auto => theme.warn,
-        crate::policy::Mode::Plan => theme.accent,
-    };
     let mut parts = vec![visible(&app.session.model).into_owned()];
     if app.vi.as_ref().is_some_and(|vi| vi.mode == crate::input::ViMode::Normal) {
         parts.insert(0, "NORMAL".to_owned());
@@ -344,9 +369,16 @@ fn footer(app: &App, columns: usize) -> Line<'static> {
         parts.push(format!("{} in the background", app.background.len()));
     }
     parts.push(visible(&app.session.directory).into_owned());
-    let line = Line::from(vec![
-        Span::styled(app.mode.as_str(), mode),
-        Span::styled(format!(" · {}", parts.join(" · ")), theme.dim),
-    ]);
+    let line = Line::from(vec![mode(app), Span::styled(format!(" · {}", parts.join(" · ")), theme.dim)]);
     clip(&line, columns)
+}
+
+/// The word of the present mode, which is always on the screen.
+pub(super) fn mode(app: &App) -> Span<'static> {
+    let style = match app.mode {
+        Mode::Ask => app.theme.good,
+        Mode::Auto => app.theme.warn,
+        Mode::Plan => app.theme.accent,
+    };
+    Span::styled(app.mode.as_str(), style)
 }

@@ -6,6 +6,7 @@ mod live;
 mod panels;
 mod picker;
 mod printer;
+mod question;
 mod screen;
 
 use ratatui::text::Line;
@@ -35,7 +36,7 @@ pub(crate) fn parts<'a>(
             Source::Conversation => {
                 let mut lines = match app.items.get(at) {
                     Some(item) => item_lines(item, columns, app.theme, Detail::Full),
-                    None => live::answer(app, columns),
+                    None => live::under_way(app, columns),
                 };
                 if !lines.is_empty() {
                     lines.push(Line::default());
@@ -48,10 +49,10 @@ pub(crate) fn parts<'a>(
                 lines.push(Line::default());
                 lines
             }
-            Source::Approval(question) => panels::whole_question(question, columns, app.theme),
+            Source::Approval(call) => question::whole_question(call, columns, app.theme),
             Source::Together(calls) => calls.get(at).map_or_else(Vec::new, |call| {
-                let mut lines = panels::question_title(app, call, (at + 1, calls.len()), columns);
-                lines.extend(panels::whole_question(call, columns, app.theme));
+                let mut lines = question::question_title(app, call, (at + 1, calls.len()), columns);
+                lines.extend(question::whole_question(call, columns, app.theme));
                 lines
             }),
         }

@@ -3,8 +3,8 @@
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
-use super::live::paint;
-use super::panels;
+use super::live::{mode, paint, question_waits};
+use super::question::{keys, short_keys};
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};
 use crate::text::{clip, exact, visible, wrap};
@@ -13,7 +13,7 @@ use crate::text::{clip, exact, visible, wrap};
 pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
     let Overlay::Pager(mut pager) = std::mem::take(&mut app.overlay) else { return None };
     let (columns, rows) = (usize::from(app.size.0), usize::from(app.size.1));
-    let foot = foot(app, &pager, columns);
+    let foot = foot(app, &pager, columns, rows);
     let room = rows.saturating_sub(foot.len()).max(1);
     let source = pager.source.clone();
     let (parts, part) = super::parts(app, &source, columns);
@@ -25,9 +25,10 @@ pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
     Some(paint(&lines, None, columns).0)
 }
 
-fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
-    let scroll = Line::from(Span::styled("PgUp PgDn ↑ ↓ scroll · Ctrl+O back", app.theme.dim));
-    match &pager.source {
+fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    let scrolls = Span::styled(" · PgUp PgDn ↑ ↓ scroll · Ctrl+O back", app.theme.dim);
+    let scroll = Line::from(vec![mode(app), scrolls]);
+    let mut lines = match &pager.source {
         Source::Approval(question) => {
             let file = question.request.args.get("file_path").and_then(serde_json::Value::as_str).unwrap_or_default();
             let title = Line::from(Span::styled(
@@ -35,7 +36,9 @@ fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
                 app.theme.warn,
             ));
             let mut lines = vec![clip(&title, columns)];
-            lines.extend(wrap(&panels::keys(app), columns, "  "));
+            let keys = wrap(&keys(app), columns, "  ");
+            // What is read has half of the screen at least.
+            lines.extend(if keys.len() + 2 > rows / 2 { vec![short_keys(app, columns)] } else { keys });
             lines.push(clip(&scroll, columns));
             lines
         }
@@ -52,5 +55,10 @@ fn foot(app: &App, pager: &Pager, columns: usize) -> Vec<Line<'static>> {
             vec![clip(&title, columns), clip(&scroll, columns)]
         }
         Source::Conversation => vec![clip(&scroll, columns)],
+    };
+    // The foot of a question that is read is about that one.
+    if !app.questions.is_empty() && !matches!(pager.source, Source::Approval(_) | Source::Together(_)) {
+        lines.insert(0, question_waits(app, columns));
     }
+    lines
 }

@@ -191,7 +191,8 @@ async fn a_command_of_the_program_is_typed_and_run_at_a_question() {
 
 #[tokio::test]
 async fn what_stood_in_the_input_before_a_question_leaves_the_letters_to_it() {
-    let world = World::new([command("while [ ! -e go ]; do sleep 0.01; done"), command("touch b.txt"), Turn::text("Fine.")]);
+    let world =
+        World::new([command("while [ ! -e go ]; do sleep 0.01; done"), command("touch b.txt"), Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
     assert!(screens.wait_for("y yes").await, "{}", screens.text());
@@ -307,4 +308,61 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
     screens.press("n").await.unwrap();
     assert!(screens.wait_for("Second done.").await, "{}", screens.text());
     assert!(!world.has("c.txt") && world.has("b.txt"));
+}
+
+#[tokio::test]
+async fn a_small_screen_shows_the_command_and_its_keys() {
+    let long = "touch small.txt && echo and a good many more words than a small screen has room for";
+    let write = json!({"file_path": "/small.md", "content": "one\ntwo\n"});
+    let world = World::new([command(long), Turn::call("write_file", write), Turn::text("Fine.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run").await;
+    assert!(screens.wait_for("y yes").await, "{}", screens.text());
+    for (columns, rows) in [(80, 24), (40, 8), (20, 8), (20, 5)] {
+        screens.resize(columns, rows).await;
+        let live = screens.live().join("\n");
+        assert!(live.contains("$ touch"), "{columns}x{rows}: {live}");
+        assert!(live.contains('y') && live.contains("Esc"), "{columns}x{rows}: {live}");
+        let is_whole = live.contains(" for\n");
+        assert!(is_whole || (live.contains("line") && live.contains("ctrl+o")), "{columns}x{rows}: {live}");
+        assert_eq!(is_whole, columns > 20, "{columns}x{rows}: {live}");
+    }
+    // Nor does what is typed take the keys away.
+    screens.resize(40, 10).await;
+    screens.event(crossterm::event::Event::Paste("a\nb\nc\nd\ne\nf".to_owned())).await;
+    assert!(screens.live().join("\n").contains("ctrl+o"), "{:?}", screens.live());
+    screens.press("ctrl-c").await.unwrap();
+    screens.resize(20, 5).await;
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_until_live("? Write").await, "{:?}", screens.live());
+    assert!(world.has("small.txt") && screens.live().join("\n").contains("line"), "{:?}", screens.live());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_idle().await && world.has("small.md"));
+}
+
+#[tokio::test]
+async fn a_question_that_comes_up_behind_something_is_told_and_not_answered_there() {
+    let gate = "echo shown-while-it-runs; while [ ! -e go ]; do sleep 0.01; done";
+    for cover in ["ctrl-o", "/threads"] {
+        let world = World::new([command(gate), command("touch behind.txt"), Turn::text("Fine.")]);
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, "run").await;
+        assert!(screens.wait_for("y yes").await, "{}", screens.text());
+        screens.press("y").await.unwrap();
+        assert!(screens.wait_until_live("◌ execute").await, "{:?}", screens.live());
+        if cover == "ctrl-o" {
+            screens.press(cover).await.unwrap();
+            assert!(screens.wait_until_live("shown-while-it-runs").await, "{:?}", screens.live());
+        } else {
+            say(&mut screens, cover).await;
+            assert!(screens.wait_until_live("Threads of this directory").await, "{:?}", screens.live());
+        }
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        assert!(screens.wait_until_live("execute waits for your decision").await, "{:?}", screens.live());
+        screens.press("y esc").await.unwrap();
+        assert!(!world.has("behind.txt") && screens.live().join("\n").contains("y yes"), "{:?}", screens.live());
+        screens.press("y").await.unwrap();
+        assert!(screens.wait_for("Fine.").await, "{}", screens.text());
+        assert!(world.has("behind.txt"));
+    }
 }

@@ -351,3 +351,20 @@ async fn pages_of_the_program_and_choices_are_shown() {
     say(&mut screens, "/plan").await;
     assert!(screens.live().join("\n").contains("plan ·"), "{:?}", screens.live());
 }
+
+#[tokio::test]
+async fn the_mode_is_on_the_screen_beside_every_remark_and_a_remark_ends_with_its_time() {
+    let world = World::new([Turn::text("Copied from here.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("Copied from here.").await && screens.wait_idle().await);
+    say(&mut screens, "/copy").await;
+    assert!(screens.live().join("\n").contains("auto · "), "{:?}", screens.live());
+    screens.press("ctrl-o").await.unwrap();
+    assert!(screens.live().join("\n").contains("auto · "), "{:?}", screens.live());
+    screens.press("ctrl-o ctrl-c").await.unwrap();
+    assert!(screens.live().join("\n").contains("auto · press Ctrl+C again to quit"), "{:?}", screens.live());
+    screens.pass(std::time::Duration::from_secs(3));
+    let live = screens.live().join("\n");
+    assert!(live.contains("auto · scripted") && !live.contains("again to quit"), "{live}");
+}

@@ -109,8 +109,9 @@ async fn the_agent_is_answered_with_one_of_its_choices_by_its_number() {
     let live = screens.live().join("\n");
     assert!(live.contains("The agent asks you") && live.contains("Which colour?"), "{live}");
     assert!(!live.contains("choices:"), "{live}");
+    assert!(live.contains("❯ 1. red"), "one of them is marked at once: {live}");
     screens.press("2").await.unwrap();
-    assert!(screens.live().join("\n").contains("❯ dark, blue"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("❯ 2. dark, blue"), "{:?}", screens.live());
     assert!(world.model.requests().len() == 1, "nothing is sent before Enter");
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
@@ -122,8 +123,8 @@ async fn the_agent_is_answered_with_several_of_its_choices() {
     let world = World::new([asks(&["red", "blue", "green"], true), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    screens.press("r enter").await.unwrap();
+    assert!(screens.wait_until_live("❯ ☐ 1. red").await, "{:?}", screens.live());
+    screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("nothing is chosen"), "{:?}", screens.live());
     screens.press("space down down space enter").await.unwrap();
     assert!(screens.wait_for("Painted.").await, "{}", screens.text());
@@ -135,11 +136,11 @@ async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_a
     let world = World::new([asks(&["red", "blue"], false), asks(&["red", "blue"], false), Turn::text("As you like.")]);
     let mut screens = world.screens(Mode::Plan);
     say(&mut screens, "paint it").await;
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
-    screens.press("r down down enter").await.unwrap();
+    assert!(screens.wait_until_live("❯ 1. red").await, "{:?}", screens.live());
+    screens.press("down down enter").await.unwrap();
     screens.type_text("a warm grey").await;
     screens.press("enter").await.unwrap();
-    assert!(screens.wait_until_live("r answer").await, "{:?}", screens.live());
+    assert!(screens.wait_until_live("❯ 1. red").await, "{:?}", screens.live());
     assert!(world.told().contains("The user answered: a warm grey"), "{}", world.told());
     screens.press("n").await.unwrap();
     assert!(screens.wait_for("As you like.").await, "{}", screens.text());
@@ -174,8 +175,22 @@ async fn whoever_is_asked_begins_to_write_or_to_choose() {
     screens.type_text("no, a blue one").await;
     screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("Which one?").await, "{:?}", screens.live());
-    screens.press("down down enter").await.unwrap();
+    screens.press("down enter").await.unwrap();
     assert!(screens.wait_for("Thanks.").await, "{}", screens.text());
     let told = world.told();
     assert!(told.contains("The user answered: no, a blue one") && told.contains("The user chose: right"), "{told}");
+}
+
+#[tokio::test]
+async fn a_message_can_be_typed_and_the_turn_be_ended_at_a_question_with_choices() {
+    let world = World::new([asks(&["red", "blue"], true), Turn::text("Never.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("❯ ☐ 1. red").await, "{:?}", screens.live());
+    screens.type_text("wait, 2 of them are new").await;
+    let live = screens.live().join("\n");
+    assert!(live.contains("› wait, 2 of them are new") && live.contains("❯ ☐ 1. red"), "{live}");
+    screens.press("ctrl-c esc").await.unwrap();
+    assert!(screens.wait_for("interrupted").await && screens.wait_idle().await, "{}", screens.text());
+    assert_eq!(world.model.requests().len(), 1);
 }

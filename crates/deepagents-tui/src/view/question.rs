@@ -1,0 +1,326 @@
+//! Calls that wait for the person.
+
+use deepagents::escape::escaped;
+use deepagents::remembered::RememberedRule;
+use deepagents::{ActionRequest, AnswerForm, DecisionKind};
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use super::items::change_lines;
+use super::panels::{Panel, input_line};
+use crate::app::App;
+use crate::app::event::PendingApproval;
+use crate::app::pending::Asking;
+use crate::app::transcript::{Call, text_arg};
+use crate::text::{clip, count, exact, hard_wrap, visible, width, wrap};
+use crate::theme::Theme;
+
+/// The tool with which the agent asks.
+const ASK_USER: &str = "ask_user";
+/// Characters of a command that is shown once more.
+const LONG_RULE: usize = 60;
+/// The tool that runs commands.
+const EXECUTE: &str = "execute";
+/// Rows of what is asked that come before what the keys do in words.
+const BODY: usize = 3;
+
+/// Everything that a call would do.
+fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let request = &question.request;
+    let room = columns.saturating_sub(2).max(2);
+    let raw: Vec<Line<'static>> = match request.tool.as_str() {
+        EXECUTE => {
+            let command = exact(text_arg(&request.args, "command")).into_owned();
+            let mut lines: Vec<Line<'static>> =
+                command.split('\n').map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect();
+            if let Some(first) = lines.first_mut() {
+                first.spans.insert(0, Span::styled("$ ", theme.dim));
+            }
+            if let Some(timeout) = request.args.get("timeout").filter(|timeout| !timeout.is_null()) {
+                lines.push(Line::from(Span::styled(format!("for {timeout} seconds at most"), theme.dim)));
+            }
+            if request.args.get("background").and_then(Value::as_bool) == Some(true) {
+                lines.push(Line::from(Span::styled("while the agent does other things", theme.dim)));
+            }
+            lines
+        }
+        "write_file" | "edit_file" => {
+            let call = Call {
+                name: request.tool.clone(),
+                args: request.args.clone(),
+                file: question.file.clone(),
+                ..Call::default()
+            };
+            change_lines(&call, theme)
+        }
+        _ => {
+            let mut lines = Vec::new();
+            // What a tool or its server asks by itself is the question; the call is what it is about.
+            if !request.allowed.contains(&DecisionKind::Edit) {
+                lines.extend(asked_lines(request, theme));
+            }
+            let args = request.args.as_object().filter(|_| request.tool != ASK_USER);
+            for (name, value) in args.into_iter().flatten() {
+                let text = value.as_str().map_or_else(|| pretty(value), str::to_owned);
+                let text = exact(&text).into_owned();
+                for (at, line) in text.split('\n').enumerate() {
+                    let lead = if at == 0 { format!("{}: ", exact(name)) } else { "  ".to_owned() };
+                    lines.push(Line::from(vec![Span::styled(lead, theme.dim), Span::raw(line.to_owned())]));
+                }
+            }
+            lines
+        }
+    };
+    let noted = |text: String| Line::from(Span::styled(text, theme.warn));
+    let leads = request.leads_to.iter().map(|path| noted(format!("the path leads to {}", escaped(path))));
+    leads.chain(raw).flat_map(|line| hard_wrap(&line, room, "")).map(indented).collect()
+}
+
+/// Which rule asks.
+fn rule_lines(request: &ActionRequest, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let Some(rule) = &request.rule else { return Vec::new() };
+    let line = Line::from(Span::styled(format!("asked by {}", escaped(rule)), theme.dim));
+    hard_wrap(&line, columns.saturating_sub(2).max(2), "").into_iter().map(indented).collect()
+}
+
+fn indented(line: Line<'static>) -> Line<'static> {
+    let mut spans = vec![Span::raw("  ")];
+    spans.extend(line.spans);
+    Line::from(spans)
+}
+
+/// What is asked, without what a form shows.
+fn asked_lines(request: &ActionRequest, theme: Theme) -> Vec<Line<'static>> {
+    let text = match &request.form {
+        // The words before the answers that can be chosen.
+        Some(AnswerForm::Choices { .. }) => request.text.split("\n1. ").next().unwrap_or_default(),
+        Some(AnswerForm::Fields { .. }) => {
+            request.text.split("\nRespond with a JSON object").next().unwrap_or_default()
+        }
+        _ => request.text.as_str(),
+    };
+    exact(text).lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect()
+}
+
+/// The answers that can be chosen, with the numbers that choose them.
+fn choice_lines(request: &ActionRequest, columns: usize) -> Vec<Line<'static>> {
+    let Some(AnswerForm::Choices { choices, .. }) = &request.form else { return Vec::new() };
+    let line = |(number, choice): (usize, &String)| Line::from(format!("  {number}. {}", visible(choice)));
+    (1..).zip(choices).flat_map(|choice| wrap(&line(choice), columns, "     ")).collect()
+}
+
+/// Everything that is asked, with the answers that can be chosen.
+pub(crate) fn whole_question(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines = question_body(question, columns, theme);
+    lines.extend(rule_lines(&question.request, columns, theme));
+    lines.extend(choice_lines(&question.request, columns));
+    lines
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// What is asked, in a line or two.
+pub(crate) fn question_title(
+    app: &App,
+    question: &PendingApproval,
+    (at, of): (usize, usize),
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let request = &question.request;
+    let what = match request.tool.as_str() {
+        EXECUTE => "Run this command?".to_owned(),
+        "write_file" if question.file.is_some() => {
+            format!("Overwrite {}?", exact(text_arg(&request.args, "file_path")))
+        }
+        "write_file" => format!("Write the new file {}?", exact(text_arg(&request.args, "file_path"))),
+        "edit_file" => format!("Change {}?", exact(text_arg(&request.args, "file_path"))),
+        "delete" => format!("Delete {}?", exact(text_arg(&request.args, "file_path"))),
+        ASK_USER => "The agent asks you".to_owned(),
+        tool if !request.allowed.contains(&DecisionKind::Approve) => format!("{} asks you", exact(tool)),
+        tool => format!("Call {}?", exact(tool)),
+    };
+    let mut spans = vec![Span::styled("? ", app.theme.warn), Span::styled(what, app.theme.bold)];
+    if of > 1 {
+        spans.push(Span::styled(format!("  ({at} of {of})"), app.theme.accent));
+    }
+    if !request.call.path.is_empty() {
+        let agent = app.live.agents.get(&request.call.path).map(|agent| agent.work.name.clone());
+        let agent = request.agent.clone().or(agent);
+        let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
+        spans.push(Span::styled(format!("  asked by {}", visible(&agent)), app.theme.dim));
+    }
+    if request.tool == EXECUTE
+        && let Some(connected) = &app.session.connected
+        && !connected.sandbox.is_empty()
+    {
+        spans.push(Span::styled(format!("  {}", connected.sandbox), app.theme.dim));
+    }
+    wrap(&Line::from(spans), columns, "  ")
+}
+
+/// A call that waits, in at most so many rows: what is asked and the keys are always there.
+pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
+    let Some(question) = app.questions.current() else { return Panel::default() };
+    let theme = app.theme;
+    let mut title = question_title(app, question, app.questions.position(), columns);
+    let (mut foot, cursor) = match &app.questions.asking {
+        Asking::Decide => (wrap(&keys(app), columns, "  "), None),
+        Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
+        Asking::Respond(form) => super::form::form(form, columns, rows.saturating_sub(title.len() + 1), theme),
+        Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
+        Asking::Keep(rule) => (keeping(rule, columns, theme), None),
+    };
+    let mut body = question_body(question, columns, theme);
+    // A form that is filled in shows them itself.
+    if matches!(app.questions.asking, Asking::Decide) {
+        body.extend(choice_lines(&question.request, columns));
+    }
+    let least = body.len().min(BODY);
+    if rows < title.len() + foot.len() + least {
+        title.truncate(1);
+        match app.questions.asking {
+            Asking::Decide => {
+                foot = wrap(&joined_keys(app, brief_keys(app)), columns, "  ");
+                if rows < title.len() + foot.len() + least {
+                    foot = vec![short_keys(app, columns)];
+                }
+            }
+            // The last row of an input says what Enter does.
+            Asking::Reason(_) | Asking::Change(_) => drop(foot.pop()),
+            Asking::Respond(_) | Asking::Keep(_) => {}
+        }
+        // A command says itself that it is one; a change needs the name of its file.
+        if rows < foot.len() + 2 && question.request.tool == EXECUTE {
+            title.clear();
+        }
+    } else {
+        body.extend(rule_lines(&question.request, columns, theme));
+    }
+    if let Some(problem) = &app.questions.problem {
+        foot.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
+    }
+    let room = rows.saturating_sub(title.len() + foot.len());
+    let total = body.len();
+    let mut lines = title;
+    match (room, lines.pop()) {
+        // There is one row for both.
+        (0, Some(last)) if total > 0 => lines.push(counted(&last, total, columns, theme)),
+        (_, last) => lines.extend(last),
+    }
+    if total <= room {
+        lines.extend(body);
+    } else if room == 1 {
+        lines.extend(body.first().map(|first| counted(first, total, columns, theme)));
+    } else if let Some(shown) = room.checked_sub(1) {
+        lines.extend(body.into_iter().take(shown));
+        let text = format!("  … {} of {total} (ctrl+o shows all)", count((total - shown) as u64, "more line"));
+        lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));
+    }
+    let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
+    lines.extend(foot);
+    Panel { lines, cursor }
+}
+
+/// A line that stands for so many, as much of it as there is room for.
+fn counted(line: &Line<'static>, total: usize, columns: usize, theme: Theme) -> Line<'static> {
+    let told = format!(" … {}", count(total as u64, "line"));
+    let mut line = clip(line, columns.saturating_sub(width(&told)));
+    line.spans.push(Span::styled(told, theme.warn));
+    line
+}
+
+/// The question whether a rule is kept for good, which is shown as it would be kept.
+fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let rule = exact(&rule.to_string()).into_owned();
+    let asked = Line::from(vec![
+        Span::styled("allow it and keep this rule for the directory, for later sessions too? ", theme.warn),
+        Span::styled(rule, theme.bold),
+    ]);
+    let mut lines = wrap(&asked, columns, "  ");
+    let keys = [("y", " keep the rule · "), ("n", " back to the question")];
+    let keys = keys.into_iter().flat_map(|(key, what)| [Span::styled(key, theme.selected), Span::raw(what)]);
+    lines.push(clip(&Line::from(keys.collect::<Vec<_>>()), columns));
+    lines
+}
+
+/// The keys that a question takes now, with what they do.
+fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
+    let always = app.questions.rule().map(|rule| format!("always {}", exact(&rule.to_string())));
+    let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
+    let allows = |kind| app.questions.allows(kind);
+    let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
+    let words = app.questions.wants_words();
+    let is_offered = |is_it: bool, what: &str| is_it.then(|| what.to_owned());
+    let all = [
+        ("y", is_offered(approves, "yes")),
+        // Words are what is wanted where yes is no answer.
+        ("type", is_offered(words, "your answer")),
+        (
+            "r",
+            is_offered(allows(DecisionKind::Respond) && !approves && !words && !app.questions.has_choices(), "answer"),
+        ),
+        ("n", is_offered(rejects && !words, "no")),
+        ("a", always),
+        ("p", lasting),
+        (if words { "Tab" } else { "f" }, is_offered(rejects, "no, because…")),
+        ("t", is_offered(!app.questions.together().is_empty(), "all together")),
+        ("e", is_offered(allows(DecisionKind::Edit), "edit")),
+        ("Esc", is_offered(true, "stop")),
+    ];
+    all.into_iter().filter_map(|(key, what)| Some((key, what?))).collect()
+}
+
+/// The same without what the rules cover, where there is little room.
+fn brief_keys(app: &App) -> Vec<(&'static str, String)> {
+    let brief = |(key, what): (&'static str, String)| match key {
+        "a" => (key, "always".to_owned()),
+        "p" => (key, "here always".to_owned()),
+        _ => (key, what),
+    };
+    offered_keys(app).into_iter().map(brief).collect()
+}
+
+/// The keys of a question.
+pub(crate) fn keys(app: &App) -> Line<'static> {
+    joined_keys(app, offered_keys(app))
+}
+
+fn joined_keys(app: &App, keys: Vec<(&'static str, String)>) -> Line<'static> {
+    let theme = app.theme;
+    let mut spans = Vec::new();
+    if app.is_writing() && app.overlay.is_none() {
+        spans.push(Span::styled("once the input is empty (Ctrl+C): ", theme.warn));
+    }
+    for (at, (key, what)) in keys.into_iter().enumerate() {
+        if at > 0 {
+            spans.push(Span::styled(" · ", theme.dim));
+        }
+        spans.push(Span::styled(key, theme.selected));
+        spans.push(Span::raw(format!(" {what}")));
+    }
+    Line::from(spans)
+}
+
+/// The keys alone, in one row: those that can be done without give way.
+pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
+    let mut keys: Vec<&'static str> = offered_keys(app).into_iter().map(|(key, _)| key).chain(["ctrl+o"]).collect();
+    for spare in ["t", "p", "e", "a", "f"] {
+        if keys.join(" ").len() > columns {
+            keys.retain(|key| *key != spare);
+        }
+    }
+    clip(&Line::from(Span::styled(keys.join(" "), app.theme.selected)), columns)
+}
+
+/// What a rule for the directory covers, in few words: the call that it was made of is shown above.
+fn lasting_words(rule: &RememberedRule) -> String {
+    let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
+    let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));
+    match (command, path) {
+        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("`{}` alone", exact(&command)),
+        (_, Some(path)) => format!("{} of {}", exact(&rule.tool), exact(path)),
+        _ => "this very call".to_owned(),
+    }
+}
