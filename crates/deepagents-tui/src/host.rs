@@ -82,6 +82,9 @@ pub trait Host: Send + Sync + 'static {
     /// The servers of tools and how they are, as text.
     fn servers(&self) -> BoxFuture<'_, Servers>;
 
+    /// The tools that these servers have, by name, with what they are for. A server that does not answer soon has none.
+    fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>>;
+
     /// Lets servers that the directory defines be started, or not.
     fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -347,6 +347,16 @@ impl Host for ProgramHost {
         .boxed()
     }
 
+    fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        async move {
+            let Ok(Some(servers)) = self.use_servers().await else { return Vec::new() };
+            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            let tools = servers.all.tools();
+            tools.specs().iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
+        }
+        .boxed()
+    }
+
     fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
         let (rule, directory) = (rule.clone(), self.args.directory().to_owned());
         async move {

@@ -3,7 +3,6 @@
 use std::process::Stdio;
 
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
-use deepagents::core::model::ToolSpec;
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
 use tokio::process::Command;
 
@@ -85,8 +84,14 @@ impl Session {
 
     async fn tools(&self) -> Result<String, String> {
         let connection = self.connection().await?;
-        let line = |tool: &std::sync::Arc<ToolSpec>| format!("{:<20} {}", tool.name, first_sentence(&tool.description));
-        Ok(connection.agent.tools().iter().map(line).collect::<Vec<_>>().join("\n"))
+        let line = |name: &str, about: &str| format!("{name:<20} {}", first_sentence(about));
+        let own = connection.agent.tools();
+        let mut lines: Vec<String> = own.iter().map(|tool| line(&tool.name, &tool.description)).collect();
+        // An agent knows those of servers once it runs.
+        let served = self.host.server_tools().await;
+        let others = served.iter().filter(|(name, _)| !own.iter().any(|tool| *name == *tool.name));
+        lines.extend(others.map(|(name, about)| line(name, about)));
+        Ok(lines.join("\n"))
     }
 
     async fn agents(&self) -> Result<String, String> {

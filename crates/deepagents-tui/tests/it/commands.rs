@@ -138,6 +138,7 @@ async fn what_it_costs_and_what_the_model_may_call_is_told() {
     assert!(screens.text().contains("instructions") && screens.text().contains("free"), "{}", screens.text());
     say(&mut screens, "/tools").await;
     assert!(screens.wait_for("execute").await && screens.text().contains("read_file"), "{}", screens.text());
+    assert!(screens.text().contains("mcp__harbour__moor   Moors a ship."), "{}", screens.text());
     say(&mut screens, "/copy").await;
     assert_eq!(screens.sent().last().map(String::as_str), Some("Counted."));
     say(&mut screens, "/export talk.md").await;

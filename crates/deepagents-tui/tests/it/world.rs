@@ -291,6 +291,10 @@ impl Host for TestHost {
         async { Servers::Listed("there are no servers".to_owned()) }.boxed()
     }
 
+    fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        async { vec![("mcp__harbour__moor".to_owned(), "Moors a ship. It takes a while.".to_owned())] }.boxed()
+    }
+
     fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
         self.remembered.lock().unwrap().push(rule.clone());
         async { Ok(()) }.boxed()
