@@ -182,6 +182,8 @@ pub(crate) struct App {
     typed: Option<Instant>,
     /// What is done once the run has ended.
     after: Vec<Effect>,
+    /// The model to use then.
+    next_model: Option<String>,
     /// Whether the run is being ended.
     pub(crate) stopping: bool,
     /// Whether the run has ended and waits for decisions.
@@ -249,6 +251,7 @@ impl App {
             last_interrupt: None,
             typed: None,
             after: Vec::new(),
+            next_model: None,
             stopping: false,
             waits: false,
             repaint: false,
@@ -292,6 +295,7 @@ impl App {
             self.drop_hint();
         }
         let mut effects = self.take(event);
+        effects.extend(self.use_next_model());
         if self.has_status_command {
             let status = self.status();
             if status != self.told_status {
@@ -589,7 +593,10 @@ impl App {
             return Vec::new();
         }
         let text = joined(std::mem::take(&mut self.waiting), "\n\n");
-        self.send(text, Vec::new())
+        // The next request has the model that was chosen before it.
+        let mut effects = self.use_next_model();
+        effects.extend(self.send(text, Vec::new()));
+        effects
     }
 
     /// Carries out the plan that is on the screen: what changes something is asked about, unless another mode was chosen

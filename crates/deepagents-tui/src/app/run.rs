@@ -101,6 +101,7 @@ impl App {
                 }
                 self.work = Work::Run;
                 self.waits = true;
+                effects.extend(self.use_next_model());
                 effects.extend(self.answer_if_decided());
                 return effects;
             }

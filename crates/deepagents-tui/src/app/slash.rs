@@ -227,14 +227,24 @@ impl App {
     }
 
     pub(super) fn use_model(&mut self, name: &str) -> Vec<Effect> {
-        if self.is_busy() {
-            self.note("the model can be changed once the turn has ended", true);
+        // A run that waits for a decision asks its model nothing before that.
+        if self.is_busy() && !self.waits {
+            self.note(format!("model: {name}, once the turn has ended"), false);
+            self.next_model = Some(name.to_owned());
             return Vec::new();
         }
         self.without_model = false;
         name.clone_into(&mut self.session.model);
         self.note(format!("model: {name}"), false);
         vec![Effect::Connect(name.to_owned())]
+    }
+
+    /// Uses the model that was chosen while something was under way.
+    pub(super) fn use_next_model(&mut self) -> Vec<Effect> {
+        if self.is_busy() && !self.waits {
+            return Vec::new();
+        }
+        self.next_model.take().map(|name| self.use_model(&name)).unwrap_or_default()
     }
 
     pub(super) fn use_effort(&mut self, word: &str) -> Vec<Effect> {

@@ -369,3 +369,23 @@ async fn the_mode_is_on_the_screen_beside_every_remark_and_a_remark_ends_with_it
     let live = screens.live().join("\n");
     assert!(live.contains("auto · scripted") && !live.contains("again to quit"), "{live}");
 }
+
+#[tokio::test]
+async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() {
+    let gate = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
+    let world = World::new([Turn::call("execute", gate), Turn::text("First."), Turn::text("Second.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "work").await;
+    assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
+    say(&mut screens, "/model other").await;
+    assert!(screens.text().contains("model: other, once the turn has ended"), "{}", screens.text());
+    screens.type_text("and then").await;
+    screens.press("tab").await.unwrap();
+    assert!(world.named.lock().unwrap().is_empty());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Second.").await && screens.wait_idle().await, "{}", screens.text());
+    assert_eq!(*world.named.lock().unwrap(), ["other"]);
+    let text = screens.text();
+    let [first, model, then] = ["First.", "model: other\n", "› and then"].map(|words| text.find(words).unwrap());
+    assert!(first < model && model < then && screens.live().join("\n").contains("auto · other"), "{text}");
+}

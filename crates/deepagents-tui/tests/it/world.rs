@@ -44,9 +44,12 @@ pub(crate) struct World {
     pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
     /// What the directory brings and nobody has agreed to.
     pub(crate) offered: Arc<Mutex<Vec<Offered>>>,
+    /// The models that agents were made with, by name.
+    pub(crate) named: Arc<Mutex<Vec<String>>>,
 }
 
 struct TestHost {
+    named: Arc<Mutex<Vec<String>>>,
     root: PathBuf,
     undo: PathBuf,
     model: ScriptedModel,
@@ -84,6 +87,7 @@ impl World {
             hooks: None,
             remembered: Arc::default(),
             offered: Arc::default(),
+            named: Arc::default(),
         }
     }
 
@@ -119,6 +123,7 @@ impl World {
             hooks: self.hooks.clone(),
             remembered: self.remembered.clone(),
             offered: self.offered.clone(),
+            named: self.named.clone(),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -164,8 +169,10 @@ pub(crate) async fn say(screens: &mut Headless, text: &str) {
 const SCRIPTED: &str = r#"{"script": {"price": {"input": 1000, "output": 10000}}}"#;
 
 impl Host for TestHost {
-    fn connect<'a>(&'a self, _model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
+    fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
         async move {
+            self.named.lock().unwrap().extend(model.map(str::to_owned));
+            let name = self.named.lock().unwrap().last().cloned().unwrap_or_else(|| "scripted".to_owned());
             let options = LocalOptions { undo: Some(UndoStore::at(&self.undo)), ..LocalOptions::default() };
             let files = LocalBackend::open_with(&self.root, options).map_err(|error| error.to_string())?;
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
@@ -185,7 +192,7 @@ impl Host for TestHost {
                 journal: self.journal.clone(),
                 files,
                 hooks: self.hooks.clone(),
-                model: "scripted".to_owned(),
+                model: name,
                 window: Some(100_000),
                 price: self.price,
                 catalogue: Catalogue::built_in().with_json(SCRIPTED).map_err(|error| error.to_string())?,
