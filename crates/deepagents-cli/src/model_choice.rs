@@ -222,7 +222,7 @@ fn profiles(env: Env) -> ProviderProfiles {
 }
 
 /// How the model is reached.
-fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
+pub(crate) fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
     let base_url = args.base_url.clone().or_else(|| cloud::base_url(choice.provider(), env));
     let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
     let mut config = ModelConfig::default();

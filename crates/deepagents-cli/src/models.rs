@@ -6,7 +6,7 @@ use anyhow::Result;
 use deepagents::models::{Catalogue, ModelConfig, ServedModel, Timeouts, served_models};
 use serde_json::json;
 
-use crate::args::ModelsArgs;
+use crate::args::{AgentArgs, ModelsArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
 use crate::output;
@@ -88,10 +88,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// What the servers on this machine have; one that does not run has nothing.
 pub(crate) async fn served() -> Vec<Served> {
     let ask = async |provider: &str| {
-        let timeouts = Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() };
         let config = ModelConfig {
             api_key: key_variable(provider).and_then(env).map(Into::into),
-            timeouts: Some(timeouts),
+            timeouts: Some(soon()),
             ..ModelConfig::default()
         };
         let models = served_models(provider, &config).await.unwrap_or_default();
@@ -101,6 +100,23 @@ pub(crate) async fn served() -> Vec<Served> {
     };
     let (ollama, llamacpp, vllm) = tokio::join!(ask("ollama"), ask("llamacpp"), ask("vllm"));
     [ollama, llamacpp, vllm].into_iter().flatten().collect()
+}
+
+/// What the server at the address of a choice has; nothing where it does not say soon.
+pub(crate) async fn served_at(choice: &model_choice::Choice, args: &AgentArgs) -> Vec<Served> {
+    let mut config = model_choice::config(choice, args, &env, model_choice::WithoutKey::Refuse);
+    config.api_key = config.api_key.or_else(|| choice.key_variable().and_then(env).map(Into::into));
+    config.timeouts = Some(soon());
+    let provider = choice.provider();
+    // One that hangs in the middle of its answer is not waited for either.
+    let asked = tokio::time::timeout(PATIENCE * 4, served_models(provider, &config));
+    let found = asked.await.ok().and_then(Result::ok).unwrap_or_default();
+    let full = |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
+    found.into_iter().map(full).collect()
+}
+
+fn soon() -> Timeouts {
+    Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() }
 }
 
 /// Whether a key picks this model.

@@ -23,7 +23,8 @@ pub trait Host: Send + Sync + 'static {
     /// started with. It is bound by the policy.
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>>;
 
-    /// The models that can be chosen by name, with their prices and windows, those of servers on this machine among them.
+    /// The models that can be chosen by name, with their prices and windows, those of servers on this machine among them. Where
+    /// the program was given the address of a server: the model in use, and what else that server has.
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>>;
 
     /// Has the model think more or less from the next agent on; nothing for the model's own way.

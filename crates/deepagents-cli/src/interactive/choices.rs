@@ -2,7 +2,8 @@
 
 use deepagents::models::Catalogue;
 
-use crate::model_choice::{default_model, env, ordered_providers};
+use crate::args::AgentArgs;
+use crate::model_choice::{choose, default_model, env, ordered_providers};
 use crate::render::style::grouped;
 use crate::{models, sources};
 
@@ -30,10 +31,30 @@ pub(super) async fn models() -> Vec<(String, String)> {
     }
     let served = models::served().await;
     all.extend(served.into_iter().map(|one| {
-        let window = one.window.map(|window| format!(" · {} tokens", grouped(window))).unwrap_or_default();
-        (one.name, format!("on this machine{window}"))
+        let about = on("on this machine", one.window);
+        (one.name, about)
     }));
     all
+}
+
+/// The model in use, and the others that the server at the given address has: what is chosen goes to that server.
+pub(super) async fn at_address(present: Option<&str>, args: &AgentArgs) -> Vec<(String, String)> {
+    let Ok(choice) = choose(present, args.base_url.as_deref(), &env) else { return Vec::new() };
+    let named = present.unwrap_or(&choice.name).to_owned();
+    let served = models::served_at(&choice, args).await;
+    let window = served.iter().find(|one| one.name == choice.name).and_then(|one| one.window);
+    let mut all = vec![(named, on("in use", window))];
+    let others = served.into_iter().filter(|one| one.name != choice.name);
+    all.extend(others.map(|one| {
+        let about = on("on this server", one.window);
+        (one.name, about)
+    }));
+    all
+}
+
+/// Where a model is, with what it reads.
+fn on(place: &str, window: Option<u64>) -> String {
+    window.map_or_else(|| place.to_owned(), |window| format!("{place} · {} tokens", grouped(window)))
 }
 
 /// What the names of a provider's own models begin with; none for those that serve models of others.

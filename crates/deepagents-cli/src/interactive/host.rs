@@ -239,7 +239,14 @@ impl Host for ProgramHost {
     }
 
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
-        choices::models().boxed()
+        async move {
+            if self.args.base_url.is_none() {
+                return choices::models().await;
+            }
+            let present = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
+            choices::at_address(present.as_deref(), &self.args).await
+        }
+        .boxed()
     }
 
     fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {

@@ -53,6 +53,23 @@ fn a_message_is_answered_and_quitting_leaves_a_whole_terminal_and_says_how_to_go
 }
 
 #[test]
+fn the_models_of_the_server_at_the_given_address_can_be_chosen() {
+    let models = json!({"data": [{"id": "test-model"}, {"id": "small-model", "context_length": 4096}]});
+    let server = Server::with_models([Reply::Text(vec!["Small", "."])], Some(models));
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("/model\r");
+    terminal.wait_for("on this server · 4,096 tokens");
+    terminal.type_in("small\r");
+    terminal.wait_for("model: custom:small-model");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Small.");
+    terminal.type_in("/quit\r");
+    terminal.end();
+    assert_eq!(server.requests()[0].body["model"], "small-model");
+}
+
+#[test]
 fn nothing_that_a_model_says_reaches_the_terminal_as_a_sequence() {
     let evil = "Be\u{1b}]0;OWNED\u{7}fore \u{1b}[2J\u{1b}]52;c;T1dORUQ=\u{7}\u{9b}31m after";
     let server = Server::start([Reply::Text(vec![evil])]);
