@@ -80,12 +80,19 @@ const RUNNERS: [&str; 30] = [
 /// Characters that make more of a command than one call with plain arguments.
 const SPECIAL: [char; 13] = [';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(', ')', '{', '}'];
 
+/// What divides the words of a command.
+const BLANKS: [char; 2] = [' ', '\t'];
+
 /// The program of a command that is one plain call; nothing for any other.
 fn simple_program(command: &str) -> Option<&str> {
-    if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(char::is_control) {
+    if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(|c| c.is_control() && c != '\t') {
         return None;
     }
-    let program = command.split_whitespace().next()?;
+    // A shell divides words at these two alone: other white space is a part of a word, and looks like none.
+    if command.chars().any(|c| c.is_whitespace() && !BLANKS.contains(&c)) {
+        return None;
+    }
+    let program = command.split(BLANKS).find(|word| !word.is_empty())?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+');
     let name = program.rsplit('/').next().unwrap_or(program);
     (program.chars().all(plain) && !RUNNERS.contains(&name)).then_some(program)
