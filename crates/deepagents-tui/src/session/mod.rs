@@ -6,6 +6,7 @@ mod background;
 mod browse;
 mod commands;
 mod context;
+mod export;
 mod files;
 mod hooks;
 pub(crate) mod images;
@@ -16,6 +17,7 @@ mod shell;
 mod threads;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -65,6 +67,8 @@ struct Shared {
     early: Vec<String>,
     /// Where the thread was before it went back by `/undo`, the last one last.
     undone: Vec<u64>,
+    /// Files that conversations were written to.
+    exported: BTreeSet<PathBuf>,
     /// How often the line below the input was asked for.
     status_number: u64,
     /// Ends what is under way.

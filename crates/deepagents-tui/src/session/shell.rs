@@ -1,6 +1,5 @@
-//! Commands of the person, and files that the person asks for.
+//! Commands of the person.
 
-use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -56,59 +55,56 @@ impl Session {
 
     async fn read(&self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
-        let (mut bytes, mut kept) = (vec![0; 16 * 1024], 0);
+        let (mut bytes, mut kept, mut pieces) = (vec![0; 16 * 1024], 0, Pieces::default());
         while let Ok(length) = from.read(&mut bytes).await {
             if length == 0 {
-                return;
+                break;
             }
             if kept < OUTPUT {
                 kept += length;
-                let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned();
-                self.tell(Event::ShellOutput(text));
+                self.tell(Event::ShellOutput(pieces.next(bytes.get(..length).unwrap_or_default())));
                 if kept >= OUTPUT {
                     self.tell(Event::ShellOutput("\n[the rest is left out]\n".to_owned()));
                 }
             }
         }
-    }
-
-    /// Writes the conversation to a file below the root.
-    pub(super) fn export(&self, file: String, text: String) {
-        let this = self.clone();
-        self.spawn(async move {
-            let result = match below(&this.root, &file) {
-                Some(path) => {
-                    let written = tokio::task::spawn_blocking({
-                        let path = path.clone();
-                        move || write(&path, &text)
-                    });
-                    match written.await {
-                        Ok(Ok(())) => Ok(format!("the conversation is in {file}")),
-                        Ok(Err(error)) => Err(format!("{file} cannot be written: {error}")),
-                        Err(error) => Err(error.to_string()),
-                    }
-                }
-                None => Err(format!("`{file}` is not below the directory; name a file that is")),
-            };
-            this.notice(result);
-            None
-        });
+        let rest = pieces.rest();
+        if kept < OUTPUT && !rest.is_empty() {
+            self.tell(Event::ShellOutput(rest));
+        }
     }
 }
 
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    std::fs::write(path, text)
+/// Text that comes in pieces, whose borders may be within a character.
+#[derive(Debug, Default)]
+struct Pieces {
+    unfinished: Vec<u8>,
 }
 
-/// A path below the root; nothing for one that leads out of it.
-fn below(root: &Path, file: &str) -> Option<PathBuf> {
-    let path = Path::new(file);
-    let relative = path.strip_prefix(root).unwrap_or(path);
-    let plain = relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    (plain && !file.is_empty()).then(|| root.join(relative))
+impl Pieces {
+    /// The text of a piece, as far as its characters are whole.
+    fn next(&mut self, piece: &[u8]) -> String {
+        let mut bytes = std::mem::take(&mut self.unfinished);
+        bytes.extend_from_slice(piece);
+        let mut text = String::with_capacity(bytes.len());
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            text.push_str(chunk.valid());
+            let (invalid, is_last) = (chunk.invalid(), chunks.peek().is_none());
+            // What is no character yet may be one with the next piece.
+            match std::str::from_utf8(invalid) {
+                Err(error) if is_last && error.error_len().is_none() => self.unfinished.extend_from_slice(invalid),
+                Err(_) => text.push(char::REPLACEMENT_CHARACTER),
+                Ok(_) => {}
+            }
+        }
+        text
+    }
+
+    /// What is left at the end.
+    fn rest(self) -> String {
+        String::from_utf8_lossy(&self.unfinished).into_owned()
+    }
 }
 
 /// Ends a command with all that it has started in its group.

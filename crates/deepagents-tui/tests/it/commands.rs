@@ -389,3 +389,54 @@ async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() 
     let [first, model, then] = ["First.", "model: other\n", "› and then"].map(|words| text.find(words).unwrap());
     assert!(first < model && model < then && screens.live().join("\n").contains("auto · other"), "{text}");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
+    let world = World::new([Turn::text("One.")]);
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), world.dir.path().join("link")).unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("One.").await && screens.wait_idle().await);
+    for (file, told) in [
+        ("link/x.md", "`link/x.md` is not below the directory"),
+        ("link/deep/x.md", "`link/deep/x.md` is not below the directory"),
+        ("~/home.md", "`~` is not taken for the home directory"),
+        ("notes.txt", "notes.txt is there already and stays as it is"),
+        ("a/talk.md", "the conversation is in a/talk.md"),
+    ] {
+        say(&mut screens, &format!("/export {file}")).await;
+        assert!(screens.wait_for(told).await, "{file}: {}", screens.text());
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    assert!(world.read("notes.txt").contains("alpha") && !world.has("~"));
+    // What was written here before is written anew, and not what stands in its place.
+    std::fs::remove_file(world.dir.path().join("a/talk.md")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("y.md"), world.dir.path().join("a/talk.md")).unwrap();
+    say(&mut screens, "/clear").await;
+    say(&mut screens, "/export a/talk.md").await;
+    assert!(screens.wait_for("the conversation is in a/talk.md").await, "{}", screens.text());
+    assert!(!outside.path().join("y.md").exists());
+}
+
+#[tokio::test]
+async fn letters_at_the_borders_of_what_is_read_stay_whole() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    // Two bytes each, from an odd place on.
+    let text = format!("x{}", "é".repeat(20_000));
+    std::fs::write(world.dir.path().join("long.txt"), &text).unwrap();
+    say(&mut screens, "!cat long.txt").await;
+    assert!(screens.wait_idle().await);
+    screens.press("ctrl-o").await.unwrap();
+    let mut seen = screens.live().join("\n");
+    for _ in 0..40 {
+        screens.press("pgup").await.unwrap();
+        seen += &screens.live().join("\n");
+    }
+    assert!(seen.contains('é') && !seen.contains('\u{fffd}'), "{seen}");
+    screens.press("esc").await.unwrap();
+    say(&mut screens, "!printf 'half \\303'").await;
+    assert!(screens.wait_for("half \u{fffd}").await, "{}", screens.text());
+}

@@ -1,0 +1,93 @@
+//! The conversation as a file of the directory.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use super::Session;
+
+/// Why a conversation is not in the file that was named.
+#[derive(Debug, thiserror::Error)]
+enum ExportError {
+    #[error("`{0}` is not below the directory; name a file that is")]
+    Outside(String),
+    #[error("`{0}`: `~` is not taken for the home directory here; name a file below this directory")]
+    Home(String),
+    #[error("{0} is there already and stays as it is; remove it, or name another file")]
+    Taken(String),
+    #[error("{file} cannot be written: {error}")]
+    Io { file: String, error: io::Error },
+}
+
+impl Session {
+    /// Writes the conversation to a file below the root, which is new or was made so by these screens.
+    pub(super) fn export(&self, file: String, text: String) {
+        let this = self.clone();
+        self.spawn(async move {
+            let (root, own, name) = (this.root.clone(), this.with(|state| state.exported.clone()), file.clone());
+            let written = tokio::task::spawn_blocking(move || write(&root, &name, &text, &own));
+            this.notice(match written.await {
+                Ok(Ok(path)) => {
+                    this.with(|state| state.exported.insert(path));
+                    Ok(format!("the conversation is in {file}"))
+                }
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(error) => Err(error.to_string()),
+            });
+            None
+        });
+    }
+}
+
+fn write(root: &Path, file: &str, text: &str, own: &BTreeSet<PathBuf>) -> Result<PathBuf, ExportError> {
+    let path = below(root, file)?;
+    let failed = |error| ExportError::Io { file: file.to_owned(), error };
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ExportError::Outside(file.to_owned()));
+    };
+    // Links lead elsewhere: where the directory really is decides, and it is looked at before anything is made in it.
+    let root = root.canonicalize().map_err(failed)?;
+    let known = directory.ancestors().find(|known| known.symlink_metadata().is_ok()).unwrap_or(directory);
+    if !known.canonicalize().map_err(failed)?.starts_with(&root) {
+        return Err(ExportError::Outside(file.to_owned()));
+    }
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let directory = directory.canonicalize().map_err(failed)?;
+    if !directory.starts_with(&root) {
+        return Err(ExportError::Outside(file.to_owned()));
+    }
+    let path = directory.join(name);
+    if own.contains(&path) {
+        // What stands there now may be a link: that goes, and not what it leads to.
+        std::fs::remove_file(&path).or_else(ignore_missing).map_err(failed)?;
+    }
+    // A file that is there is somebody's, and a link may lead out of the directory: neither is written to.
+    let made = OpenOptions::new().write(true).create_new(true).open(&path);
+    let mut made = match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(ExportError::Taken(file.to_owned()));
+        }
+        made => made.map_err(failed)?,
+    };
+    made.write_all(text.as_bytes()).map_err(failed)?;
+    Ok(path)
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// A path below the root, as it is written.
+fn below(root: &Path, file: &str) -> Result<PathBuf, ExportError> {
+    if file == "~" || file.starts_with("~/") {
+        return Err(ExportError::Home(file.to_owned()));
+    }
+    let path = Path::new(file);
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    let plain = relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !plain || file.is_empty() {
+        return Err(ExportError::Outside(file.to_owned()));
+    }
+    Ok(root.join(relative))
+}
