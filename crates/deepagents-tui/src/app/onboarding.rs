@@ -20,9 +20,12 @@ impl App {
             label: label.to_owned(),
             detail: detail.to_owned(),
         };
-        let mut rows: Vec<Choice> = self.providers.iter().map(|(name, detail)| row(name, name, detail)).collect();
-        rows.push(row(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"));
-        rows.push(row(DEMO, "none: show me the demonstration", "a real agent, a script in the place of the model"));
+        // What needs no key stands first: the list is longer than many screens.
+        let mut rows = vec![
+            row(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"),
+            row(DEMO, "none: show me the demonstration", "a real agent, a script in the place of the model"),
+        ];
+        rows.extend(self.providers.iter().map(|(name, detail)| row(name, name, detail)));
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Providers, rows }));
     }
 

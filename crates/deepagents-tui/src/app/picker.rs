@@ -55,15 +55,16 @@ impl Picker {
         }
     }
 
-    /// The rows that the filter lets through.
+    /// The rows that the filter lets through: those whose names fit, then those whose details do.
     pub(crate) fn rows(&self) -> Vec<&Choice> {
         let words = self.filter.to_lowercase();
-        let fits = |row: &&Choice| {
-            words
-                .split_whitespace()
-                .all(|word| row.label.to_lowercase().contains(word) || row.key.to_lowercase().contains(word))
+        let all_in = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
+            words.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
         };
-        self.rows.iter().filter(fits).collect()
+        let by_name = |row: &&Choice| all_in(&[&row.label, &row.key]);
+        let by_detail = |row: &&Choice| !by_name(row) && all_in(&[&row.label, &row.key, &row.detail]);
+        self.rows.iter().filter(by_name).chain(self.rows.iter().filter(by_detail)).collect()
     }
 
     pub(crate) fn current(&self) -> Option<Choice> {

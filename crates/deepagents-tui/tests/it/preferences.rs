@@ -127,11 +127,27 @@ async fn a_list_that_is_longer_than_the_screen_says_where_it_is_and_goes_round()
     let live = |screens: &Headless| screens.live().join("\n");
     assert!(live(&screens).contains("1 of 3"), "{}", live(&screens));
     screens.press("up").await.unwrap();
-    assert!(live(&screens).contains("3 of 3") && live(&screens).contains("demonstration"), "{}", live(&screens));
+    assert!(live(&screens).contains("3 of 3") && live(&screens).contains("acme"), "{}", live(&screens));
     screens.press("down").await.unwrap();
-    assert!(live(&screens).contains("1 of 3") && live(&screens).contains("acme"), "{}", live(&screens));
+    assert!(live(&screens).contains("1 of 3") && live(&screens).contains("on this machine"), "{}", live(&screens));
     screens.press("pgup").await.unwrap();
     assert!(live(&screens).contains("1 of 3"), "{}", live(&screens));
+}
+
+#[tokio::test]
+async fn what_needs_no_key_is_seen_first_and_is_found_by_what_it_says_of_itself() {
+    let mut world = World::new([]);
+    world.onboarding = true;
+    let mut screens = world.screens(Mode::Ask);
+    let live = |screens: &Headless| screens.live().join("\n");
+    let rows = live(&screens);
+    let [local, demo, acme] = ["on this machine", "demonstration", "acme"].map(|words| rows.find(words).unwrap());
+    assert!(local < demo && demo < acme, "{rows}");
+    screens.type_text("ollama").await;
+    assert!(live(&screens).contains("❯ a model on this machine"), "{}", live(&screens));
+    screens.press("ctrl-u").await.unwrap();
+    screens.type_text("acme_api").await;
+    assert!(live(&screens).contains("❯ acme") && !live(&screens).contains("machine"), "{}", live(&screens));
 }
 
 #[tokio::test]
@@ -139,7 +155,7 @@ async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);
-    screens.press("enter").await.unwrap();
+    screens.press("down down enter").await.unwrap();
     screens.type_text("wrong").await;
     assert!(
         screens.live().join("\n").contains("key: •••••") && !screens.text().contains("wrong"),
@@ -148,6 +164,7 @@ async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     );
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("that is no key").await, "{}", screens.text());
+    screens.type_text("acme").await;
     screens.press("enter").await.unwrap();
     screens.type_text("right").await;
     screens.press("enter").await.unwrap();
