@@ -140,7 +140,8 @@ pub struct CommandFile {
     pub args: String,
     /// What it is for.
     pub about: String,
-    /// The message. `$ARGUMENTS` and `$1` to `$9` stand for what was typed; where neither is in it, that comes behind it.
+    /// The message. `$ARGUMENTS` stands for what was typed, `$1` to `$9` for its words, which quotes and `\` keep together as
+    /// in a shell; where neither is in it, what was typed comes behind it.
     pub text: String,
 }
 
@@ -151,11 +152,12 @@ impl CommandFile {
     /// use deepagents_tui::CommandFile;
     /// let fix = CommandFile { text: "Fix issue $1: $ARGUMENTS".to_owned(), ..CommandFile::default() };
     /// assert_eq!(fix.message("42 soon"), "Fix issue 42: 42 soon");
+    /// assert_eq!(fix.message("'4 2' soon"), "Fix issue 4 2: '4 2' soon");
     /// let plain = CommandFile { text: "Say hello.".to_owned(), ..CommandFile::default() };
     /// assert_eq!(plain.message("to Ada"), "Say hello.\n\nto Ada");
     /// ```
     pub fn message(&self, args: &str) -> String {
-        let words: Vec<&str> = args.split_whitespace().collect();
+        let words = quoted_words(args);
         let (mut out, mut rest, mut used) = (String::new(), self.text.as_str(), false);
         while let Some((before, after)) = rest.split_once('$') {
             out.push_str(before);
@@ -165,7 +167,7 @@ impl CommandFile {
                 out.push_str(args);
             } else if let Some(digit) = digit {
                 let word = usize::try_from(digit).ok().and_then(|digit| words.get(digit - 1));
-                out.push_str(word.copied().unwrap_or_default());
+                out.push_str(word.map(String::as_str).unwrap_or_default());
                 (rest, used) = (after.strip_prefix(|c: char| c.is_ascii_digit()).unwrap_or(after), true);
             } else {
                 out.push('$');
@@ -178,6 +180,26 @@ impl CommandFile {
         }
         out
     }
+}
+
+/// The words of a text, as a shell reads them: a quote that is not closed goes to the end.
+fn quoted_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(chars.next()),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// Servers of tools.

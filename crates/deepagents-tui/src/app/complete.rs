@@ -41,6 +41,15 @@ impl App {
         self.close_menu();
     }
 
+    /// Takes the selected completion over to go on typing: behind a command come its arguments.
+    pub(super) fn take_completion_and_go_on(&mut self) {
+        let is_command = self.menu.as_ref().is_some_and(|menu| menu.kind == MenuKind::Command);
+        self.take_completion();
+        if is_command {
+            self.editor.insert(" ");
+        }
+    }
+
     /// Closes the menu until the input changes.
     pub(super) fn close_menu(&mut self) {
         self.menu = None;

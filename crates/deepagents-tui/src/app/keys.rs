@@ -193,7 +193,7 @@ impl App {
             (KeyCode::Esc, _) => self.close_menu(),
             (KeyCode::Up, _) | (_, Some('p')) => menu.step(false),
             (KeyCode::Down, _) | (_, Some('n')) => menu.step(true),
-            (KeyCode::Tab, _) => self.take_completion(),
+            (KeyCode::Tab, _) => self.take_completion_and_go_on(),
             (KeyCode::Enter, _) if key.modifiers.is_empty() => {
                 let text = menu.current().map(|row| row.text.clone()).unwrap_or_default();
                 let (_, word) = self.editor.word_before();

@@ -83,6 +83,10 @@ impl App {
         let found = connected.and_then(|connected| connected.commands.iter().find(|command| command.name == name));
         if let Some(command) = found {
             let message = command.message(args);
+            if message.trim().is_empty() {
+                self.note(format!("/{name} has no text in its file: nothing is sent"), true);
+                return Vec::new();
+            }
             return self.send(message, Vec::new());
         }
         let is_it = |offered: &&crate::host::Offered| offered.kind == "command" && offered.name == name;

@@ -304,10 +304,14 @@ async fn a_command_of_a_file_takes_arguments_and_is_in_the_menu() {
     assert!(screens.wait_idle().await);
     screens.type_text("/fi").await;
     assert!(screens.wait_until_live("/fix").await && screens.text().contains("fix an issue"), "{:?}", screens.live());
-    screens.type_text("x 42").await;
+    screens.press("tab").await.unwrap();
+    screens.type_text("'42 and \"7\"' soon").await;
     screens.press("enter").await.unwrap();
-    assert!(screens.wait_for("Fixed.").await, "{}", screens.text());
-    assert!(world.told().contains("Fix issue 42 now."), "{}", world.told());
+    assert!(screens.wait_for("Fixed.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(world.told().contains("Fix issue 42 and \"7\" now."), "{}", world.told());
+    say(&mut screens, "/blank").await;
+    assert!(screens.wait_for("/blank has no text in its file").await, "{}", screens.text());
+    assert_eq!(world.model.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -199,12 +199,15 @@ impl Host for TestHost {
                 sandbox: "unconfined".to_owned(),
                 confined: true,
                 remembered: self.remembered.lock().unwrap().clone(),
-                commands: vec![CommandFile {
-                    name: "fix".to_owned(),
-                    args: "NUMBER".to_owned(),
-                    about: "fix an issue".to_owned(),
-                    text: "Fix issue $1 now.".to_owned(),
-                }],
+                commands: vec![
+                    CommandFile {
+                        name: "fix".to_owned(),
+                        args: "NUMBER".to_owned(),
+                        about: "fix an issue".to_owned(),
+                        text: "Fix issue $1 now.".to_owned(),
+                    },
+                    CommandFile { name: "blank".to_owned(), text: "\n".to_owned(), ..CommandFile::default() },
+                ],
                 offered: self.offered.lock().unwrap().clone(),
                 notes: Vec::new(),
             })
