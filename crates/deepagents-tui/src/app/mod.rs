@@ -167,6 +167,8 @@ pub(crate) struct App {
     pub(crate) questions: Questions,
     /// A plan that Enter carries out, once it has been on the screen.
     pub(crate) plan: Option<Plan>,
+    /// Whether the present turn answers what was said about a plan.
+    revises_plan: bool,
     pub(crate) overlay: Overlay,
     pub(crate) menu: Option<Menu>,
     /// The input for which a menu was closed.
@@ -242,6 +244,7 @@ impl App {
             waiting: Vec::new(),
             questions: Questions::default(),
             plan: None,
+            revises_plan: false,
             overlay: Overlay::None,
             menu: None,
             closed: String::new(),
@@ -607,13 +610,14 @@ impl App {
             return Vec::new();
         }
         let mut effects = if self.mode == Mode::Plan { self.set_mode(Mode::Ask) } else { Vec::new() };
+        self.plan = None;
         effects.extend(self.send(CARRY_OUT.to_owned(), Vec::new()));
         effects
     }
 
     /// Sends a message: begins a run, or tells the one under way.
     fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
-        self.plan = None;
+        let plan = self.plan.take();
         if self.work == Work::Run {
             self.waiting.push(QueuedMessage { text: text.clone(), told: true });
             return vec![Effect::Steer(text)];
@@ -628,6 +632,7 @@ impl App {
             self.choose_provider();
             return Vec::new();
         }
+        self.revises_plan = plan.is_some();
         self.items.push(Item::User(text.clone()));
         self.begin(Work::Run);
         "starting".clone_into(&mut self.live.activity);

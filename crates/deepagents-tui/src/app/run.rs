@@ -121,7 +121,7 @@ impl App {
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
                 effects.extend(self.next_waiting());
-                if self.mode == Mode::Plan && !self.is_busy() {
+                if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
                     self.plan = Some(Plan::default());
                 }
             }
@@ -143,6 +143,19 @@ impl App {
             effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }
         effects
+    }
+
+    /// Whether the turn laid out a plan, or another one for that before it: it looked at something, or names several steps. A
+    /// mere answer is none that an empty input should carry out.
+    fn lays_out_plan(&self) -> bool {
+        let turn = self.items.iter().rev().take_while(|item| !matches!(item, Item::User(_)));
+        let names_steps = |text: &str| text.lines().filter(|line| is_step(line)).count() > 1;
+        self.revises_plan
+            || turn.into_iter().any(|item| match item {
+                Item::Call(_) | Item::Agent(_) => true,
+                Item::Answer(text) => names_steps(text),
+                _ => false,
+            })
     }
 
     /// Messages that nobody has taken go back into the input.
@@ -216,4 +229,12 @@ impl App {
             Work::Nothing => Vec::new(),
         }
     }
+}
+
+/// Whether a line of Markdown is an item of a list.
+fn is_step(line: &str) -> bool {
+    let line = line.trim_start();
+    let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = numbered.len() < line.len() && numbered.starts_with([')', '.']);
+    is_numbered || ["- ", "* ", "+ "].iter().any(|mark| line.starts_with(mark))
 }

@@ -155,6 +155,25 @@ async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_plan_is_not_carried_out_by_enter() {
+    let steps = "This is what I would do:\n\n1. Look.\n2. Leap.";
+    let world = World::new([Turn::text("Hello to you."), Turn::text(steps), Turn::text("Done so.")]);
+    let mut screens = world.screens(Mode::Plan);
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("Hello to you.").await && screens.wait_idle().await, "{}", screens.text());
+    screens.pass(Duration::from_secs(1));
+    assert!(!screens.text().contains("carries out the plan"), "{}", screens.text());
+    screens.press("enter").await.unwrap();
+    assert!(world.model.requests().len() == 1 && screens.live().join("\n").contains("plan ·"), "{:?}", screens.live());
+    say(&mut screens, "plan it").await;
+    assert!(screens.wait_for("2. Leap.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.text().contains("Enter carries out the plan, asking you"), "{}", screens.text());
+    screens.pass(Duration::from_secs(1));
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("Done so.").await, "{}", screens.text());
+}
+
+#[tokio::test]
 async fn resizing_shows_the_same_words_again() {
     let world = World::new([Turn::text("A sentence that wraps more than once on a narrow screen.")]);
     let mut screens = world.screens(Mode::Ask);
