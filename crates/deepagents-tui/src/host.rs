@@ -70,6 +70,9 @@ pub trait Host: Send + Sync + 'static {
     /// The person's editor, as a command.
     fn editor(&self) -> String;
 
+    /// What the directory brings now and nobody has decided about: an agent may have written it since it was made.
+    fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>>;
+
     /// Agrees to what the directory brings: to these for this session, or to all of it from now on. The agent is to be made
     /// anew then.
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>>;

@@ -16,7 +16,7 @@ use deepagents::remembered::{RememberedRule, RuleScope};
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
-use deepagents_tui::{Connection, Effort, Host, Mode, Page, Policy, Servers};
+use deepagents_tui::{Connection, Effort, Host, Mode, Offered, Page, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -340,6 +340,10 @@ impl Host for ProgramHost {
         self.editor.clone().or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
     }
 
+    fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
+        async move { told(self.offered_now().await) }.boxed()
+    }
+
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
         async move { told(self.agree_to(names).await) }.boxed()
     }
@@ -466,6 +470,12 @@ fn server_line(status: &ServerStatus) -> String {
 }
 
 impl ProgramHost {
+    async fn offered_now(&self) -> Result<Vec<Offered>> {
+        let files = agent::open(self.args.directory())?;
+        let agreed = self.with(|chosen| chosen.agreed.clone());
+        Ok(trust::definitions(&self.args, &files, &agreed).await?.offered)
+    }
+
     async fn agree_to(&self, names: Option<&[String]>) -> Result<()> {
         let files = agent::open(self.args.directory())?;
         let open = trust::undecided(&self.args, &files).await?;

@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::Session;
 use crate::app::event::{Event, Subject, Trusted};
-use crate::host::{Connection, Page, Servers};
+use crate::host::{Connection, Offered, Page, Servers};
 use crate::text::shorten;
 
 /// The middlewares that load skills and sub-agents from files; the latter looks at the skills.
@@ -107,7 +107,7 @@ impl Session {
         for agent in catalogue.iter().flat_map(|all| &all.agents) {
             lines.push(format!("{:<20} {}", agent.definition.name, shorten(&agent.definition.description, 300)));
         }
-        lines.extend(not_agreed(&connection, "sub-agent"));
+        lines.extend(not_agreed(&self.host.offered().await?, "sub-agent"));
         lines.extend(catalogue.iter().flat_map(|all| &all.warnings).map(|warning| format!("! {warning}")));
         Ok(if lines.is_empty() { "there are no sub-agents".to_owned() } else { lines.join("\n") })
     }
@@ -116,7 +116,7 @@ impl Session {
         let connection = self.connection().await?;
         let state = connection.agent.load_state(&[SKILLS]).await.map_err(|error| error.to_string())?;
         let catalogue = state.get::<SkillsMetadata>().cloned().flatten().unwrap_or_default();
-        let offered = not_agreed(&connection, "skill");
+        let offered = not_agreed(&self.host.offered().await?, "skill");
         if catalogue.skills.is_empty() && offered.is_empty() {
             return Ok("there are no skills: a directory below .deepagents/skills with a SKILL.md is one".to_owned());
         }
@@ -137,7 +137,7 @@ impl Session {
             .iter()
             .map(|(path, file)| format!("── {path}\n{}", file.problem.as_deref().unwrap_or(&file.text)))
             .collect();
-        parts.extend(not_agreed(&connection, "memory"));
+        parts.extend(not_agreed(&self.host.offered().await?, "memory"));
         if parts.is_empty() {
             return Ok("there are no notes: AGENTS.md in this directory is one".to_owned());
         }
@@ -212,15 +212,14 @@ impl Session {
 
     /// What the directory brings and nobody has agreed to yet.
     async fn offers(&self) -> Result<Event, String> {
-        let connection = self.connection().await?;
-        if connection.offered.is_empty() {
+        let offered = self.host.offered().await?;
+        if offered.is_empty() {
             return Ok(Event::Notice {
                 text: "there is nothing that you have not decided about".to_owned(),
                 bad: false,
             });
         }
-        let parts: Vec<String> = connection
-            .offered
+        let parts: Vec<String> = offered
             .iter()
             .map(|offered| format!("{} {}: {}\n{}", offered.kind, offered.name, offered.about, offered.text))
             .collect();
@@ -239,9 +238,9 @@ pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
 }
 
 /// Lines about what of a kind the directory brings and is not in use.
-fn not_agreed(connection: &Connection, kind: &str) -> Vec<String> {
-    let of_kind = connection.offered.iter().filter(|offered| offered.kind == kind);
-    let line = |offered: &crate::host::Offered| {
+fn not_agreed(offered: &[Offered], kind: &str) -> Vec<String> {
+    let of_kind = offered.iter().filter(|offered| offered.kind == kind);
+    let line = |offered: &Offered| {
         format!("{:<20} {} (not in use before you agree: /trust)", offered.name, shorten(&offered.about, 300))
     };
     of_kind.map(line).collect()

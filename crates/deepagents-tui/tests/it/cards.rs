@@ -67,6 +67,21 @@ async fn notes_are_shown_and_written_by_the_model() {
 }
 
 #[tokio::test]
+async fn notes_that_nobody_has_agreed_to_yet_are_named_with_how_to_agree() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/memory").await;
+    assert!(screens.wait_for("there are no notes").await, "{}", screens.text());
+    // As `/init` leaves them.
+    let notes = Offered { kind: "memory".to_owned(), name: "AGENTS.md".to_owned(), ..Offered::default() };
+    *world.offered.lock().unwrap() = vec![Offered { text: "Build it with make.".to_owned(), ..notes }];
+    say(&mut screens, "/memory").await;
+    assert!(screens.wait_for("(not in use before you agree: /trust)").await, "{}", screens.text());
+    say(&mut screens, "/trust").await;
+    assert!(screens.wait_for("Build it with make.").await, "{}", screens.text());
+}
+
+#[tokio::test]
 async fn a_review_is_of_what_is_named_or_of_what_is_not_committed() {
     let world = World::new([Turn::text("Fine."), Turn::text("Good.")]);
     let mut screens = world.screens(Mode::Ask);

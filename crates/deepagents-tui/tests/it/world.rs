@@ -292,6 +292,11 @@ impl Host for TestHost {
         "true".to_owned()
     }
 
+    fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
+        let offered = self.offered.lock().unwrap().clone();
+        async { Ok(offered) }.boxed()
+    }
+
     fn agree<'a>(&'a self, _names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
         self.offered.lock().unwrap().clear();
         async { Ok(()) }.boxed()
