@@ -87,6 +87,20 @@ fn joined(waiting: Vec<QueuedMessage>, between: &str) -> String {
     waiting.into_iter().map(|waiting| waiting.text).collect::<Vec<_>>().join(between)
 }
 
+/// Whether messages that are shown are not of the thread any more. One that has lost its beginning to a summary has not gone
+/// back.
+fn went_back(shown: &[Item], thread: &[Item]) -> bool {
+    let said = |items: &[Item]| -> Vec<String> {
+        let said = items.iter().filter_map(|item| match item {
+            Item::User(text) => Some(text.trim().to_owned()),
+            _ => None,
+        });
+        said.collect()
+    };
+    let (shown, thread) = (said(shown), said(thread));
+    !thread.starts_with(&shown) && (shown.starts_with(&thread) || !shown.ends_with(&thread))
+}
+
 /// What covers the conversation.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Overlay {
@@ -535,8 +549,15 @@ impl App {
         if self.is_busy() {
             return;
         }
-        let known = self.items.iter().filter(|item| item.is_of_thread()).count();
-        self.items.extend(opened.items.into_iter().skip(known));
+        if went_back(&self.items, &opened.items) {
+            (self.repaint, self.reopened) = (true, true);
+            self.items.truncate(1);
+            self.items.extend(opened.items);
+            self.note("another program went back in this thread; this is what is left", false);
+        } else {
+            let known = self.items.iter().filter(|item| item.is_of_thread()).count();
+            self.items.extend(opened.items.into_iter().skip(known));
+        }
         self.todos = opened.todos;
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
         if let Some(note) = opened.note {

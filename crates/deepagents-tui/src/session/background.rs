@@ -1,5 +1,7 @@
 //! Runs that go on while the person does something else, and threads that other programs go on with.
 
+use std::time::Duration;
+
 use deepagents::{EventKind, FinishReason, Outcome, RunError, RunHandle};
 use futures_util::TryStreamExt;
 use tokio_util::sync::CancellationToken;
@@ -8,6 +10,9 @@ use super::Session;
 use super::threads::{WORKED_ON, of_state};
 use crate::app::event::Event;
 use crate::host::Connection;
+
+/// How often a thread is looked at for what is no event.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A run that goes on in the background.
 pub(super) struct Background {
@@ -101,12 +106,29 @@ impl Session {
         self.spawn(async move {
             let from = connection.journal.threads().get(&thread).await.ok()??.end;
             let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
+            let mut end = from;
             loop {
-                let event = events.try_next().await.ok()??;
+                let event = tokio::select! {
+                    event = events.try_next() => Some(event.ok()??),
+                    () = tokio::time::sleep(LOOK) => None,
+                };
                 let goes_on = this.with(|state| state.follower == ticket && state.thread.as_ref() == Some(&thread));
                 if !goes_on {
                     return None;
                 }
+                let Some(event) = event else {
+                    // Whoever goes back tells no event: the log is longer, and nothing runs.
+                    let info = connection.journal.threads().get(&thread).await.ok()??;
+                    let is_longer = std::mem::replace(&mut end, info.end) < info.end;
+                    if is_longer && info.owner.is_none() {
+                        let state = connection.agent.state(&thread).await.ok()?;
+                        let mut opened = of_state(&state);
+                        opened.thread = Some(thread.clone());
+                        opened.questions = this.open_questions(&connection, &state).await;
+                        this.tell(Event::Watched(Box::new(opened)));
+                    }
+                    continue;
+                };
                 let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
                 let began = matches!(event.kind, EventKind::RunStarted { .. });
                 let ended = event.kind.is_end();

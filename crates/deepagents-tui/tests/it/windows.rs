@@ -89,3 +89,22 @@ async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
         one.text()
     );
 }
+
+#[tokio::test]
+async fn what_one_window_goes_back_behind_leaves_the_other() {
+    let world = World::new([Turn::text("First answer."), Turn::text("Second answer.")]);
+    let mut one = world.screens(Mode::Ask);
+    for (words, answer) in [("say first", "First answer."), ("say second", "Second answer.")] {
+        say(&mut one, words).await;
+        assert!(one.wait_for(answer).await && one.wait_idle().await);
+    }
+    let mut two = world.begin(Mode::Ask, Begin::Continue);
+    assert!(two.wait_for("Second answer.").await, "{}", two.text());
+    say(&mut one, "/undo").await;
+    assert!(one.wait_for("undone").await, "{}", one.text());
+    assert!(two.wait_for("another program went back in this thread").await, "{}", two.text());
+    two.press("ctrl-o").await.unwrap();
+    let live = two.live().join("\n");
+    assert!(live.contains("First answer.") && !live.contains("Second answer."), "{live}");
+    assert!(!one.text().contains("another program went back"), "{}", one.text());
+}
