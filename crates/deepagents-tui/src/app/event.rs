@@ -311,3 +311,21 @@ pub(crate) struct Opened {
     /// Tokens of the last request and its answer.
     pub(crate) context: u64,
 }
+
+impl Opened {
+    /// Leaves calls to the questions about them: what waits for a decision is shown there, and has no result.
+    pub(crate) fn hide_asked(&mut self) {
+        for question in self.questions.iter().filter(|question| question.request.call.path.is_empty()) {
+            let request = &question.request;
+            let is_it = |item: &Item| match item {
+                Item::Call(call) => {
+                    call.name == request.tool && call.args == request.args && call.result.is_empty() && !call.failed
+                }
+                _ => false,
+            };
+            if let Some(at) = self.items.iter().rposition(is_it) {
+                self.items.remove(at);
+            }
+        }
+    }
+}

@@ -125,6 +125,7 @@ impl Session {
                         let mut opened = of_state(&state);
                         opened.thread = Some(thread.clone());
                         opened.questions = this.open_questions(&connection, &state).await;
+                        opened.hide_asked();
                         this.tell(Event::Watched(Box::new(opened)));
                     }
                     continue;
@@ -145,6 +146,7 @@ impl Session {
                 if ended {
                     opened.note = Some("the other program is done with its turn".to_owned());
                     opened.questions = this.open_questions(&connection, &state).await;
+                    opened.hide_asked();
                 }
                 this.tell(Event::Watched(Box::new(opened)));
             }

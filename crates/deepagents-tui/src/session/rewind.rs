@@ -20,6 +20,11 @@ const CHECKPOINTS: usize = 2_000;
 /// Messages that can be gone back to.
 const MESSAGES: usize = 40;
 
+/// What becomes of a file.
+const REMOVED: &str = "removed";
+const BROUGHT_BACK: &str = "brought back";
+const PUT_BACK: &str = "put back";
+
 /// Bytes of a file whose difference is shown.
 const SHOWN: u64 = 256 << 10;
 
@@ -122,7 +127,7 @@ impl Session {
                     plan => plan.map_err(told)?,
                 };
                 let done = back.apply(&plan, OnConflict::Skip).await.map_err(told)?;
-                let mut notes = files_told(&done.restored, &done.skipped);
+                let mut notes = files_told(&plan, &done.restored, &done.skipped);
                 if done.commands > 0 {
                     notes.push(format!("what {} did stays", count(done.commands as u64, "command")));
                 }
@@ -146,7 +151,7 @@ impl Session {
         let work = async |here: State, _: State| {
             let plan = files.plan_restore(thread, &here, &target).await?;
             let done = files.restore(thread, &here, &target, &plan, OnConflict::Skip).await?;
-            notes = files_told(&done.restored, &done.skipped);
+            notes = files_told(&plan, &done.restored, &done.skipped);
             Ok::<_, RewindError>(RewindPlan { left: done.left, goes_on: done.goes_on })
         };
         let back = agent.rewind_with(thread, end, work).await.map_err(|error: RewindError| error.to_string())?;
@@ -187,12 +192,7 @@ fn note(text: String) -> Item {
 async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
     let mut items = Vec::new();
     for change in &plan.changes {
-        let verb = match (&change.now, &change.to) {
-            (_, FileVersion::Absent) => "removed",
-            (FileVersion::Absent, _) => "brought back",
-            _ => "put back",
-        };
-        let title = format!("{}: {verb}", change.path);
+        let title = format!("{}: {}", change.path, verb(change));
         items.push(match difference(files, change).await {
             Some((old, new)) => Item::FileDiff { title, old, new },
             None => note(title),
@@ -208,6 +208,15 @@ async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
         items.push(note("no file changes".to_owned()));
     }
     items
+}
+
+/// What a change does to its file.
+fn verb(change: &FileChange) -> &'static str {
+    match (&change.now, &change.to) {
+        (_, FileVersion::Absent) => REMOVED,
+        (FileVersion::Absent, _) => BROUGHT_BACK,
+        _ => PUT_BACK,
+    }
 }
 
 /// The texts of a file now and as it would be; nothing where one of them is no text, too long to be read, or not kept.
@@ -231,11 +240,15 @@ async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String
 }
 
 /// What became of files, in words.
-fn files_told(restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
+fn files_told(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
     let names = |paths: &[VPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let done = |path: &VPath| plan.changes.iter().find(|change| change.path == *path).map_or(PUT_BACK, verb);
     let mut notes = Vec::new();
-    if !restored.is_empty() {
-        notes.push(format!("put back: {}", names(restored)));
+    for what in [PUT_BACK, BROUGHT_BACK, REMOVED] {
+        let paths: Vec<VPath> = restored.iter().filter(|path| done(path) == what).cloned().collect();
+        if !paths.is_empty() {
+            notes.push(format!("{what}: {}", names(&paths)));
+        }
     }
     if !skipped.is_empty() {
         notes.push(format!("kept, since somebody else has changed them: {}", names(skipped)));

@@ -85,6 +85,7 @@ impl Session {
         if asked.is_some() {
             opened.questions = self.open_questions(&connection, &state).await;
         }
+        opened.hide_asked();
         Ok(opened)
     }
 

@@ -219,6 +219,8 @@ async fn an_open_question_is_asked_again_after_a_restart() {
     drop(screens);
     let mut screens = world.begin(Mode::Ask, Begin::Resume(thread));
     assert!(screens.wait_for("y yes").await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("$ touch later.txt") && !text.contains("execute touch later.txt"), "{text}");
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("Done now.").await, "{}", screens.text());
     assert!(world.has("later.txt"));

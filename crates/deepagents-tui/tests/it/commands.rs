@@ -100,7 +100,7 @@ async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await);
     screens.press("down enter enter").await.unwrap();
-    assert!(screens.wait_for("went back; put back: /one.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("went back; removed: /one.txt").await, "{}", screens.text());
     assert!(!world.has("one.txt"));
 }
 
@@ -201,17 +201,17 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     let mut screens = world.screens(Mode::Auto);
     make_two(&mut screens).await;
     say(&mut screens, "/undo").await;
-    assert!(screens.wait_for("undone; /redo takes that back; put back: /two.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("undone; /redo takes that back; removed: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
     screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "/undo").await;
-    assert!(screens.wait_for("put back: /one.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("removed: /one.txt").await, "{}", screens.text());
     screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "/redo").await;
-    assert!(screens.wait_for("done again; put back: /one.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("done again; brought back: /one.txt").await, "{}", screens.text());
     say(&mut screens, "/redo").await;
-    assert!(screens.wait_for("done again; put back: /two.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("done again; brought back: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && world.has("two.txt"));
     say(&mut screens, "/redo").await;
     assert!(screens.wait_for("there is nothing to redo").await, "{}", screens.text());
@@ -256,7 +256,7 @@ async fn files_alone_go_back_and_what_would_change_is_shown_before() {
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("/two.txt: removed").await, "{}", screens.text());
     screens.press("down down enter").await.unwrap();
-    assert!(screens.wait_for("went back; put back: /two.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("went back; removed: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.wait_idle().await);
     say(&mut screens, "go on").await;
