@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents_core::model::ChatModel;
 use deepagents_core::tool::ToolSpec;
@@ -36,6 +37,9 @@ pub struct McpOptions {
     pub sampling: Option<SamplingModel>,
     /// Looks at tools of servers that are not [trusted](crate::ServerConfig::trusted) before they are offered.
     pub review: Option<ToolReview>,
+    /// How long a request of the model waits for servers that are starting: it goes on without their tools then, and they
+    /// are offered once they answer. As long as their own limits say where it is left out.
+    pub patience: Option<Duration>,
     /// How the client calls itself.
     pub client_name: String,
     /// Its version.
@@ -53,6 +57,7 @@ impl Default for McpOptions {
             token_dir: None,
             sampling: None,
             review: None,
+            patience: None,
             client_name: "deepagents".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
         }

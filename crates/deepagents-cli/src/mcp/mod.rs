@@ -9,6 +9,7 @@ mod show;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use deepagents::core::model::ChatModel;
@@ -24,6 +25,9 @@ use crate::trust::{self, Undecided};
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};
+
+/// So long what is said in the screens waits for servers that are starting.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The servers of a run, and what is remembered of them when it is over.
 #[derive(Clone, Debug)]
@@ -163,7 +167,12 @@ pub(crate) fn for_screens(
         out.usable = Some(pinned(
             configs,
             pins,
-            McpOptions { elicitation: true, sampling: model.cloned().map(SamplingModel::new), ..options(root) },
+            McpOptions {
+                elicitation: true,
+                sampling: model.cloned().map(SamplingModel::new),
+                patience: Some(PATIENCE),
+                ..options(root)
+            },
         ));
     }
     Ok(out)

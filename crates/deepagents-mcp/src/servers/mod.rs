@@ -1,5 +1,6 @@
 //! The servers of an agent.
 
+mod patience;
 mod server;
 mod shared;
 mod status;
@@ -175,7 +176,7 @@ impl Middleware for McpServers {
     }
 
     async fn offered_tools(&self, cx: &Context) -> Result<Option<ToolSet>> {
-        self.ready().await;
+        self.wait(cx).await;
         join_all(self.0.servers.iter().map(Server::refresh)).await;
         let tools = self.tools();
         for notice in self.0.shared.notices.take() {

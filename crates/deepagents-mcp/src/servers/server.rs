@@ -1,6 +1,6 @@
 //! One server: started when it is needed, and again where it has ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct Server {
     known: Mutex<Option<Arc<Known>>>,
     /// Counts changes of what is known.
     version: AtomicU64,
+    /// Whether requests go on without it while it starts.
+    passed_over: AtomicBool,
     /// A server that may ask a person is called once at a time: it does not say which call a question is about.
     turns: Semaphore,
     pending: PendingCalls,
@@ -93,6 +95,7 @@ impl Server {
             phase: watch::Sender::new(Phase::Idle),
             known: Mutex::default(),
             version: AtomicU64::new(0),
+            passed_over: AtomicBool::new(false),
             turns: Semaphore::new(turns),
             pending: PendingCalls::default(),
             closing: CancellationToken::new(),
@@ -236,13 +239,28 @@ impl Server {
     /// Waits until something is known, or it could not be started.
     pub(super) async fn settled(&self) {
         let mut phase = self.phase.subscribe();
-        let known = |phase: &Phase| match phase {
-            // One that failed before is not waited for again.
-            Phase::Starting(times) => *times > 0 || self.known().is_some(),
-            _ => true,
-        };
         // The sender is ours, so it is not gone.
-        let _ = phase.wait_for(known).await;
+        let _ = phase.wait_for(|phase| !self.is_awaited_in(phase)).await;
+    }
+
+    /// Whether requests wait for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited_in(&self.phase())
+    }
+
+    fn is_awaited_in(&self, phase: &Phase) -> bool {
+        match phase {
+            // One that failed before is not waited for again.
+            Phase::Starting(times) => {
+                *times == 0 && self.known().is_none() && !self.passed_over.load(Ordering::Relaxed)
+            }
+            _ => false,
+        }
+    }
+
+    /// Requests go on without it from now on, until it answers.
+    pub(super) fn pass_over(&self) {
+        self.passed_over.store(true, Ordering::Relaxed);
     }
 
     /// The connection, made where there is none.

@@ -54,6 +54,23 @@ async fn a_server_that_never_answers_is_given_up_at_its_limit() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_long_to_start_is_gone_on_without_and_offered_once_it_answers() {
+    let script = Script::new(&[echo()], text("echoed")).at_start("until [ -e go ]; do sleep 0.02; done");
+    let patience = Some(Duration::from_millis(50));
+    let servers = McpServers::new([("slow", script.config())], deepagents_mcp::McpOptions { patience, ..options() });
+    let (agent, model) = agent(&servers, [Turn::text("Without."), Turn::text("With.")]);
+    let (_, told) = run(&agent, "Go.").await;
+    assert_eq!(offered(&model, 0), [""; 0]);
+    let told = format!("{told:?}");
+    assert!(told.contains("slow is waited for") && told.contains("goes on without its tools"), "{told}");
+    std::fs::write(script.file("go"), "").unwrap();
+    crate::script::eventually("an answer", || servers.status()[0].state == ServerState::Connected).await;
+    run(&agent, "And now?").await;
+    servers.close().await;
+    assert_eq!(offered(&model, 1), ["mcp__slow__echo"]);
+}
+
+#[tokio::test]
 async fn noise_on_stdout_and_much_of_it_on_stderr_are_passed_over() {
     let noise = "echo 'Welcome!'; echo '{not json'; i=0; while [ $i -lt 3000 ]; do echo noise noise noise noise noise >&2; i=$((i+1)); done";
     let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("echoed"))).at_start(noise);

@@ -1,0 +1,47 @@
+//! How long a request waits for servers that are starting.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::run::Context;
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::{McpServers, Server};
+
+/// Waits shorter than this are not told.
+const SOON: Duration = Duration::from_secs(1);
+
+impl McpServers {
+    /// Waits until of every server the tools are known, or patience is at its end: a request goes on without those that are
+    /// still starting then, and they are not waited for again.
+    pub(super) async fn wait(&self, cx: &Context) {
+        let Some(patience) = self.0.shared.options.patience else { return self.ready().await };
+        self.start().await;
+        let mut settled = pin!(join_all(self.0.servers.iter().map(|server| server.settled())));
+        let soon = SOON.min(patience);
+        if timeout(soon, settled.as_mut()).await.is_ok() {
+            return;
+        }
+        for server in self.awaited() {
+            tell(cx, server, "is waited for");
+        }
+        if timeout(patience.saturating_sub(soon), settled.as_mut()).await.is_ok() {
+            return;
+        }
+        for server in self.awaited() {
+            server.pass_over();
+            tell(cx, server, "is still starting: this goes on without its tools, which are offered once it answers");
+        }
+    }
+
+    fn awaited(&self) -> impl Iterator<Item = &Server> {
+        self.0.servers.iter().map(|server| &**server).filter(|server| server.is_awaited())
+    }
+}
+
+fn tell(cx: &Context, server: &Server, what: &str) {
+    let problem = Some(format!("the MCP server {} {what}", server.name));
+    cx.report(MiddlewareEvent::McpServer { server: server.name.clone(), tools: 0, problem });
+}
