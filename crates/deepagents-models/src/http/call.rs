@@ -200,8 +200,13 @@ impl Call {
                 if *until > Instant::now() {
                     sleep_until(*until).await;
                 }
-                wait_for_backoff(&Arc::clone(&self.endpoint), self.began).await?;
-                self.send().await?;
+                match held(&self.endpoint, self.began)? {
+                    Some((error, after)) => {
+                        self.state = State::Backoff(Instant::now() + after);
+                        self.queue.push_back(ModelEvent::Retry { error, after });
+                    }
+                    None => self.send().await?,
+                }
             }
             State::Reading(_) => self.read().await?,
             State::Done => {}
@@ -310,19 +315,20 @@ impl Call {
     }
 }
 
-/// Waits while other calls with the same key are held back.
-async fn wait_for_backoff(endpoint: &Endpoint, began: Instant) -> Result<(), ModelError> {
-    while let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) {
-        if opens.duration_since(began) > endpoint.retry.budget {
-            return Err(ModelError::RateLimited(ErrorInfo {
-                message: "another call with this key was told to wait".to_owned(),
-                retry_after: Some(opens.duration_since(Instant::now())),
-                ..ErrorInfo::default()
-            }));
-        }
-        sleep_until(opens + SPREAD.mul_f64(fastrand::f64())).await;
+/// How long the call waits because another one with the same key was told to, and what is told of that: a wait of
+/// minutes must not look like a model that is slow.
+fn held(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
+    let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) else { return Ok(None) };
+    let now = Instant::now();
+    let error = ModelError::RateLimited(ErrorInfo {
+        message: "another call with this key was told to wait".to_owned(),
+        retry_after: Some(opens.duration_since(now)),
+        ..ErrorInfo::default()
+    });
+    if opens.duration_since(began) > endpoint.retry.budget {
+        return Err(error);
     }
-    Ok(())
+    Ok(Some((error, opens.duration_since(now) + SPREAD.mul_f64(fastrand::f64()))))
 }
 
 /// Reads what follows the end frame, so that the connection goes back to the pool.

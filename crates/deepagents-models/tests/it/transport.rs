@@ -173,6 +173,22 @@ async fn calls_with_one_key_wait_together() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_held_back_by_another_one_says_so_before_it_waits() {
+    let server =
+        Server::start([rate_limited().header("retry-after", "1"), Reply::sse(anthropic_text("after the wait"))]).await;
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
+    let config = ModelConfig { backoff: Some(SharedBackoff::new()), retry, ..server.config() };
+    let given_up = Anthropic::new("a", config.clone()).unwrap();
+    assert_eq!(failure(&given_up).await.kind(), "rate_limited");
+    let told = events(&Anthropic::new("b", config).unwrap(), ModelRequest::new("x")).await;
+    let waits = retries(&told);
+    assert!(waits.len() == 1 && waits[0].0 == "rate_limited" && !waits[0].1.is_zero(), "{waits:?}");
+    assert!(matches!(told[0].as_ref().unwrap(), ModelEvent::Retry { .. }), "it is told before anything else");
+    assert_eq!(output(&told).message.text(), "after the wait");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
 async fn a_limit_whose_end_is_in_other_headers_or_nowhere_holds_the_other_calls_back_too() {
     let reset = |after: &str| {
         rate_limited().header("x-ratelimit-remaining-requests", "0").header("x-ratelimit-reset-requests", after)
