@@ -307,3 +307,17 @@ fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_c
     assert_eq!(code, Some(0), "{seen:?}");
     assert!(seen.contains(RESTORED), "{seen:?}");
 }
+
+#[test]
+fn what_is_not_tried_again_is_said_once_and_not_said_to_be() {
+    let server = Server::start([Reply::Status(401, json!({"error": {"message": "who-are-you"}}))]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    terminal.wait_for("DEEPAGENTS_API_KEY");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert!(code == Some(0) && !seen.contains("trying again"), "{seen:?}");
+    assert_eq!(seen.matches("who-are-you").count(), 1, "{seen:?}");
+    assert_eq!(server.requests().len(), 1);
+}

@@ -58,8 +58,13 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Retry { error, after })) => {
                 let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                let discarded =
-                    EventKind::AttemptDiscarded { turn, attempt, reason: error.to_string(), retry_after_ms };
+                let discarded = EventKind::AttemptDiscarded {
+                    turn,
+                    attempt,
+                    reason: error.to_string(),
+                    retry_after_ms,
+                    again: true,
+                };
                 attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
                 discarded
             }
@@ -71,7 +76,7 @@ pub(crate) async fn call_model(
         tokio::task::coop::consume_budget().await;
     };
     let reason = failure.to_string();
-    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0 });
+    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false });
     Err(failure.into())
 }
 

@@ -148,7 +148,7 @@ fn of_each_kind() -> Vec<EventKind> {
             args: String::new(),
         },
         EventKind::ToolCallDelta { turn: 1, attempt: 0, block: 2, id: None, name: None, args: "{\"a\":".into() },
-        EventKind::AttemptDiscarded { turn: 1, attempt: 0, reason: "reset".into(), retry_after_ms: 250 },
+        EventKind::AttemptDiscarded { turn: 1, attempt: 0, reason: "reset".into(), retry_after_ms: 250, again: true },
         EventKind::ModelFinished { turn: 1, attempt: 0, message: "msg_1".into(), usage, stop: StopReason::ToolCalls },
         EventKind::ToolStarted { call: call(), id: "call_1".into(), name: "ls".into(), args: json!({"path": "/"}) },
         EventKind::ToolProgress { call: nested(), text: "half way".into() },

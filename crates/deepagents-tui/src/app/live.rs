@@ -7,11 +7,14 @@ use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind};
 
 use super::transcript::{AgentWork, Call, Item, text_arg};
+use crate::text::shorten;
 
 /// Bytes of a command's output that are kept while it runs.
 const OUTPUT: usize = 16 * 1024;
 /// The tool that delegates.
 const TASK: &str = "task";
+/// Characters of why a try failed that are shown.
+const REASON: usize = 300;
 
 /// A call that has begun.
 #[derive(Clone, Debug)]
@@ -97,14 +100,19 @@ impl Live {
                 self.activity.clear();
                 return Added::items(self.finish_answer());
             }
-            EventKind::AttemptDiscarded { reason, retry_after_ms, .. } => {
+            EventKind::AttemptDiscarded { reason, retry_after_ms, again, .. } => {
                 let discarded = !self.answer.is_empty();
                 (self.answer, self.thinking) = (String::new(), String::new());
+                if !again {
+                    // What ended the run is told with its end.
+                    self.retry = None;
+                    return Added { items: Vec::new(), discarded };
+                }
                 self.retry = Some((now + Duration::from_millis(*retry_after_ms), reason.clone()));
                 let mut items = Vec::new();
                 if self.told != *reason {
                     self.told.clone_from(reason);
-                    items.push(Item::Note { text: format!("{reason}; trying again"), bad: true });
+                    items.push(Item::Note { text: format!("{}; trying again", shorten(reason, REASON)), bad: true });
                 }
                 return Added { items, discarded };
             }

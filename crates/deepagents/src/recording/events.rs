@@ -38,9 +38,19 @@ impl Compared {
         let call = (kind == "tool_progress").then(|| event.get("call").map(Value::to_string)).flatten();
         let mut value = event.clone();
         if let Some(fields) = value.as_object_mut() {
-            for own in
-                ["v", "seq", "run", "path", "time", "run_attempt", "position", "thread", "message", "retry_after_ms"]
-            {
+            for own in [
+                "v",
+                "seq",
+                "run",
+                "path",
+                "time",
+                "run_attempt",
+                "position",
+                "thread",
+                "message",
+                "retry_after_ms",
+                "again",
+            ] {
                 fields.shift_remove(own);
             }
         }
