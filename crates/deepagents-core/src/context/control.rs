@@ -14,6 +14,8 @@ use crate::message::Message;
 #[derive(Default)]
 pub(crate) struct RunControl {
     suspended: AtomicBool,
+    /// Whether a person ends the run, who has read what was said so far.
+    interrupted: AtomicBool,
     /// Whether something was said to the run that it has not taken in.
     said: watch::Sender<bool>,
     follow_ups: Inbox,
@@ -30,6 +32,15 @@ impl RunControl {
 
     pub(crate) fn is_suspended(&self) -> bool {
         self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// A person ends the run.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Notes whether something was said to the run that it has not taken in.

@@ -60,6 +60,11 @@ impl Emitter {
         self.out.as_ref().map(|out| &*out.control)
     }
 
+    /// The text of the answer that the model of an agent is giving.
+    pub(crate) fn said(&self, path: &[String]) -> Option<String> {
+        self.out.as_ref()?.hub.said(path)
+    }
+
     /// Tells one thing that happened. `position` is where the record ends that it stems from, if that is known.
     pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };

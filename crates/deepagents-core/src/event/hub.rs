@@ -108,6 +108,11 @@ impl EventHub {
         wakers
     }
 
+    /// The text of the answer that the model of an agent is giving.
+    pub(crate) fn said(&self, path: &[String]) -> Option<String> {
+        self.lock().live.said(path)
+    }
+
     /// Nothing happens any more.
     pub(crate) fn close(&self) {
         let wakers: Vec<Waker> = {

@@ -130,6 +130,11 @@ impl LiveState {
         }
     }
 
+    /// The text of the answer that the model of an agent is giving.
+    pub(super) fn said(&self, path: &[String]) -> Option<String> {
+        self.answers.values().rfind(|answer| *answer.path == *path).map(|answer| answer.text.clone())
+    }
+
     fn answer(&mut self, event: &Event, turn: u32, attempt: u32) -> &mut PartialAnswer {
         let new = || PartialAnswer { path: event.path.clone(), turn, attempt, ..PartialAnswer::default() };
         self.answers.entry((event.path.clone(), turn, attempt)).or_insert_with(new)

@@ -114,6 +114,22 @@ impl RunHandle {
         self.inner.cancel.cancel();
     }
 
+    /// Ends the run as [`cancel`](Self::cancel) does, for a person who has read what the agent was saying: the text of the
+    /// answer that its model was giving becomes part of the conversation, with a line that says that it was interrupted.
+    /// What it had thought, and calls that were not complete, are left out, and those who hold the run are not told of an
+    /// answer. Answers of sub-agents are not kept.
+    ///
+    /// ```
+    /// # async fn f(agent: deepagents_core::agent::Agent) {
+    /// let run = agent.run("Tell me a long story.").detach();
+    /// run.interrupt();
+    /// # }
+    /// ```
+    pub fn interrupt(&self) {
+        self.inner.control.interrupt();
+        self.inner.cancel.cancel();
+    }
+
     /// Ends the sub-agent with this path and those below it, as [`cancel`](Self::cancel) does the whole run; the path of
     /// an agent is that of its events. Returns whether it was under way. The agent above it is told that it was cancelled, and goes on.
     pub fn cancel_agent(&self, path: &[String]) -> bool {

@@ -6,6 +6,7 @@ mod driver;
 mod handle;
 mod hooks;
 mod input;
+mod interrupted;
 mod interrupts;
 mod live_runs;
 mod log;
@@ -180,6 +181,11 @@ impl Run {
     /// See [`RunHandle::cancel`].
     pub fn cancel(&self) {
         self.handle.cancel();
+    }
+
+    /// See [`RunHandle::interrupt`].
+    pub fn interrupt(&self) {
+        self.handle.interrupt();
     }
 
     /// Cancels the run from elsewhere.

@@ -28,7 +28,13 @@ impl Driver {
             ModelNext::around(parts.stack.clone(), parts.model.clone(), cx).run(request)
         };
         self.machine.model_asked();
-        let response = self.guard_foreign(call).await.map_err(Break::Halt)??;
+        let response = match self.guard_foreign(call).await {
+            Ok(response) => response?,
+            Err(halt) => {
+                self.keep_interrupted()?;
+                return Err(Break::Halt(halt));
+            }
+        };
         self.take_answer(turn, response.output, response.attempt)?;
         let update = self.fit_after_answer(response.update, JumpTo::Continue)?;
         self.update(update)?;

@@ -7,6 +7,7 @@ use super::RunInput;
 use super::abort::{halted, halted_long_ago};
 use super::driver::{Below, Driver, NewThread, Place};
 use super::input::OwnedThread;
+use super::interrupted::after_interrupted;
 use super::log::Log;
 use crate::context::RunStart;
 use crate::error::{Error, Result};
@@ -305,14 +306,17 @@ impl Driver {
             }
             if stop.is_from_outside() {
                 let ledger = left.machine.as_ref().and_then(Machine::ledger).cloned();
-                let answered = left.state.messages().last().is_some_and(|message| message.as_assistant().is_some());
+                let interrupted = after_interrupted(left.state.messages());
+                let last = left.state.messages().last();
+                let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };
                 let mut machine = Machine::after(after, left.turns, limit);
                 machine.keep(ledger.clone());
                 left.machine = Some(machine);
                 self.state = left.state.clone();
                 self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
-                return self.continue_from(left, own_limit(&input), Vec::new(), input.update, limit).await;
+                let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
+                return self.continue_from(left, own_limit(&input), Vec::new(), update, limit).await;
             }
             self.give_up_thread().await;
             self.shared.run.resume(&last.run, last.attempt);

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
-use deepagents_core::message::Message;
+use deepagents_core::message::{AssistantMessage, Block, Message};
 use deepagents_core::middleware::{HookOutput, before_agent};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::Update;
 use deepagents_core::tool::{DynTool, Effect, ToolError, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -201,4 +204,69 @@ async fn a_tool_that_finishes_as_the_run_is_cancelled_is_kept() {
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_eq!(lines(outcome.messages())[2..], ["result: done in time"]);
+}
+
+/// A model that stops in the middle of its first answer, and tells in the others what it was shown.
+#[derive(Default)]
+struct Halting(std::sync::atomic::AtomicU32);
+
+impl ChatModel for Halting {
+    fn name(&self) -> &str {
+        "halting"
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let text = |delta: &str| Ok(ModelEvent::Text { block: 1, delta: delta.to_owned() });
+        if self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            let thought = Ok(ModelEvent::Reasoning { block: 0, delta: "hm".to_owned() });
+            let call = Ok(ModelEvent::ToolCall { block: 2, id: "c".to_owned(), name: "echo".to_owned() });
+            return stream::iter([thought, text("Once upon "), text("a time "), call]).chain(stream::pending()).boxed();
+        }
+        let shown = lines(&request.messages).join(" / ");
+        let message = AssistantMessage { content: vec![Block::text(shown)], ..AssistantMessage::default() };
+        stream::iter([Ok(ModelEvent::Finished(Box::new(ModelOutput::new(message))))]).boxed()
+    }
+}
+
+const KEPT: &str = "assistant: Once upon a time\n\n[The user interrupted this answer here.]";
+
+#[tokio::test]
+async fn what_was_said_before_a_person_interrupts_is_kept_with_a_mark_and_shown_to_the_model() {
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = agent(Halting::default()).tool(echo()).journal(journal).build().unwrap();
+    let mut run = agent.run(RunInput::new("a story").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
+    run.interrupt();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
+    assert_eq!(lines(outcome.messages()), ["user: a story", KEPT]);
+    assert_eq!(agent.state("t").await.unwrap().messages(), outcome.messages());
+    let next = agent.invoke(RunInput::new("go on").thread("t")).await.unwrap();
+    assert_eq!(next.text(), format!("user: a story / {KEPT} / user: go on"));
+    assert_sound(next.messages());
+}
+
+#[tokio::test]
+async fn an_answer_that_was_interrupted_is_gone_on_with_where_the_run_is() {
+    let agent = agent(Halting::default()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("a story").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
+    run.interrupt();
+    run.outcome().await.unwrap();
+    let resumed = agent.invoke(RunInput::resume("t")).await.unwrap();
+    assert_eq!(resumed.stop, FinishReason::Done);
+    let said = resumed.text();
+    assert!(
+        said.starts_with(&format!("user: a story / {KEPT} / ")) && said.contains("go on with the answer"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_reads_is_cancelled_without_what_was_said() {
+    let agent = agent(Halting::default()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("a story").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
+    run.cancel();
+    assert_eq!(lines(run.outcome().await.unwrap().messages()), ["user: a story"]);
 }

@@ -197,7 +197,7 @@ impl Session {
                 biased;
                 () = job.cancelled(), if !cancelled => {
                     cancelled = true;
-                    run.cancel();
+                    run.interrupt();
                     continue;
                 }
                 event = run.next() => event,

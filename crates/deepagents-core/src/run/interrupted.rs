@@ -1,0 +1,36 @@
+//! What a model was saying when a person ended the run.
+
+use super::driver::Driver;
+use crate::context::RunControl;
+use crate::error::Result;
+use crate::message::{AssistantMessage, Block, Message, Messages};
+use crate::state::Update;
+
+/// What stands behind an answer that was interrupted, for the model and for whoever reads the thread.
+const MARK: &str = "[The user interrupted this answer here.]";
+/// What the model is told where a run is gone on with that was interrupted in an answer.
+const GO_ON: &str = "This is a message of the system, not of the user: go on with the answer that was interrupted.";
+
+impl Driver {
+    /// Keeps the text of the answer that the model is giving, where a person ends the run.
+    pub(super) fn keep_interrupted(&mut self) -> Result<()> {
+        let events = &self.shared.events;
+        if !self.is_main() || !events.control().is_some_and(RunControl::is_interrupted) {
+            return Ok(());
+        }
+        let Some(said) = events.said(&self.shared.path).filter(|said| !said.trim().is_empty()) else { return Ok(()) };
+        let content = vec![Block::text(format!("{}\n\n{MARK}", said.trim_end()))];
+        let message = AssistantMessage { id: self.shared.answer_id(), content, ..AssistantMessage::default() };
+        // No hook sees it as an answer: what must not be kept is taken out as it is of what comes from outside.
+        for message in self.received(vec![Message::Assistant(message)])? {
+            self.update(Update::message(message))?;
+        }
+        Ok(())
+    }
+}
+
+/// What the model is to be told where the last answer was interrupted, so that it is not taken for a whole one.
+pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
+    let last = messages.last().filter(|message| message.as_assistant().is_some())?;
+    last.text().ends_with(MARK).then(|| Update::message(Message::harness(GO_ON)))
+}
