@@ -81,7 +81,8 @@ impl Cli {
         let idle = match &cli.command {
             Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
                 let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
-                judged.then(|| SESSION_AND_LIST.to_owned())
+                let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
+                judged.then(|| SESSION_AND_LIST.to_owned()).or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
             }),
             Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
             Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
@@ -107,6 +108,10 @@ fn end(error: &clap::Error) -> ! {
 /// Why two options do not go together.
 const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: what was allowed is a command as it is \
      written, which in a shell that goes on may mean something else";
+
+/// Why a task and turns on stdin do not go together.
+const TASK_AND_LINES: &str =
+    "with --input-format stream-json messages are lines on stdin: give no task on the command line";
 
 /// Says where an option belongs that stands before a subcommand instead of behind it.
 fn with_tip(mut error: clap::Error) -> clap::Error {

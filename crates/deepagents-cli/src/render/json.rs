@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use deepagents::Event;
+use serde::Serialize;
 
 use super::{Ending, Renderer, escaped_json};
 
@@ -10,12 +11,19 @@ use super::{Ending, Renderer, escaped_json};
 #[derive(Debug)]
 pub(crate) struct JsonLines;
 
-impl Renderer for JsonLines {
-    fn event(&mut self, event: &Event) -> io::Result<()> {
-        let line = serde_json::to_string(event).map_err(io::Error::other)?;
+impl JsonLines {
+    /// Prints a value as a line.
+    pub(crate) fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let line = serde_json::to_string(value).map_err(io::Error::other)?;
         let mut out = io::stdout().lock();
         writeln!(out, "{}", escaped_json(&line))?;
         out.flush()
+    }
+}
+
+impl Renderer for JsonLines {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.line(event)
     }
 
     fn notice(&mut self, text: &str) -> io::Result<()> {

@@ -230,9 +230,6 @@ fn answer_format(file: &Path) -> Result<ResponseFormat> {
 /// What is to be done, as the command line says it.
 fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
-        if args.task.is_some() {
-            bail!("with --input-format stream-json messages are lines on stdin: give no task on the command line");
-        }
         // The thread is begun, or gone on with, by the first message.
         return Ok(Task::Given(String::new()));
     }

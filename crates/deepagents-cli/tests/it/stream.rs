@@ -128,6 +128,10 @@ fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
     talk.user("next");
     assert_eq!(talk.until("run_finished")["stop"], "done");
     assert_eq!(talk.end().0, Some(0));
+    let last = server.requests()[1].body["messages"].clone();
+    let said: Vec<&Value> = last.as_array().unwrap().iter().rev().take(3).map(|message| &message["content"]).collect();
+    assert!(said[1].to_string().contains("Slow") && said[1].to_string().contains("interrupted"), "{last}");
+    assert!(said[2].to_string().contains("slowly") && said[0].to_string().contains("next"), "{last}");
 }
 
 #[test]
@@ -145,9 +149,64 @@ fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
     talk.until("asked");
     let (code, problems) = talk.end();
     assert!(
-        code == Some(1) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
+        code == Some(0) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
         "{problems}"
     );
+}
+
+#[test]
+fn a_question_that_a_killed_process_left_is_asked_again_and_answered() {
+    let write = json!({"file_path": "/a.txt", "content": "x\n"});
+    let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Written."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("write it");
+    let question = talk.until("asked")["question"].clone();
+    talk.child.kill().unwrap();
+    talk.child.wait().unwrap();
+
+    let mut talk = place.start(&server, &["--approve", "ask", "--continue"]);
+    assert_eq!(talk.until("asked")["question"], question);
+    assert_eq!(talk.until("run_finished")["stop"], "waiting");
+    assert!(!place.root.path().join("a.txt").exists());
+    talk.say(&json!({"answer": question["id"], "decision": {"type": "approve"}}).to_string());
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end(), (Some(0), String::new()));
+    assert!(place.root.path().join("a.txt").exists());
+}
+
+#[test]
+fn an_interrupt_while_a_question_waits_ends_the_turn_and_the_next_message_goes_on() {
+    let write = json!({"file_path": "/a.txt", "content": "x\n"});
+    let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Next."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("write it");
+    assert_eq!(talk.until("run_finished")["stop"], "waiting");
+    talk.say(r#"{"type":"interrupt"}"#);
+    assert_eq!(talk.until("run_finished")["stop"], "cancelled");
+    talk.user("something else");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end(), (Some(0), String::new()));
+    assert!(!place.root.path().join("a.txt").exists());
+    let last = server.requests()[1].body.to_string();
+    assert!(last.contains("cancelled") && last.contains("something else"), "{last}");
+}
+
+#[test]
+fn a_turn_that_fails_ends_as_every_turn_does_and_the_next_message_goes_on() {
+    let refused = Reply::Status(401, json!({"error": {"message": "who are you"}}));
+    let server = Server::start([refused, Reply::Text(vec!["Now."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &[]);
+    talk.user("one");
+    let failed = talk.until("run_failed");
+    let end = talk.until("run_finished");
+    assert_eq!((&end["stop"], &end["run"], &end["model_calls"]), (&json!("failed"), &failed["run"], &json!(0)));
+    assert_eq!(end["seq"], json!(failed["seq"].as_u64().unwrap() + 1));
+    talk.user("two");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end().0, Some(0));
 }
 
 #[test]
@@ -155,7 +214,7 @@ fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
     let server = Server::start([]);
     let place = Place::new();
     let (code, problems) = place.start(&server, &["a task"]).end();
-    assert!(code == Some(1) && problems.contains("messages are lines on stdin"), "{problems}");
+    assert!(code == Some(2) && problems.contains("messages are lines on stdin"), "{problems}");
 }
 
 #[test]

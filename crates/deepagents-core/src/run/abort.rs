@@ -61,7 +61,7 @@ impl Driver {
     }
 
     /// Whether the run has been halted from outside.
-    fn is_halted(&self) -> bool {
+    pub(super) fn is_halted(&self) -> bool {
         let late = || self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
         self.shared.cancel.is_cancelled() || late()
     }

@@ -34,7 +34,8 @@ impl Driver {
     /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
     pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
         if self.is_gated() {
-            return Err(Break::Wait);
+            // A run that is ended waits for nobody.
+            return Err(if self.is_halted() { Break::Halt(Halt(self.halted().await)) } else { Break::Wait });
         }
         self.offer_tools_once().await?;
         let open = std::mem::take(&mut self.open);

@@ -302,3 +302,18 @@ async fn a_wrong_answer_that_takes_the_thread_over_leaves_the_run_that_works_on_
     gate.add_permits(1);
     assert_eq!(live.outcome().await.unwrap().text(), "done");
 }
+
+#[tokio::test]
+async fn a_run_that_waits_and_is_ended_says_so_and_its_thread_goes_on() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::calls([("asks", json!({}))]), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    assert_eq!(waiting.stop, FinishReason::Interrupted);
+    let run = agent.run(RunInput::resume("t"));
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    let outcome = agent.invoke(RunInput::new("next").thread("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!(outcome.text(), "done");
+}

@@ -1,0 +1,58 @@
+//! A line of JSON that asks for something.
+
+use serde_json::Value;
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Said {
+    /// Begins a turn, or steers the one under way.
+    User(String),
+    /// Decides about a call.
+    Answer(String, Value),
+    /// Ends the turn.
+    Interrupt,
+}
+
+/// Reads a line.
+pub(super) fn said(line: &str) -> Result<Said, String> {
+    let wrong = |why: &str| {
+        format!(
+            "a line on stdin is none of {{\"type\":\"user\",\"text\":…}}, {{\"answer\":ID,\"decision\":{{…}}}} and \
+             {{\"type\":\"interrupt\"}}: {why}"
+        )
+    };
+    let value: Value = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+    if let Some(id) = value.get("answer") {
+        let id = id.as_str().ok_or_else(|| wrong("`answer` is no text"))?;
+        let decision = value.get("decision").ok_or_else(|| wrong("there is no `decision`"))?;
+        return Ok(Said::Answer(id.to_owned(), decision.clone()));
+    }
+    match value.get("type").and_then(Value::as_str) {
+        Some("user") => match value.get("text").and_then(Value::as_str) {
+            Some(text) if !text.trim().is_empty() => Ok(Said::User(text.to_owned())),
+            Some(_) => Err(wrong("`text` is empty")),
+            None => Err(wrong("there is no `text`")),
+        },
+        Some("interrupt") => Ok(Said::Interrupt),
+        Some(other) => Err(wrong(&format!("there is no type `{other}`"))),
+        None => Err(wrong("there is no `type`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_message_an_answer_an_interrupt_or_an_error() {
+        assert_eq!(said(r#"{"type":"user","text":"Hi"}"#), Ok(Said::User("Hi".to_owned())));
+        assert_eq!(said(r#"{"type":"interrupt"}"#), Ok(Said::Interrupt));
+        let answer = said(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
+        assert_eq!(answer, Ok(Said::Answer("0.0".to_owned(), json!({"type": "approve"}))));
+        for wrong in ["no JSON", "{}", r#"{"type":"user"}"#, r#"{"type":"user","text":" "}"#, r#"{"answer":1}"#, "[]"] {
+            assert!(said(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Turns that a program asks for with lines of JSON, one thread for all of them.
+
+mod line;
+mod talk;
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deepagents::core::interrupt::ActionRequests;
+use deepagents::core::journal::Journal;
+use deepagents::{ActionRequest, Decision, DeepAgent, Event, EventKind, FinishReason, RunError, RunInput};
+use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
+
+use super::Limits;
+use super::interrupt::Signals;
+use super::stdin::Lines;
+use crate::args::Approve;
+use crate::exit::Exit;
+use crate::render::style::first_line;
+use crate::render::{JsonLines, Renderer};
+use talk::Talk;
+
+/// Characters of the first message that a thread is called by.
+const TITLE: usize = 80;
+
+/// What the turns are made with.
+pub(super) struct Stream<'a> {
+    pub(super) agent: &'a DeepAgent,
+    pub(super) journal: Arc<dyn Journal>,
+    pub(super) thread: String,
+    /// The first input takes the thread over from a process that is gone.
+    pub(super) take_over: bool,
+    pub(super) limits: &'a Limits,
+    pub(super) approve: Approve,
+}
+
+/// What came of the questions of a turn.
+enum Decided {
+    All,
+    /// The turn is given up.
+    Interrupted,
+    /// Nobody is left to decide.
+    InputEnded,
+    Signal,
+}
+
+impl Stream<'_> {
+    /// Takes lines until they end, and finishes the turn that is under way then.
+    pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
+        let mut talk = Talk::new(Lines::read());
+        let mut elapsed = Duration::ZERO;
+        let mut take_over = self.take_over;
+        // What an earlier process asked and nobody answered is asked again, before anything else is said.
+        let mut left = self.has_questions().await.then(|| RunInput::resume(&self.thread));
+        let mut is_named = left.is_some();
+        loop {
+            let mut input = if let Some(left) = left.take() {
+                left
+            } else if let Some(text) = talk.next.pop_front() {
+                if !std::mem::replace(&mut is_named, true) {
+                    self.name(&text).await;
+                }
+                RunInput::new(text.as_str()).thread(&self.thread)
+            } else if talk.ended {
+                return Ok(Exit::Done);
+            } else {
+                tokio::select! {
+                    _ = signals.recv() => return Ok(Exit::Interrupted),
+                    line = talk.lines.next() => talk.idle(line?),
+                }
+                continue;
+            };
+            if std::mem::take(&mut take_over) {
+                input = input.take_over();
+            }
+            let began = Instant::now();
+            let exit = self.turn(input, elapsed, &mut talk, &mut signals, out).await?;
+            elapsed += began.elapsed();
+            if let Some(exit) = exit {
+                return Ok(exit);
+            }
+        }
+    }
+
+    /// Whether the thread waits for answers. One that cannot be read says so when it is gone on with.
+    async fn has_questions(&self) -> bool {
+        let state = self.agent.state(&self.thread).await;
+        let waits = |state: &deepagents::State| {
+            state.get::<ActionRequests>().is_some_and(|asked| asked.values().any(|one| one.decision.is_none()))
+        };
+        state.as_ref().is_ok_and(waits)
+    }
+
+    /// Calls the thread by its first message.
+    async fn name(&self, text: &str) {
+        let titled = self.journal.threads().get(&self.thread).await;
+        let has_title = |info: &deepagents::core::journal::ThreadInfo| {
+            info.metadata.get("title").and_then(Value::as_str).is_some_and(|title| !title.is_empty())
+        };
+        if !titled.ok().flatten().is_some_and(|info| has_title(&info)) {
+            let title = Map::from_iter([("title".to_owned(), json!(first_line(text, TITLE)))]);
+            // A thread without a name can be gone on with all the same.
+            let _ = self.journal.threads().set_metadata(&self.thread, title).await;
+        }
+    }
+
+    /// One turn with the questions that it asks; an exit where nothing can follow it.
+    async fn turn(
+        &self,
+        input: RunInput,
+        elapsed: Duration,
+        talk: &mut Talk,
+        signals: &mut Signals,
+        out: &mut JsonLines,
+    ) -> io::Result<Option<Exit>> {
+        (talk.asked, talk.answers, talk.interrupted) = (Vec::new(), Vec::new(), false);
+        let mut input = input;
+        let mut stopped = false;
+        loop {
+            let mut run = self.agent.run(self.limits.apply(input, elapsed));
+            // What waits is gone on with to be ended: the calls are answered, and the log says that the turn is over.
+            if talk.interrupted {
+                run.cancel();
+            }
+            let (mut failed, mut answers) = (None, 0);
+            loop {
+                let shown = tokio::select! {
+                    biased;
+                    _ = signals.recv() => {
+                        stopped = true;
+                        run.interrupt();
+                        Ok(())
+                    }
+                    event = run.next() => match event {
+                        Some(event) => {
+                            match &event.kind {
+                                EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
+                                EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
+                                EventKind::RunFailed { .. } => failed = Some(event.clone()),
+                                _ => {}
+                            }
+                            out.event(&event)
+                        }
+                        None => break,
+                    },
+                    line = talk.lines.next(), if !talk.ended => {
+                        line.map(|line| talk.during(line, &run))
+                    }
+                };
+                if let Err(error) = shown {
+                    run.cancel();
+                    let _ = run.outcome().await;
+                    return Err(error);
+                }
+            }
+            let outcome = match run.outcome().await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    end_of_failed(failed, &error, answers, out)?;
+                    break;
+                }
+            };
+            if stopped || outcome.stop != FinishReason::Interrupted {
+                break;
+            }
+            let questions = outcome.action_requests();
+            // One that was ended just before it began to wait is ended all the same.
+            let decided =
+                if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
+            match decided {
+                Decided::All | Decided::Interrupted => {}
+                Decided::Signal => return Ok(Some(Exit::Interrupted)),
+                Decided::InputEnded => {
+                    talk.leave(questions.len(), &self.thread);
+                    return Ok(Some(Exit::Done));
+                }
+            }
+            let answers = std::mem::take(&mut talk.answers);
+            talk.asked.clear();
+            input = RunInput::resume(&self.thread);
+            if !talk.interrupted {
+                input = answers.into_iter().fold(input, |input, (id, decision)| input.decide(id, decision));
+            }
+        }
+        Ok(stopped.then_some(Exit::Interrupted))
+    }
+
+    /// Waits until all questions are decided, the turn is given up, or nobody is left to decide.
+    async fn decide(&self, talk: &mut Talk, questions: &[ActionRequest], signals: &mut Signals) -> io::Result<Decided> {
+        if self.approve != Approve::Ask {
+            let reject =
+                || Decision::Reject { message: Some("nothing may be changed or run here (--approve deny)".to_owned()) };
+            let decision = || if self.approve == Approve::Auto { Decision::Approve } else { reject() };
+            talk.answers = questions.iter().map(|question| (question.id.clone(), decision())).collect();
+            return Ok(Decided::All);
+        }
+        talk.asked = questions.to_vec();
+        while !questions.iter().all(|question| talk.answers.iter().any(|(id, _)| *id == question.id)) {
+            if talk.ended {
+                return Ok(Decided::InputEnded);
+            }
+            tokio::select! {
+                _ = signals.recv() => return Ok(Decided::Signal),
+                line = talk.lines.next() => talk.waiting(line?),
+            }
+            if talk.interrupted {
+                return Ok(Decided::Interrupted);
+            }
+        }
+        Ok(Decided::All)
+    }
+}
+
+/// Ends a turn that failed as every turn ends: whoever reads turn after turn waits for one kind of end alone.
+fn end_of_failed(failed: Option<Event>, error: &RunError, answers: u32, out: &mut JsonLines) -> io::Result<()> {
+    let Some(failed) = failed else { return Ok(()) };
+    let mut line = serde_json::to_value(&failed).map_err(io::Error::other)?;
+    if let Some(fields) = line.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("error");
+        let end = json!({"type": "run_finished", "stop": "failed", "usage": error.usage, "model_calls": answers});
+        fields.insert("seq".to_owned(), json!(failed.seq + 1));
+        fields.extend(end.as_object().cloned().unwrap_or_default());
+    }
+    out.line(&line)
+}

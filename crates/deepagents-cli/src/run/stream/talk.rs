@@ -1,0 +1,114 @@
+//! What is known between the lines of a talk.
+
+use std::collections::VecDeque;
+
+use deepagents::core::env::Timestamp;
+use deepagents::{ActionRequest, Decision, Run};
+use serde_json::Value;
+
+use super::super::stdin::Lines;
+use super::line::{Said, said};
+use crate::output;
+use crate::render::style::count;
+
+/// What is known between lines.
+pub(super) struct Talk {
+    pub(super) lines: Lines,
+    /// Whether the input has ended.
+    pub(super) ended: bool,
+    /// Messages for turns that have not begun.
+    pub(super) next: VecDeque<String>,
+    pub(super) asked: Vec<ActionRequest>,
+    pub(super) answers: Vec<(String, Decision)>,
+    pub(super) interrupted: bool,
+}
+
+impl Talk {
+    pub(super) fn new(lines: Lines) -> Self {
+        Self { lines, ended: false, next: VecDeque::new(), asked: Vec::new(), answers: Vec::new(), interrupted: false }
+    }
+
+    /// A line while nothing is under way.
+    pub(super) fn idle(&mut self, line: Option<String>) {
+        match self.read(line) {
+            Some(Said::User(text)) => self.next.push_back(text),
+            Some(Said::Answer(id, _)) => output::print_error(&format!("no question `{id}` is open; none is")),
+            Some(Said::Interrupt) => output::remark("there is nothing to interrupt"),
+            None => {}
+        }
+    }
+
+    /// A line while a run is under way.
+    pub(super) fn during(&mut self, line: Option<String>, run: &Run) {
+        match self.read(line) {
+            Some(Said::User(text)) => {
+                let taken = run.steer(text.as_str());
+                self.next.extend((!taken).then_some(text));
+            }
+            Some(Said::Answer(id, decision)) => self.answer(&id, decision),
+            Some(Said::Interrupt) => {
+                self.interrupted = true;
+                run.interrupt();
+            }
+            None => {}
+        }
+    }
+
+    /// A line while questions are open.
+    pub(super) fn waiting(&mut self, line: Option<String>) {
+        match self.read(line) {
+            Some(Said::User(text)) => self.next.push_back(text),
+            Some(Said::Answer(id, decision)) => self.answer(&id, decision),
+            Some(Said::Interrupt) => self.interrupted = true,
+            None => {}
+        }
+    }
+
+    fn read(&mut self, line: Option<String>) -> Option<Said> {
+        let Some(line) = line else {
+            self.ended = true;
+            return None;
+        };
+        if line.trim().is_empty() {
+            return None;
+        }
+        // Stdout is for events alone.
+        said(&line).map_err(|problem| output::print_error(&problem)).ok()
+    }
+
+    fn answer(&mut self, id: &str, decision: Value) {
+        if let Err(problem) = self.try_answer(id, decision) {
+            output::print_error(&problem);
+        }
+    }
+
+    fn try_answer(&mut self, id: &str, decision: Value) -> Result<(), String> {
+        let Some(question) = self.asked.iter().find(|question| question.id == id) else {
+            let open: Vec<&str> = self.asked.iter().map(|question| question.id.as_str()).collect();
+            let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+            return Err(format!("no question `{id}` is open; open: {open}"));
+        };
+        if self.answers.iter().any(|(other, _)| *other == id) {
+            return Err(format!("question `{id}` has been answered before"));
+        }
+        let decision =
+            Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
+        question.check(&decision, Timestamp::now()).map_err(|error| error.to_string())?;
+        self.answers.push((id.to_owned(), decision));
+        Ok(())
+    }
+
+    /// Nobody is left to decide: says what stays open, and how to go on with it.
+    pub(super) fn leave(&self, questions: usize, thread: &str) {
+        let open = questions.saturating_sub(self.answers.len());
+        let calls = count(open as u64, "call");
+        let unsaid = match self.next.len() {
+            0 => String::new(),
+            more => format!("; {} after it not begun", count(more as u64, "turn")),
+        };
+        output::print_error(&format!(
+            "the input ended before {calls} had been decided on{unsaid}; go on with `deepagents run --resume {thread} \
+             --approve ask`"
+        ));
+    }
+}
