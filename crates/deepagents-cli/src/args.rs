@@ -280,6 +280,41 @@ impl RunArgs {
     pub(crate) fn resumes(&self) -> bool {
         self.go_on || self.resume.is_some()
     }
+
+    /// What the screens were to be shown for, where there is no terminal: a run that nobody is asked in. What only screens
+    /// use is left out.
+    pub(crate) fn without_screens(args: &InteractiveArgs, task: Option<String>) -> Self {
+        let in_session = args.agent.commands.session().is_some();
+        let approve = args.approve.map(|mode| match mode {
+            // In a shell that goes on, what was allowed may mean something else.
+            ScreenMode::Ask if in_session => Approve::Deny,
+            ScreenMode::Ask => Approve::AllowList,
+            ScreenMode::Auto => Approve::Auto,
+            ScreenMode::Plan => Approve::Deny,
+        });
+        Self {
+            task,
+            agent: args.agent.clone(),
+            approve,
+            goal: None,
+            go_on: args.go_on,
+            resume: args.resume.clone(),
+            background: args.background,
+            wait_background: false,
+            database: args.database.clone(),
+            no_save: false,
+            record: None,
+            trace: None,
+            max_turns: None,
+            max_tokens: None,
+            max_cost: None,
+            timeout: None,
+            quiet: false,
+            json: false,
+            json_schema: None,
+            input_format: InputFormat::Text,
+        }
+    }
 }
 
 /// What is done before a call that changes something. It is kept with the thread.

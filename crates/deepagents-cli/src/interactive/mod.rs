@@ -6,17 +6,16 @@ mod host;
 mod pages;
 mod trust;
 
-use std::env;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use clap::Parser;
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
-use crate::args::{AttachArgs, Cli, Command, DemoArgs, InteractiveArgs};
+use crate::args::{AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
+use crate::exit::Exit;
 use crate::render::style;
 use crate::threads::database;
 use crate::tracing::Tracing;
@@ -35,7 +34,7 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
         return detached::begin(args, task);
     }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return one_task();
+        return exit::code(one_task(args));
     }
     match show(args) {
         Ok(ended) => end(&ended),
@@ -57,17 +56,16 @@ pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     }
 }
 
-/// The same options as those of `run`: the text on stdin is the task.
-fn one_task() -> ExitCode {
-    let mut words = env::args_os();
-    let program = words.next().unwrap_or_default();
-    let cli = Cli::parse_from([program, "run".into()].into_iter().chain(words));
-    match cli.command {
-        Some(Command::Run(args)) => exit::code(run::run(&args)),
-        _ => exit::code(Err(anyhow!(
-            "there is no terminal here: give a task, as in `deepagents run \"Summarise README.md\"`"
-        ))),
+/// A run with the options of the screens that are about the agent: the text on stdin is the task, or what is to be done
+/// next on the thread that they name.
+fn one_task(args: &InteractiveArgs) -> Result<Exit> {
+    let task = if args.resume.is_some() || args.go_on { run::piped()? } else { None };
+    if args.approve == Some(ScreenMode::Ask) {
+        output::remark(
+            "nobody can be asked here: what you would be asked about is refused, unless you always allowed it",
+        );
     }
+    run::run(&RunArgs::without_screens(args, task))
 }
 
 fn show(args: &InteractiveArgs) -> Result<Ended> {

@@ -47,6 +47,7 @@ use prompt::Person;
 use recording::{Played, Recording};
 use session::{Found, Session};
 pub(crate) use session::{is_gone, process, root};
+pub(crate) use stdin::piped;
 use stdin::{Lines, Task};
 use stream::Stream;
 

@@ -39,6 +39,14 @@ impl Task {
     }
 }
 
+/// The text on stdin, where it is no terminal and says something.
+pub(crate) fn piped() -> Result<Option<String>> {
+    if io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    Ok(Some(read()?).filter(|text| !text.trim().is_empty()))
+}
+
 fn not_empty(text: String) -> Result<String> {
     if text.trim().is_empty() {
         bail!("the task is empty: say what is to be done, as in `deepagents run \"Summarise README.md\"`");

@@ -309,6 +309,44 @@ fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_c
 }
 
 #[test]
+fn text_from_a_pipe_is_the_task_also_with_the_options_of_the_screens() {
+    let write = |name: &str| Reply::Call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
+    let text = |text| Reply::Text(vec![text]);
+    let script = [
+        text("First."),
+        text("Second."),
+        write("a"),
+        text("Planned."),
+        write("b"),
+        text("Asked."),
+        write("c"),
+        text("Made."),
+    ];
+    let server = Server::start(script);
+    let place = Place::new();
+    let pipe = |args: &[&str], text: &str| {
+        finish_with(screens(place.root.path(), place.home.path(), &server).args(args), text)
+    };
+    let first = pipe(&["--theme", "light", "--history", "h.jsonl"], "the first task\n");
+    assert!(first.code == Some(0) && first.out.contains("First."), "{first:?}");
+    let second = pipe(&["--continue"], "and another\n");
+    assert!(second.code == Some(0) && second.out.contains("Second."), "{second:?}");
+    let said = server.requests()[1].body.to_string();
+    assert!(said.contains("the first task") && said.contains("and another"), "{said}");
+    let planned = pipe(&["--approve", "plan"], "make a");
+    assert!(planned.code == Some(0) && planned.out.contains("Planned."), "{planned:?}");
+    let asked = pipe(&["--approve", "ask"], "make b");
+    assert!(asked.code == Some(0) && asked.out.contains("Asked."), "{asked:?}");
+    assert!(asked.err.contains("nobody can be asked here"), "{asked:?}");
+    let made = pipe(&["--approve", "auto"], "make c");
+    assert!(made.code == Some(0) && made.out.contains("Made."), "{made:?}");
+    let is_there = |name: &str| place.root.path().join(name).exists();
+    assert!(!is_there("a.txt") && !is_there("b.txt") && is_there("c.txt"));
+    let empty = pipe(&["--continue"], "");
+    assert!(empty.code == Some(1) && empty.err.contains("say what is to be done next"), "{empty:?}");
+}
+
+#[test]
 fn what_is_not_tried_again_is_said_once_and_not_said_to_be() {
     let server = Server::start([Reply::Status(401, json!({"error": {"message": "who-are-you"}}))]);
     let place = Place::new();
