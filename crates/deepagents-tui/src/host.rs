@@ -229,6 +229,8 @@ pub struct Connection {
     pub hooks: Option<HookRunner>,
     /// Its model, as people name it.
     pub model: String,
+    /// Why there is no model, where there is none: threads are shown, and nothing is run.
+    pub missing: Option<String>,
     /// Tokens that a request may hold, where that is known.
     pub window: Option<u64>,
     /// What the model's tokens cost, where that is known.

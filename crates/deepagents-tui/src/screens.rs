@@ -510,8 +510,12 @@ pub(crate) fn begin(
     let session = Session::new(host.clone(), policy, to, options.root, options.shell, preferences);
     if options.onboarding {
         app.without_model = true;
-        app.choose_provider();
-    } else {
+        // Who goes on with a thread sees that first; a provider is asked for once something is said.
+        if options.begin == Begin::New {
+            app.choose_provider();
+        }
+    }
+    if !options.onboarding || options.begin != Begin::New {
         session.connect(None);
     }
     if options.begin != Begin::New {

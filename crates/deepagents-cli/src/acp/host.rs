@@ -17,14 +17,14 @@ use deepagents_acp::{
     AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
 };
 use deepagents_persist::Sqlite;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{models, skills};
 use crate::args::{AcpArgs, AgentArgs, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::run::{is_gone, process};
-use crate::threads::{database, fresh, undo};
+use crate::threads::{database, fresh, note_model, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, permissions, sources};
@@ -90,7 +90,7 @@ impl AgentHost for Host {
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
         let mut metadata = process();
-        metadata.insert("model".to_owned(), json!(setup.model()));
+        note_model(&mut metadata, setup.model(), self.0.options.base_url.as_deref());
         metadata
     }
 

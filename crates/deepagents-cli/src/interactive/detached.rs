@@ -10,18 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
+use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::{FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::host::ProgramHost;
+use super::{as_in, thread_of};
 use crate::args::InteractiveArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
-use crate::threads::{database, fresh};
+use crate::threads::{database, fresh, note_model};
 use crate::tracing::Tracing;
 use crate::{config, exit, output, own_files, run, runtime};
 
@@ -39,14 +40,17 @@ pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
 
 fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     own_files::check_root(args.agent.root.as_deref())?;
-    let config::Screens { agent, mode, .. } = config::for_screens(args)?;
+    let runtime = runtime::start()?;
+    let thread = runtime.block_on(thread_of(args))?;
+    if thread.is_none() && args.go_on {
+        bail!("there is no thread of this directory yet");
+    }
+    let config::Screens { agent, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     // What is wrong is told here, where somebody reads it.
     let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &env)?;
     model_choice::make(&choice, &agent, &env, WithoutKey::Refuse)?;
-    let thread = runtime::start()?.block_on(async {
-        let database = database::open(&args.database).await?;
-        let root = run::root(agent.directory());
-        if let Some(info) = known(args, &database, &root).await? {
+    let thread = runtime.block_on(async {
+        if let Some(info) = thread {
             let ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty | RunStatus::Failed);
             if task.is_empty() && ended {
                 bail!("the last run of thread {} has ended; say what is to be done next after --detach", info.id);
@@ -56,10 +60,13 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         if task.is_empty() {
             bail!("there is no task: say it after --detach, or name a thread with --resume");
         }
+        let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
         let mut metadata = run::process();
-        metadata.insert("root".to_owned(), json!(root));
+        metadata.insert("root".to_owned(), json!(run::root(agent.directory())));
         metadata.insert("title".to_owned(), json!(task.chars().take(TITLE).collect::<String>()));
+        // Whoever attaches may do so before the process has begun.
+        note_model(&mut metadata, agent.model.as_deref().unwrap_or(&choice.name), agent.base_url.as_deref());
         database.threads().set_metadata(&id, metadata).await?;
         Ok(id)
     })?;
@@ -70,25 +77,17 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn known(args: &InteractiveArgs, journal: &dyn Journal, root: &str) -> Result<Option<ThreadInfo>> {
-    if let Some(id) = &args.resume {
-        return database::find(journal, id).await.map(Some);
-    }
-    if !args.go_on {
-        return Ok(None);
-    }
-    let found = journal.threads().list(&ThreadQuery::default().metadata("root", root).limit(1)).await?.pop();
-    found.map(Some).ok_or_else(|| anyhow!("there is no thread of this directory yet"))
-}
-
-/// Starts the process that works on a thread, with the options of this one.
-pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<&str>) -> Result<()> {
+/// Starts the process that works on a thread, with the options of this one, or with another model, at its address.
+pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, Option<&str>)>) -> Result<()> {
     let program = std::env::current_exe().context("this program cannot be found")?;
     let log = log(thread)?;
     let mut command = Command::new(program);
     command.args(options(std::env::args_os().skip(1), model.is_some()));
     command.args(["--worker", thread, "--approve", mode.as_str()]);
-    command.args(model.into_iter().flat_map(|model| ["--model", model]));
+    if let Some((name, address)) = model {
+        command.args(["--model", name]);
+        command.args(address.into_iter().flat_map(|address| ["--base-url", address]));
+    }
     let errors = log.try_clone()?;
     // A process group of its own: what the terminal sends to this one is not for it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -125,8 +124,8 @@ fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsSt
             "attach" => drop(all.next()),
             "--continue" => {}
             "--resume" | "--approve" | "--worker" if !has_value => drop(all.next()),
-            "--model" if without_model && !has_value => drop(all.next()),
-            "--model" if without_model => {}
+            "--model" | "--base-url" if without_model && !has_value => drop(all.next()),
+            "--model" | "--base-url" if without_model => {}
             "--detach" if !has_value => {
                 all.next_if(|next| !next.to_string_lossy().starts_with("--"));
             }
@@ -147,17 +146,20 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     let _ = rustix::process::setsid();
     let mut task = String::new();
     std::io::stdin().read_to_string(&mut task)?;
-    let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
-    let policy = Policy::new(mode.into());
     let runtime = runtime::start()?;
+    let found = runtime.block_on(thread_of(args))?;
+    let config::Screens { agent, mode, preferences, config } = config::for_screens(&as_in(args, found.as_ref()))?;
+    let policy = Policy::new(mode.into());
     let tracing = runtime.block_on(Tracing::open(None, None))?;
     let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
     let stop = runtime.block_on(async {
         let connection = host.connect(None, &policy).await.map_err(|problem| anyhow!("{problem}"))?;
+        if let Some(problem) = &connection.missing {
+            bail!("{problem}");
+        }
         let take_over = until_free(&connection, host.as_ref(), thread).await?;
         let mut metadata = host.metadata();
         metadata.remove("root");
-        metadata.insert("model".to_owned(), json!(connection.model));
         connection.journal.threads().set_metadata(thread, metadata).await?;
         let input = match task.is_empty() {
             true => RunInput::resume(thread),
@@ -239,7 +241,7 @@ mod tests {
             kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false),
             ["--root", "a", "--no-mcp"]
         );
-        assert_eq!(kept("attach 12 --model m --continue", true), Vec::<String>::new());
+        assert_eq!(kept("attach 12 --model m --continue --base-url=u", true), Vec::<String>::new());
         assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url", "u"]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::journal::{Journal, ThreadInfo};
-use deepagents::core::model::ChatModel;
+use deepagents::core::model::{ChatModel, NoModel};
 use deepagents::fs::sandbox::{Level, Sandbox};
 use deepagents::fs::{Backend, LocalBackend, UndoStore};
 use deepagents::mcp::{ServerState, ServerStatus};
@@ -29,10 +29,12 @@ use crate::config::Config;
 use crate::hooks::{self, FoundHooks};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
-use crate::threads::{database, fresh, undo};
+use crate::threads::{database, fresh, note_model, undo};
 use crate::tracing::Tracing;
 use crate::{agent, auth, effort, mcp, permissions, run, sources};
 
+/// What stands where a model's name would.
+pub(super) const NO_MODEL: &str = "no model";
 /// So long servers are waited for before their state is shown.
 const CONNECT: Duration = Duration::from_secs(3);
 
@@ -56,6 +58,8 @@ struct Chosen {
     /// The model, where another one than the first was chosen.
     model: Option<String>,
     key_variable: Option<&'static str>,
+    /// What threads note of the model that is used.
+    noted: Map<String, Value>,
     /// How much the model is to think.
     effort: Option<crate::args::Effort>,
     /// The provider of the model.
@@ -107,13 +111,24 @@ impl ProgramHost {
         let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, args.directory()));
         let store = undo_file.filter(|_| !inside).map(UndoStore::at);
         let files = agent::open_recorded(args.directory(), store)?;
-        let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env)?;
-        let model = model_choice::make(&choice, args, &env, WithoutKey::Refuse)?;
+        let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env);
+        let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args, &env, WithoutKey::Refuse)?, choice)));
+        // What was said is shown without a model, too.
+        let (model, missing): (Arc<dyn ChatModel>, _) = match &made {
+            Ok((model, _)) => (model.clone(), None),
+            Err(problem) => (Arc::new(NoModel), Some(problem.to_string())),
+        };
         let profile = model.profile();
+        let named = named.or_else(|| Some(made.as_ref().ok()?.1.name.clone()));
+        let name = named.unwrap_or_else(|| NO_MODEL.to_owned());
         self.with(|chosen| {
-            chosen.key_variable = choice.key_variable();
-            choice.provider().clone_into(&mut chosen.provider);
-            chosen.sampling = Some(model.clone());
+            chosen.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
+            chosen.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
+            chosen.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
+            chosen.noted = Map::new();
+            if missing.is_none() {
+                note_model(&mut chosen.noted, &name, args.base_url.as_deref());
+            }
         });
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
@@ -166,7 +181,8 @@ impl ProgramHost {
             journal,
             files,
             hooks,
-            model: named.unwrap_or(choice.name),
+            model: name,
+            missing,
             window: profile.context_window,
             price: profile.price,
             catalogue,
@@ -317,12 +333,14 @@ impl Host for ProgramHost {
     fn metadata(&self) -> Map<String, Value> {
         let mut metadata = run::process();
         metadata.insert("root".to_owned(), json!(run::root(self.args.directory())));
+        metadata.extend(self.with(|chosen| chosen.noted.clone()));
         metadata
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
         let model = self.with(|chosen| chosen.model.clone());
-        told(detached::start(thread, "", mode, model.as_deref()))
+        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
+        told(detached::start(thread, "", mode, model))
     }
 
     fn is_gone(&self, thread: &ThreadInfo) -> bool {

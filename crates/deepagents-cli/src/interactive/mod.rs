@@ -12,12 +12,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
 use crate::args::{AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
 use crate::exit::Exit;
 use crate::render::style;
-use crate::threads::database;
+use crate::threads::{database, with_model_of};
 use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
@@ -68,6 +69,28 @@ fn one_task(args: &InteractiveArgs) -> Result<Exit> {
     run::run(&RunArgs::without_screens(args, task))
 }
 
+/// The thread that the options name, if they name one that is there.
+async fn thread_of(args: &InteractiveArgs) -> Result<Option<ThreadInfo>> {
+    let given = args.worker.as_ref().or(args.resume.as_ref());
+    if given.is_none() && !args.go_on {
+        return Ok(None);
+    }
+    let database = database::open(&args.database).await?;
+    match given {
+        Some(id) => database::find(&database, id).await.map(Some),
+        None => {
+            let query = ThreadQuery::default().metadata("root", run::root(args.agent.directory())).limit(1);
+            Ok(database.threads().list(&query).await?.pop())
+        }
+    }
+}
+
+/// The options for a thread: with its model, where they name none.
+fn as_in(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> InteractiveArgs {
+    let agent = thread.and_then(|thread| with_model_of(&args.agent, thread));
+    InteractiveArgs { agent: agent.unwrap_or_else(|| args.agent.clone()), ..args.clone() }
+}
+
 fn show(args: &InteractiveArgs) -> Result<Ended> {
     if style::is_dumb() {
         bail!(
@@ -75,6 +98,9 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         );
     }
     own_files::check_root(args.agent.root.as_deref())?;
+    let runtime = runtime::start()?;
+    // Who names a thread that is not there sees that before the screens take the terminal.
+    let args = &as_in(args, runtime.block_on(thread_of(args))?.as_ref());
     let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
     let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {
@@ -88,7 +114,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         // As the command line says it: a server's own name needs no provider before it.
         (_, Some(named)) => named,
         (Ok(choice), None) => choice.name.clone(),
-        (Err(_), None) => "no model".to_owned(),
+        (Err(_), None) => host::NO_MODEL.to_owned(),
     };
     let mode = Mode::from(mode);
     let policy = Policy::new(mode);
@@ -111,11 +137,6 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         debug: model_choice::env("DEEPAGENTS_DEBUG").as_deref() == Some("1"),
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
-    let runtime = runtime::start()?;
-    if let Some(thread) = &args.resume {
-        // Who names a thread that is not there sees that before the screens take the terminal.
-        runtime.block_on(async { database::find(&database::open(&args.database).await?, thread).await })?;
-    }
     for problem in &config.problems {
         output::remark(problem);
     }

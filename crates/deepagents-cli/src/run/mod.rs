@@ -65,6 +65,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     shape.check()?;
     let runtime = RunThread::start()?;
     let found = runtime.block_on(Found::open(args))?;
+    let in_thread = found.as_ref().and_then(|found| found.with_model(&args.agent));
+    let in_thread = in_thread.map(|agent| config::for_agent(&agent)).transpose()?;
+    let options = in_thread.as_ref().map_or(options, |(options, _)| options);
     // Answers of a program are lines of stdin, and so may be the task.
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -118,7 +121,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         builder = builder.hooks(hooks.clone());
     }
     let task = task.read()?;
-    let mut session = runtime.block_on(Session::open(args, found, mode, task, &choice.name))?;
+    let mut session =
+        runtime.block_on(Session::open(args, found, mode, task, (&choice.name, options.base_url.as_deref())))?;
     if let Some(goal) = &args.goal {
         session.input = session.input.update(Update::new::<RubricText>(Some(goal.clone())));
     }

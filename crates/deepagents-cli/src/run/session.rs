@@ -8,9 +8,9 @@ use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use deepagents::{MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
-use crate::args::{Approve, RunArgs};
+use crate::args::{AgentArgs, Approve, RunArgs};
 use crate::render::style::first_line;
-use crate::threads::{database, fresh};
+use crate::threads::{database, fresh, note_model, with_model_of};
 use crate::tracing::Tracing;
 
 /// What is said where there is nothing to go on with.
@@ -45,6 +45,11 @@ impl Found {
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;
         Ok(Some(Self { journal, info }))
+    }
+
+    /// The options with the model of the thread, where they name none.
+    pub(super) fn with_model(&self, args: &AgentArgs) -> Option<AgentArgs> {
+        with_model_of(args, &self.info)
     }
 
     /// The mode that the thread was run in last, if that was noted.
@@ -97,7 +102,7 @@ impl Session {
         found: Option<Found>,
         mode: Approve,
         task: Option<String>,
-        model: &str,
+        (model, address): (&str, Option<&str>),
     ) -> Result<Self> {
         if args.no_save {
             let input = RunInput::new(task.unwrap_or_default()).thread("run");
@@ -135,7 +140,7 @@ impl Session {
             }
         };
         let mut metadata = process();
-        metadata.insert("model".to_owned(), json!(model));
+        note_model(&mut metadata, model, address);
         metadata.insert(MODE.to_owned(), json!(mode));
         if !args.resumes() {
             metadata.insert("root".to_owned(), json!(root));

@@ -5,6 +5,7 @@ mod decisions;
 mod history;
 mod id;
 mod list;
+mod model;
 mod rewind;
 mod show;
 mod timeline;
@@ -27,6 +28,7 @@ use crate::exit::Exit;
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
+pub(crate) use model::{note as note_model, with_model_of};
 
 /// Looks at and changes threads.
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {

@@ -180,13 +180,8 @@ fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_wait
     assert!(begun.code == Some(0) && begun.err.contains("deepagents attach"), "{begun:?}");
     let thread = begun.out.trim().to_owned();
     server.wait();
-    let mut command = crate::program::deepagents();
-    command.env("HOME", place.home.path()).env("TERM", "xterm-256color").env("NO_COLOR", "1").arg("attach");
-    command
-        .arg(&thread)
-        .args(["--base-url", &server.address, "--model", "test-model", "--root"])
-        .arg(place.root.path());
-    let mut terminal = Terminal::start(&mut command);
+    // As it was printed: the thread knows its model, whatever keys there are.
+    let mut terminal = Terminal::start(&mut without_model(&place, &["attach", &thread], Some("k")));
     terminal.wait_for("make asked.txt");
     terminal.wait_for("touch asked.txt");
     terminal.press_until("y", "All done.");
@@ -344,6 +339,51 @@ fn text_from_a_pipe_is_the_task_also_with_the_options_of_the_screens() {
     assert!(!is_there("a.txt") && !is_there("b.txt") && is_there("c.txt"));
     let empty = pipe(&["--continue"], "");
     assert!(empty.code == Some(1) && empty.err.contains("say what is to be done next"), "{empty:?}");
+}
+
+/// The program in the place's directory without a model of its own, with the key of a provider.
+fn without_model(place: &Place, args: &[&str], key: Option<&str>) -> Command {
+    let mut command = deepagents();
+    command.env("HOME", place.home.path()).env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    command.args(args).arg("--root").arg(place.root.path());
+    key.into_iter().fold(&mut command, |command, key| command.env("OPENAI_API_KEY", key));
+    command
+}
+
+#[test]
+fn a_thread_is_gone_on_with_by_its_own_model_at_its_own_address() {
+    let server =
+        Server::start([Reply::Text(vec!["First."]), Reply::Text(vec!["Second."]), Reply::Text(vec!["Third."])]);
+    let place = Place::new();
+    let first = finish_with(&mut screens(place.root.path(), place.home.path(), &server), "one");
+    assert!(first.code == Some(0) && first.out.contains("First."), "{first:?}");
+    let second = finish_with(&mut without_model(&place, &["run", "--continue"], Some("k")), "");
+    assert_eq!(second.code, Some(1), "{second:?}");
+    let second = finish_with(&mut without_model(&place, &["--continue"], Some("k")), "two");
+    assert!(second.code == Some(0) && second.out.contains("Second."), "{second:?}");
+    let mut terminal = Terminal::start(&mut without_model(&place, &["--continue"], Some("k")));
+    terminal.wait_for("Second.");
+    terminal.type_in("three\r");
+    terminal.wait_for("Third.");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    let last = server.requests()[2].body.clone();
+    assert_eq!(last["model"], "test-model");
+    assert!(last.to_string().contains("First.") && last.to_string().contains("three"), "{last}");
+}
+
+#[test]
+fn a_thread_is_shown_also_where_its_model_cannot_be_used() {
+    let server = Server::start([Reply::Text(vec!["Answered before."])]);
+    let place = Place::new();
+    let known = ["--model", "openai-chat:test-model", "--base-url", &server.address];
+    let first = finish_with(&mut without_model(&place, &known, Some("k")), "one");
+    assert!(first.code == Some(0) && first.out.contains("Answered before."), "{first:?}");
+    let mut terminal = Terminal::start(&mut without_model(&place, &["--continue"], None));
+    terminal.wait_for("Answered before.");
+    terminal.wait_for("OPENAI_API_KEY");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
 }
 
 #[test]

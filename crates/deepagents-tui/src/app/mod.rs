@@ -526,6 +526,10 @@ impl App {
         self.questions.clear();
         self.waiting.clear();
         self.plan = None;
+        // Why nothing can be run is still so.
+        if let Some(problem) = self.session.problem.clone() {
+            self.note(problem, true);
+        }
         if let Some(note) = opened.note {
             self.note(note, false);
         }

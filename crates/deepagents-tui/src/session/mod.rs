@@ -131,6 +131,15 @@ impl Session {
         connected.clone().unwrap_or_else(|| Err("the agent is not there".to_owned()))
     }
 
+    /// The agent, as soon as it is there, with a model.
+    async fn ready(&self) -> Result<Connection, String> {
+        let connection = self.connection().await?;
+        match &connection.missing {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(connection),
+        }
+    }
+
     /// Makes the agent, with another model if one is named.
     pub(crate) fn connect(&self, model: Option<String>) {
         self.slot.send_replace(None);
@@ -138,6 +147,7 @@ impl Session {
         self.spawn(async move {
             let made = this.host.connect(model.as_deref(), &this.policy).await;
             let connected = match &made {
+                Ok(Connection { missing: Some(problem), .. }) | Err(problem) => Err(problem.clone()),
                 Ok(connection) => Ok(Box::new(Connected {
                     model: connection.model.clone(),
                     window: connection.window,
@@ -150,7 +160,6 @@ impl Session {
                     offered: connection.offered.clone(),
                     notes: connection.notes.clone(),
                 })),
-                Err(problem) => Err(problem.clone()),
             };
             this.slot.send_replace(Some(made));
             Some(Event::Connected(connected))

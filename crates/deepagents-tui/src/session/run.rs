@@ -40,13 +40,13 @@ impl Session {
         let unsent = text.clone();
         self.spawn(async move {
             let begun = async {
-                let mut connection = this.connection().await?;
+                let mut connection = this.ready().await?;
                 let is_offered = |skill: &String| connection.offered.iter().any(|offered| offered.name == *skill);
                 if skills.iter().any(is_offered) {
                     // Who uses a skill by its name agrees to it, for this session.
                     this.host.agree(Some(&skills)).await?;
                     this.connect(None);
-                    connection = this.connection().await?;
+                    connection = this.ready().await?;
                 }
                 let abandoned = this.is_abandoned(&connection).await?;
                 let thread = this.begin_thread(&connection, &text).await?;
@@ -67,7 +67,7 @@ impl Session {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
             let begun = async {
-                let connection = this.connection().await?;
+                let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
                 let abandoned = by_force || this.is_abandoned(&connection).await?;
                 this.claim(&connection, &thread, this.host.metadata()).await?;

@@ -193,6 +193,7 @@ impl Host for TestHost {
                 files,
                 hooks: self.hooks.clone(),
                 model: name,
+                missing: None,
                 window: Some(100_000),
                 price: self.price,
                 catalogue: Catalogue::built_in().with_json(SCRIPTED).map_err(|error| error.to_string())?,
