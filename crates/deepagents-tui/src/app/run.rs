@@ -115,7 +115,11 @@ impl App {
         self.questions.clear();
         let mut effects = Vec::new();
         if let Some(text) = end.unsent {
-            // What did not begin can be tried again.
+            // What did not begin can be tried again, and is no part of the thread.
+            let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
+            if let Some(item) = shown {
+                *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
+            }
             self.waiting.insert(0, QueuedMessage::until_the_end(text));
         }
         match &end.stop {
