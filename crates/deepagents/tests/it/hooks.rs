@@ -102,6 +102,12 @@ async fn run(agent: &DeepAgent, input: RunInput) -> (Outcome, Vec<Value>) {
     (run.outcome().await.unwrap(), told)
 }
 
+/// Whether a process has ended.
+fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+}
+
 /// Runs an agent whose model writes a file once.
 async fn writing(place: &Place, hooks: &Value) -> (Outcome, Vec<Value>) {
     let model = ScriptedModel::new([write(), Turn::text("Done.")]);
@@ -122,12 +128,15 @@ fn a_file_that_cannot_be_used_says_why_and_what_is_unknown_is_a_problem() {
         "PreToolUSe": [{"hooks": [{"type": "command", "command": "x"}]}],
         "Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}, {"type": "command", "command": "y", "timeout": 2, "extra": 1}]}],
     }});
-    let hooks = parse(&odd.to_string()).unwrap();
+    let hooks = parse(&format!("\u{feff}{odd}")).unwrap();
     assert_eq!(hooks.iter().map(|hook| (hook.command(), hook.timeout().as_secs())).collect::<Vec<_>>(), [("y", 2)]);
     insta::assert_snapshot!(hooks.problems().join("\n"), @r"
     hooks.json: there is no event `PreToolUSe`, so its hooks never run
     hooks.json: a hook of Stop is left out: its type `prompt` is not known
     ");
+    let other = parse(r#"{"PreToolUse": [{"hooks": []}]}"#).unwrap();
+    assert_eq!(other.problems(), ["hooks.json: it has no `hooks`, so nothing in it runs"]);
+    assert!(parse("{}").unwrap().problems().is_empty());
 }
 
 #[tokio::test]
@@ -265,8 +274,26 @@ async fn a_hook_ends_the_run() {
         let called = matches!(event, "PreToolUse" | "PostToolUse");
         assert_eq!(model.requests().len(), usize::from(called), "{event}");
         assert_eq!(place.path("a.txt").exists(), event == "PostToolUse");
-        assert!(event == "PreToolUse" || told[0]["message"].as_str().unwrap().contains("enough"), "{event}");
+        assert_eq!((&told[0]["message"], &told[0]["event"]), (&json!("a hook ended the run: enough"), &json!(event)));
     }
+}
+
+#[tokio::test]
+async fn a_hook_that_ends_a_run_at_its_end_says_why_and_one_at_the_beginning_of_a_sub_agent_ends_that() {
+    let stop = answering(&json!({"continue": false, "stopReason": "enough", "decision": "block", "reason": "go on"}));
+    let place = Place::new();
+    let (outcome, told) = writing(&place, &at("Stop", &[&stop])).await;
+    assert_eq!(outcome.text(), "Done.");
+    assert_eq!(told[0]["message"], "a hook ended the run: enough");
+
+    let place = Place::new();
+    let task = Turn::call("task", json!({"description": "Look.", "subagent_type": "general-purpose"}));
+    let model = ScriptedModel::new([task, Turn::text("Main.")]);
+    let stop = answering(&json!({"continue": false, "stopReason": "no helpers"}));
+    let agent = place.agent(&model, &at("SubagentStart", &[&stop])).build().unwrap();
+    let (outcome, told) = run(&agent, RunInput::new("Main.").thread("t")).await;
+    assert_eq!((outcome.text(), model.requests().len()), ("Main.".to_owned(), 2));
+    assert_eq!(told[0]["message"], "a hook ended the run: no helpers");
 }
 
 #[tokio::test]
@@ -470,12 +497,42 @@ async fn a_hook_that_takes_too_long_is_killed_with_what_it_started() {
     let (_, told) = writing(&place, &hooks).await;
     assert!(told[0]["error"].as_str().unwrap().contains("timed out"));
     let child: u32 = place.read("child").trim().parse().unwrap();
-    let gone = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.is_empty() || stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
-    };
-    while !gone(child) {
+    while !is_gone(child) {
         tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_is_over_when_its_own_process_is_and_takes_what_it_left_running_with_it() {
+    for held in ["", ">/dev/null", "2>/dev/null", ">/dev/null 2>&1"] {
+        let place = Place::new();
+        let command = format!("sleep 1000 {held} & echo $! > child; echo 'first\nsecond' >&2; exit 2");
+        let hooks = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]});
+        let (outcome, told) = writing(&place, &hooks).await;
+        assert_eq!(results(&outcome), ["A hook does not allow this call: first\nsecond"], "{held}: {told:?}");
+        let child: u32 = place.read("child").trim().parse().unwrap();
+        while !is_gone(child) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_has_to_agree_does_so_with_an_object_or_with_nothing() {
+    for (answer, closed, written, told) in [
+        ("checking", false, true, 0),
+        ("[1]", false, true, 1),
+        ("checking", true, false, 1),
+        ("not json {", true, false, 1),
+        ("[1]", true, false, 1),
+        ("", true, true, 0),
+        ("{}", true, true, 0),
+    ] {
+        let place = Place::new();
+        let hook = json!({"type": "command", "command": format!("echo '{answer}'"), "failClosed": closed});
+        let (_, said) = writing(&place, &json!({"PreToolUse": [{"hooks": [hook]}]})).await;
+        assert_eq!((place.path("a.txt").exists(), said.len()), (written, told), "{answer} {closed}: {said:?}");
+        assert!(said.iter().all(|said| said["error"].as_str().unwrap().contains("cannot be read")), "{said:?}");
     }
 }
 
@@ -526,6 +583,7 @@ impl HookSender for Service {
             let deny = specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "no"}));
             match url.as_str() {
                 "http://deny" => Ok(HookResponse { status: 200, body: deny.to_string() }),
+                "http://page" => Ok(HookResponse { status: 200, body: "<html>log in</html>".to_owned() }),
                 "http://broken" => Ok(HookResponse { status: 500, body: deny.to_string() }),
                 "http://slow" => std::future::pending().await,
                 _ => Err("nobody is there".to_owned()),
@@ -538,6 +596,7 @@ impl HookSender for Service {
 async fn services_are_asked_as_commands_are() {
     for (url, result, problem) in [
         ("http://deny", "A hook does not allow this call: no", ""),
+        ("http://page", "Wrote /a.txt", "cannot be read: it is no JSON object: <html>log in</html>"),
         ("http://broken", "Wrote /a.txt", "HTTP status 500"),
         ("http://slow", "Wrote /a.txt", "timed out"),
         ("http://gone", "Wrote /a.txt", "nobody is there"),

@@ -1,12 +1,15 @@
 //! What hooks answer.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::HookEvent;
+use super::{Hook, HookEvent};
 
 /// Characters of what a hook tells the model.
 const CONTEXT: usize = 10_000;
+/// Characters of an answer that cannot be read, in what is said of it.
+const SHOWN: usize = 80;
 
 /// What a hook says of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -94,10 +97,10 @@ impl HookAnswer {
     ///
     /// # Errors
     /// What is wrong with the hook.
-    pub(super) fn read(event: HookEvent, code: i32, stdout: &str, stderr: &str) -> Result<Self, String> {
-        let said = stderr.trim();
+    pub(super) fn read(hook: &Hook, code: i32, stdout: &str, stderr: &str) -> Result<Self, String> {
+        let (event, said) = (hook.event(), stderr.trim());
         match code {
-            0 => Self::from_text(event, stdout.trim()),
+            0 => Self::from_text(event, stdout.trim(), hook.has_to_answer()),
             2 if event.can_block() => {
                 let why = if said.is_empty() { "no reason was given" } else { said };
                 Ok(Self { block: Some(cut(why)), ..Self::default() })
@@ -107,13 +110,20 @@ impl HookAnswer {
         }
     }
 
-    fn from_text(event: HookEvent, text: &str) -> Result<Self, String> {
+    /// Words are for the model at some events; at others they are what many a command prints on its way, and no answer.
+    fn from_text(event: HookEvent, text: &str, has_to_answer: bool) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self::default());
         }
         if !text.starts_with('{') {
-            let context = if event.takes_text() { vec![cut(text)] } else { Vec::new() };
-            return Ok(Self { context, ..Self::default() });
+            if event.takes_text() {
+                return Ok(Self { context: vec![cut(text)], ..Self::default() });
+            }
+            let is_other_json = || text.starts_with('[') && serde_json::from_str::<IgnoredAny>(text).is_ok();
+            if has_to_answer || is_other_json() {
+                return Err(format!("its answer cannot be read: it is no JSON object: {}", line(text)));
+            }
+            return Ok(Self::default());
         }
         let wire: Wire = serde_json::from_str(text).map_err(|error| format!("its answer cannot be read: {error}"))?;
         wire.into_answer(event)
@@ -180,6 +190,16 @@ impl Wire {
             _ => Ok(answer),
         }
     }
+}
+
+/// The beginning of what cannot be read, on one line.
+fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().take(SHOWN).collect();
+    let mut short: String = words.join(" ").chars().take(SHOWN).collect();
+    if text.chars().count() > SHOWN {
+        short.push('…');
+    }
+    short
 }
 
 /// The beginning of a text that is too long.

@@ -8,17 +8,18 @@ use super::config::Action;
 use super::http::{self, HookRequest};
 use super::{Hook, HookAnswer};
 
-/// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back
-/// and comes after a mark.
+/// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back and
+/// comes after a mark, and the code of the hook after another one. What the hook leaves running may hold stderr open, so
+/// stderr is read up to a mark too, and not to its end.
 const WRAPPER: &str = r#"exec 3>&1
-errors=$(printf %s "$HOOK_INPUT_0$HOOK_INPUT_1$HOOK_INPUT_2$HOOK_INPUT_3$HOOK_INPUT_4$HOOK_INPUT_5$HOOK_INPUT_6$HOOK_INPUT_7" |
-  { command=$HOOK_COMMAND; mark=$HOOK_MARK
-    unset HOOK_COMMAND HOOK_MARK HOOK_INPUT_0 HOOK_INPUT_1 HOOK_INPUT_2 HOOK_INPUT_3 HOOK_INPUT_4 HOOK_INPUT_5 HOOK_INPUT_6 HOOK_INPUT_7
-    exec sh -c "$command"; } 2>&1 1>&3 3>&-)
-code=$?
+errors=$({
+    printf %s "$HOOK_INPUT_0$HOOK_INPUT_1$HOOK_INPUT_2$HOOK_INPUT_3$HOOK_INPUT_4$HOOK_INPUT_5$HOOK_INPUT_6$HOOK_INPUT_7" |
+    { command=$HOOK_COMMAND
+      unset HOOK_COMMAND HOOK_MARK HOOK_INPUT_0 HOOK_INPUT_1 HOOK_INPUT_2 HOOK_INPUT_3 HOOK_INPUT_4 HOOK_INPUT_5 HOOK_INPUT_6 HOOK_INPUT_7
+      exec sh -c "$command"; } 2>&1 1>&3 3>&-
+    printf '\n%s%s\n' "$HOOK_MARK" $?; } | LC_ALL=C sed "/^$HOOK_MARK/q" 3>&-)
 exec 3>&-
-printf '%s%s' "$HOOK_MARK" "$errors"
-exit $code"#;
+printf '%s%s' "$HOOK_MARK" "$errors""#;
 
 /// Variables that the input is spread over, since the system bounds the length of each.
 const PARTS: usize = 8;
@@ -62,10 +63,14 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
     if done.truncated() {
         return Err("it printed more than a hook may".to_owned());
     }
-    let (stdout, stderr) = done.output.split_once(mark).unwrap_or((&done.output, ""));
-    match done.exit {
-        Exit::Code(code) => HookAnswer::read(hook.event, code, stdout, stderr),
-        exit => Err(format!("it was ended: {exit}")),
+    let exit = match done.exit {
+        Exit::Code(code) => code,
+        exit => return Err(format!("it was ended: {exit}")),
+    };
+    let (stdout, rest) = done.output.split_once(mark).unwrap_or((&done.output, ""));
+    match rest.rsplit_once(mark).and_then(|(stderr, code)| Some((stderr, code.trim().parse().ok()?))) {
+        Some((stderr, code)) => HookAnswer::read(hook, code, stdout, stderr),
+        None => Err(format!("it could not be run; the shell ended with exit code {exit}")),
     }
 }
 

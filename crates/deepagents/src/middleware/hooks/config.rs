@@ -191,12 +191,15 @@ impl Hooks {
         sender: Option<&Arc<dyn HookSender>>,
     ) -> Result<Self, HooksError> {
         let wrong = |problem: String| HooksError::Shape { file: source.to_string(), problem };
+        // Some editors put a mark before the text.
+        let text = text.trim_start_matches('\u{feff}');
         let file: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if !file.is_object() {
-            return Err(wrong("it is no JSON object".to_owned()));
+        let Some(fields) = file.as_object() else { return Err(wrong("it is no JSON object".to_owned())) };
+        let mut all = Self::default();
+        if !fields.is_empty() && !fields.contains_key("hooks") {
+            all.problems.push(format!("{source}: it has no `hooks`, so nothing in it runs"));
         }
         let file = File::deserialize(file).map_err(|error| wrong(error.to_string()))?;
-        let mut all = Self::default();
         for (name, groups) in file.hooks {
             let Some(event) = HookEvent::from_name(&name) else {
                 all.problems.push(format!("{source}: there is no event `{name}`, so its hooks never run"));
@@ -291,6 +294,11 @@ impl Hook {
     /// Whether what it could have blocked does not happen where it is broken.
     pub fn fails_closed(&self) -> bool {
         self.fail_closed && self.event.can_block()
+    }
+
+    /// Whether what it says must be an answer: it has to agree, or it is a service, which prints nothing else on its way.
+    pub(super) fn has_to_answer(&self) -> bool {
+        self.fails_closed() || matches!(self.action, Action::Http { .. })
     }
 
     /// The file that it is from.

@@ -54,5 +54,5 @@ pub(super) async fn ask(
     if !(200..300).contains(&response.status) {
         return Err(format!("it answered with HTTP status {}", response.status));
     }
-    HookAnswer::read(hook.event, 0, &response.body, "")
+    HookAnswer::read(hook, 0, &response.body, "")
 }

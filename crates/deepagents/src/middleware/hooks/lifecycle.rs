@@ -10,6 +10,12 @@ use serde_json::json;
 use super::{HOOK, HookAnswer, HookEvent, HookRunner};
 use crate::channels::{CallReviews, HookReviewsChange};
 
+/// Tells that a hook has ended the run, and why.
+pub(super) fn tell_end(cx: &Context, event: HookEvent, why: &str) {
+    let message = format!("a hook ended the run: {why}");
+    cx.custom(HOOK, json!({"event": event.as_str(), "message": message, "ended": true}));
+}
+
 /// What hooks tell the model, as a message.
 fn told(answer: &HookAnswer) -> Option<MessageOp> {
     let text = answer.context.join("\n\n");
@@ -54,10 +60,7 @@ impl HookRunner {
 
     /// Ends the run, and tells why.
     fn end(&self, cx: &Context, event: HookEvent, why: &str, update: Update) -> HookOutput {
-        cx.custom(
-            HOOK,
-            json!({"event": event.as_str(), "message": format!("a hook ended the run: {why}"), "ended": true}),
-        );
+        tell_end(cx, event, why);
         HookOutput::update(update).and_go(JumpTo::End)
     }
 
@@ -71,7 +74,11 @@ impl HookRunner {
         let last = cx.messages().last().map(|message| message.text()).unwrap_or_default();
         let fields = json!({"stop_hook_active": self.continued(cx) > 0, "last_assistant_message": last});
         let answer = self.ask(event, fields, cx).await;
-        let Some(why) = answer.block.filter(|_| answer.stop.is_none()) else { return HookOutput::next() };
+        if let Some(why) = answer.stop {
+            tell_end(cx, event, &why);
+            return HookOutput::next();
+        }
+        let Some(why) = answer.block else { return HookOutput::next() };
         if !self.goes_on(cx) {
             let message = "hooks have made the run go on too often, so it ends";
             cx.custom(HOOK, json!({"event": event.as_str(), "message": message}));
@@ -96,6 +103,9 @@ impl Middleware for HookRunner {
         }
         let answer = self.ask(HookEvent::SubagentStart, json!({}), cx).await;
         let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
+        if let Some(why) = answer.stop {
+            return Ok(self.end(cx, HookEvent::SubagentStart, &why, fresh));
+        }
         Ok(HookOutput::update(fresh.and(Update::new::<MessagesChannel>(told(&answer).into_iter().collect()))))
     }
 
@@ -105,6 +115,9 @@ impl Middleware for HookRunner {
         }
         if cx.path().is_empty() && self.was_compacted(cx) {
             let answer = self.ask(HookEvent::SessionStart, json!({"source": "compact"}), cx).await;
+            if let Some(why) = answer.stop {
+                return Ok(self.end(cx, HookEvent::SessionStart, &why, Update::none()));
+            }
             return Ok(HookOutput::update(Update::new::<MessagesChannel>(told(&answer).into_iter().collect())));
         }
         Ok(HookOutput::next())

@@ -139,7 +139,7 @@ impl HookRunner {
             return Vec::new();
         }
         let (input, cancel) = (&input, &cancel);
-        let mark = format!("\n--{:032x}--\n", fastrand::u128(..));
+        let mark = format!("--{:032x}--", fastrand::u128(..));
         let mark = mark.as_str();
         join_all(hooks.iter().map(|hook| command::run(hook, input, mark, cancel.clone()))).await
     }
@@ -186,6 +186,11 @@ impl HookRunner {
             })
         });
         answers.fold(HookAnswer::default(), HookAnswer::and)
+    }
+
+    /// The threads that have begun in this process and that it is not done with; of a run that is kept nowhere its own id.
+    pub fn sessions(&self) -> Vec<String> {
+        self.known().begun.iter().cloned().collect()
     }
 
     /// Says that the program is done with a thread, for a reason such as `exit`. After `clear` the next thread that begins

@@ -11,6 +11,7 @@ use deepagents_core::state::Update;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::lifecycle::tell_end;
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
 
@@ -43,6 +44,9 @@ impl HookRunner {
             return HookOutput::next();
         }
         let stop = reviews.iter().find_map(|(_, _, stop)| stop.clone());
+        if let Some(why) = &stop {
+            tell_end(cx, HookEvent::PreToolUse, why);
+        }
         let said: BTreeMap<String, CallReview> = reviews
             .into_iter()
             .filter(|(_, review, _)| *review != CallReview::default())
