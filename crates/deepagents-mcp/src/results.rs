@@ -18,9 +18,14 @@ const META: usize = 16 << 10;
 const MEDIA: usize = 20;
 
 /// What a model is shown of a result of `tools/call`. What it cannot be shown is said in words, and structured content is
-/// shown where nothing else is.
+/// shown where the server puts nothing into words itself.
 pub(crate) fn output(result: &Value) -> ToolOutput {
     let blocks = result.get("content").and_then(Value::as_array);
+    let structured = result.get("structuredContent").filter(|value| !value.is_null());
+    if let Some(why) = misshapen(result).filter(|_| structured.is_none()) {
+        return ToolOutput::text(format!("[the result cannot be read: {why}]")).as_error();
+    }
+    let is_said = blocks.into_iter().flatten().any(says_something);
     let mut content: Vec<Block> = Vec::new();
     let mut media = 0;
     for block in blocks.into_iter().flatten() {
@@ -32,11 +37,10 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
             made
         });
     }
-    let structured = result.get("structuredContent").filter(|value| !value.is_null());
-    let says_nothing = content.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()));
-    if says_nothing {
-        let text = structured.map_or_else(|| "(no content)".to_owned(), Value::to_string);
-        content = vec![Block::text(text)];
+    content.retain(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
+    content.extend(structured.filter(|_| !is_said).map(|value| Block::text(value.to_string())));
+    if content.is_empty() {
+        content.push(Block::text("(no content)"));
     }
     let output = ToolOutput::blocks(content);
     let output = structured.into_iter().fold(output, |output, value| output.with_artifact(value.clone()));
@@ -48,6 +52,29 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
 pub(crate) fn meta(result: &Value) -> Option<Value> {
     let meta = result.get("_meta").filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))?;
     (meta.to_string().len() <= META).then(|| meta.clone())
+}
+
+/// What keeps a result from being read, if anything does. A result without anything in it is fine.
+fn misshapen(result: &Value) -> Option<&'static str> {
+    let Some(fields) = result.as_object() else { return Some("it is no object") };
+    match fields.get("content").filter(|content| !content.is_null()) {
+        Some(content) if !content.is_array() => Some("its content is no list of blocks"),
+        Some(_) => None,
+        None => {
+            let is_known = |name: &String| ["content", "isError", "_meta", "resultType"].contains(&name.as_str());
+            (!fields.keys().all(is_known)).then_some("it has no content")
+        }
+    }
+}
+
+/// Whether a block is words of the server's own: text, or the text of a resource.
+fn says_something(block: &Value) -> bool {
+    let text = match block.get("type").and_then(Value::as_str) {
+        Some("text") => block.get("text"),
+        Some("resource") => block.get("resource").and_then(|resource| resource.get("text")),
+        _ => None,
+    };
+    text.and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
 }
 
 /// A block of a result, or of a resource.
@@ -85,8 +112,10 @@ fn link(link: &Value) -> String {
 /// refuse a conversation that has it in a result, and a server must not be able to end one.
 fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let mime = text::line(mime, 100).to_ascii_lowercase();
+    // Base64 is often broken into lines, which providers refuse.
+    let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
-    let Ok(bytes) = STANDARD.decode(data) else {
+    let Ok(bytes) = STANDARD.decode(&data) else {
         return Block::text(format!("[{what}{named} of the type {mime}, not shown: its data is not base64]"));
     };
     let kind = match mime.as_str() {
@@ -97,7 +126,7 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     match kind.filter(|_| bytes.len() <= MEDIUM && !bytes.is_empty()) {
         Some(kind) => {
             let name = (!uri.is_empty()).then(|| uri.to_owned());
-            Block::Media(Media { kind, mime, source: MediaSource::Base64(data.to_owned()), name })
+            Block::Media(Media { kind, mime, source: MediaSource::Base64(data), name })
         }
         None => Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len())),
     }
@@ -132,7 +161,7 @@ mod tests {
     #[test]
     fn media_are_media_and_what_cannot_be_shown_is_said_in_words() {
         let result = json!({"content": [
-            {"type": "image", "data": "AAEC", "mimeType": "image/png"},
+            {"type": "image", "data": "AA\r\nEC\n", "mimeType": "Image/PNG"},
             {"type": "image", "data": "AAEC", "mimeType": "image/svg+xml"},
             {"type": "image", "data": "?", "mimeType": "image/png"},
             {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
@@ -146,15 +175,31 @@ mod tests {
             "[resource mem://bin/1 of the type application/octet-stream, 3 bytes, not shown]",
         ];
         assert_eq!(texts(&result), expected);
+        let source = match &output(&result).content[0] {
+            Block::Media(media) => media.source.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(source, MediaSource::Base64("AAEC".to_owned()));
     }
 
     #[test]
-    fn structured_content_is_shown_where_nothing_else_is() {
+    fn structured_content_is_shown_where_the_server_puts_nothing_into_words() {
         let only = json!({"content": [], "structuredContent": {"city": "Oslo"}});
         assert_eq!(texts(&only), ["{\"city\":\"Oslo\"}"]);
         let both = json!({"content": [{"type": "text", "text": "41"}], "structuredContent": {"n": 41}});
         assert_eq!(texts(&both), ["41"]);
         assert_eq!(output(&both).artifact, Some(json!({"n": 41})));
+        for (beside, shown) in [
+            (json!({"type": "image", "data": "AAEC", "mimeType": "image/png"}), "<medium>"),
+            (
+                json!({"type": "audio", "data": "UklG", "mimeType": "audio/wav"}),
+                "[audio of the type audio/wav, 3 bytes, not shown]",
+            ),
+            (json!({"type": "resource_link", "uri": "mem://x", "name": "x"}), "[resource mem://x (x)]"),
+        ] {
+            let beside = json!({"content": [{"type": "text", "text": " "}, beside], "structuredContent": {"n": 41}});
+            assert_eq!(texts(&beside), [shown, "{\"n\":41}"]);
+        }
         assert_eq!(texts(&json!({"content": []})), ["(no content)"]);
         assert_eq!(texts(&json!({})), ["(no content)"]);
     }
@@ -167,6 +212,21 @@ mod tests {
         {
             assert_eq!(meta(&none), None);
         }
+    }
+
+    #[test]
+    fn a_result_of_another_shape_is_an_error_that_says_so() {
+        for (result, shape) in [
+            (json!("done"), "it is no object"),
+            (json!(null), "it is no object"),
+            (json!({"content": "done"}), "its content is no list of blocks"),
+            (json!({"content": {"type": "text"}}), "its content is no list of blocks"),
+            (json!({"toolResult": "done"}), "it has no content"),
+        ] {
+            let read = output(&result);
+            assert!(read.is_error && texts(&result)[0].contains(shape), "{result}: {:?}", texts(&result));
+        }
+        assert_eq!(texts(&json!({"content": "done", "structuredContent": {"n": 1}})), ["{\"n\":1}"]);
     }
 
     #[test]
