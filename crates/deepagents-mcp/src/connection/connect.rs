@@ -112,7 +112,8 @@ impl Making<'_> {
     }
 
     fn watched(&self, transport: impl Transport<RoleClient> + 'static) -> Watched {
-        Watched::new(transport, self.seen.clone(), self.known.is_none())
+        let is_program = matches!(self.target.config.transport, TransportConfig::Stdio(_));
+        Watched::new(transport, self.seen.clone(), self.known.is_none(), is_program)
     }
 
     /// Shakes hands.

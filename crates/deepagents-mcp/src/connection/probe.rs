@@ -69,6 +69,8 @@ pub(super) struct Watched {
     seen: Arc<Seen>,
     /// Whether a server may be of the older kind.
     probes: bool,
+    /// Whether it is a program: what it writes need not answer anything.
+    is_program: bool,
     probe: Option<(RequestId, Instant)>,
     given_up: Option<RequestId>,
 }
@@ -76,8 +78,13 @@ pub(super) struct Watched {
 impl Watched {
     /// Watches a transport. A server that may be of the older kind `probes`: one that is known not to be has all the time
     /// that it needs.
-    pub(super) fn new(inner: impl Transport<RoleClient> + 'static, seen: Arc<Seen>, probes: bool) -> Self {
-        Self { inner: Box::new(inner), seen, probes, probe: None, given_up: None }
+    pub(super) fn new(
+        inner: impl Transport<RoleClient> + 'static,
+        seen: Arc<Seen>,
+        probes: bool,
+        is_program: bool,
+    ) -> Self {
+        Self { inner: Box::new(inner), seen, probes, is_program, probe: None, given_up: None }
     }
 
     /// What is to be handed on of a message.
@@ -101,6 +108,13 @@ impl Watched {
                         return Some(no_answer(probe));
                     }
                 }
+            }
+            // An error about no request. It may be that a server of the older kind did not understand the probe; otherwise it
+            // is about a notice, or nothing, and answers nobody.
+            JsonRpcMessage::Error(error) if error.id.is_none() && self.is_program => {
+                let probe = self.probe.take().map(|(id, _)| id)?;
+                self.given_up = Some(probe.clone());
+                return Some(no_answer(Some(probe)));
             }
             JsonRpcMessage::Error(error) => {
                 if self.answers_probe(error.id.as_ref()) {

@@ -1,5 +1,8 @@
 //! Servers that are programs, spoken to over stdin and stdout.
 
+mod lines;
+mod message;
+mod outline;
 mod process;
 mod stderr;
 
@@ -10,9 +13,11 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::Empty;
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
+use lines::MessageLines;
 pub(crate) use process::Ending;
 use process::Process;
 pub(crate) use stderr::StderrTail;
@@ -43,7 +48,8 @@ pub const SAFE_VARIABLES: [&str; 15] = [
 
 /// The pipes of a server and its process, which ends with them.
 pub(crate) struct StdioTransport {
-    pipes: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+    stdout: MessageLines<ChildStdout>,
+    stdin: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
     process: Process,
 }
 
@@ -76,7 +82,8 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let log = options.log_dir.as_ref().map(|folder| folder.join(format!("{}.log", crate::text::file_name(name))));
     let drained = tokio::spawn(stderr::drain(stderr, tail.clone(), log));
     let ending = process.ending();
-    let transport = StdioTransport { pipes: AsyncRwTransport::new_client(stdout, stdin), process };
+    let stdin = AsyncRwTransport::new_client(tokio::io::empty(), stdin);
+    let transport = StdioTransport { stdout: MessageLines::new(stdout), stdin, process };
     Ok(Started { transport, ending, drained })
 }
 
@@ -87,15 +94,15 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.pipes.send(message)
+        self.stdin.send(message)
     }
 
     fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
-        self.pipes.receive()
+        self.stdout.next()
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        let closed = self.pipes.close().await;
+        let closed = self.stdin.close().await;
         self.process.end().await;
         closed
     }

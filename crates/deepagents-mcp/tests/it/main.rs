@@ -19,3 +19,4 @@ mod resources;
 mod script;
 mod serve;
 mod starts;
+mod unreadable;

@@ -1,0 +1,244 @@
+//! Messages of servers, read as far as they can be: whoever waits for an answer that cannot be read is told so, and does
+//! not wait until its limit.
+
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use serde_json::{Map, Value, json};
+
+use super::outline::Outline;
+use crate::text;
+
+/// Characters of what is wrong with an answer.
+const SHOWN: usize = 300;
+/// Places in a line at which a message is looked for that stands behind other words.
+const PLACES: usize = 8;
+
+/// The messages of a line: one as a rule, several where they are a batch, none where it is anything else.
+pub(super) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+    if let Ok(message) = serde_json::from_slice(line) {
+        return vec![by_number(message)];
+    }
+    let line = String::from_utf8_lossy(line);
+    match line.chars().next() {
+        Some('{' | '[') => values(&line),
+        Some(_) => behind_words(&line),
+        None => Vec::new(),
+    }
+}
+
+/// What stands for an answer that cannot be read.
+pub(super) fn unreadable(id: RequestId, why: &str) -> ServerJsonRpcMessage {
+    let words = format!("unreadable answer: {}", text::line(why, SHOWN));
+    by_number(JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id)))
+}
+
+/// The messages of a text that begins as JSON.
+fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
+    let mended = mend_escapes(line);
+    let mut messages = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(&mended).into_iter::<Value>();
+    loop {
+        let begins = stream.byte_offset();
+        match stream.next() {
+            None => return messages,
+            Some(Ok(Value::Array(batch))) => messages.extend(batch.into_iter().filter_map(one)),
+            Some(Ok(value)) => messages.extend(one(value)),
+            Some(Err(problem)) => {
+                let mut outline = Outline::default();
+                outline.push(mended.get(begins..).unwrap_or_default().as_bytes());
+                messages.extend(outline.answered().map(|id| unreadable(id, &problem.to_string())));
+                return messages;
+            }
+        }
+    }
+}
+
+/// The answer that stands behind other words in a line, such as those of a log that got between. A request there is what
+/// somebody writes about one.
+fn behind_words(line: &str) -> Vec<ServerJsonRpcMessage> {
+    let places = line.match_indices('{').take(PLACES).filter_map(|(at, _)| line.get(at..));
+    let mut values = places.filter_map(|rest| serde_json::from_str::<Value>(&mend_escapes(rest)).ok());
+    let value = values.next().filter(|value| value.get("jsonrpc").is_some() && value.get("method").is_none());
+    value.and_then(one).into_iter().collect()
+}
+
+/// One message, with what is wrong with it put right where it is clear what is meant.
+fn one(value: Value) -> Option<ServerJsonRpcMessage> {
+    let Value::Object(mut fields) = value else { return None };
+    if fields.contains_key("method") {
+        // Parameters that are none of the protocol's must not keep a request from being refused.
+        fields.retain(|name, value| name != "params" || value.is_object());
+        return serde_json::from_value(Value::Object(fields)).ok();
+    }
+    let id: RequestId = serde_json::from_value(fields.get("id")?.clone()).ok()?;
+    let is_answer = fields.contains_key("result") || fields.contains_key("error");
+    // A line of a log may have an id, too.
+    let is_bare = || fields.keys().all(|name| ["id", "result", "error"].contains(&name.as_str()));
+    if !is_answer || (!fields.contains_key("jsonrpc") && !is_bare()) {
+        return None;
+    }
+    mend_answer(&mut fields);
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(message) => Some(by_number(message)),
+        Err(problem) => Some(unreadable(id, &problem.to_string())),
+    }
+}
+
+fn mend_answer(fields: &mut Map<String, Value>) {
+    fields.insert("jsonrpc".to_owned(), "2.0".into());
+    for (nothing, beside) in [("error", "result"), ("result", "error")] {
+        if fields.get(nothing).is_some_and(Value::is_null) && fields.contains_key(beside) {
+            fields.remove(nothing);
+        }
+    }
+    let Some(error) = fields.get_mut("error") else { return };
+    let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+    let words = error.as_str().or_else(|| error.get("message").and_then(Value::as_str)).map(str::to_owned);
+    let words = words.unwrap_or_else(|| text::cut(&error.to_string(), SHOWN));
+    let data = error.get("data").cloned();
+    *error = json!({"code": code.unwrap_or(ErrorCode::INTERNAL_ERROR.0), "message": words, "data": data});
+}
+
+/// The message with its id as we have sent it: there are servers that make a text of every number.
+fn by_number(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    let id = match &mut message {
+        JsonRpcMessage::Response(response) => Some(&mut response.id),
+        JsonRpcMessage::Error(error) => error.id.as_mut(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    };
+    if let Some(id) = id
+        && let RequestId::String(text) = &*id
+        && let Ok(number) = text.parse()
+    {
+        *id = RequestId::Number(number);
+    }
+    message
+}
+
+/// The text with escapes of half a character replaced: JavaScript writes them where it has cut a text, and nobody can
+/// read them.
+fn mend_escapes(text: &str) -> String {
+    let mut mended = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        mended.push_str(before);
+        let is_low = |text: &str| matches!(unit(text), Some(0xdc00..=0xdfff));
+        let (kept, width) = match unit(after) {
+            // Both halves, or one that is looked at by itself.
+            Some(0xd800..=0xdbff) => {
+                match after.get(5..).and_then(|next| next.strip_prefix('\\')).is_some_and(is_low) {
+                    true => (true, 11),
+                    false => (false, 5),
+                }
+            }
+            Some(0xdc00..=0xdfff) => (false, 5),
+            Some(_) => (true, 5),
+            None => (true, after.chars().next().map_or(0, char::len_utf8)),
+        };
+        let (taken, behind) = after.split_at_checked(width).unwrap_or((after, ""));
+        mended.push('\\');
+        mended.push_str(if kept { taken } else { "ufffd" });
+        rest = behind;
+    }
+    mended.push_str(rest);
+    mended
+}
+
+/// The number of an escape such as `u00e9`, if the text begins with one.
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix('u')?.get(..4)?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> Vec<Value> {
+        read(line.as_bytes()).iter().map(|message| serde_json::to_value(message).unwrap()).collect()
+    }
+
+    #[test]
+    fn escapes_of_half_a_character_are_replaced_and_no_others() {
+        for (text, expected) in [
+            (r#""a\ud83d""#, r#""a\ufffd""#),
+            (r#""\ud83d\ude00 \ude00\ud83d\u0041""#, r#""\ud83d\ude00 \ufffd\ufffd\u0041""#),
+            (r#""\\ud83d \" \u12 é\"#, r#""\\ud83d \" \u12 é\"#),
+            (r"\ud83d\ud83d\ude00", r"\ufffd\ud83d\ude00"),
+            (r"\é\", r"\é\"),
+        ] {
+            assert_eq!(mend_escapes(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_meant_is_read() {
+        let result = json!({"jsonrpc": "2.0", "id": 3, "result": {"x": 1}});
+        for line in [
+            r#"{"id":3,"result":{"x":1}}"#,
+            r#"{"jsonrpc":"2.0","id":"3","result":{"x":1},"error":null}"#,
+            r#"[{"jsonrpc":"2.0","id":3.0,"result":{"x":1}}]"#,
+            r#"DEBUG {sent} {"jsonrpc":"2.0","id":3,"result":{"x":1}}"#,
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"x\":1}} trailing",
+        ] {
+            assert_eq!(shown(line), std::slice::from_ref(&result), "{line}");
+        }
+        let error = json!({"jsonrpc": "2.0", "id": 3, "error": {"code": -32603, "message": "no"}});
+        for line in [
+            r#"{"jsonrpc":"2.0","id":3,"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":3,"result":null,"error":{"code":"E_NO","message":"no"}}"#,
+        ] {
+            assert_eq!(shown(line), std::slice::from_ref(&error), "{line}");
+        }
+        assert_eq!(shown(r#"{"jsonrpc":"2.0","id":3,"error":{"code":4}}"#)[0]["error"]["message"], "{\"code\":4}");
+        let refused = shown(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#);
+        assert_eq!(refused, [json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})]);
+    }
+
+    #[test]
+    fn what_is_no_message_is_passed_over() {
+        for line in [
+            "",
+            "Welcome!",
+            "{not json",
+            "[1, null]",
+            r#"{"level":"debug","id":3,"error":"x"}"#,
+            r#"DEBUG got {"jsonrpc":"2.0","id":3,"method":"tools/call"}"#,
+            r#"{"jsonrpc":"2.0","method":"window/logMessage","params":"x","id":null}"#,
+        ] {
+            assert_eq!(shown(line), [Value::Null; 0], "{line}");
+        }
+    }
+
+    #[test]
+    fn no_line_does_harm() {
+        let seeds = [
+            r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d\ude00 é\\"}]}}"#,
+            r#"[{"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"x"}},{"id":"4","result":null}] {"#,
+            r#"DEBUG {x} {"result":{"n":NaN},"jsonrpc":"2.0","id":5}"#,
+        ];
+        let deep = format!("{{\"id\":6,\"result\":{}", "[".repeat(100_000));
+        assert_eq!(shown(&deep).len(), 1);
+        // A sequence that looks like chance and is the same each time.
+        let mut state = 1_u64;
+        let mut next = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % below.max(1)
+        };
+        let bytes = b"{}[]\",:\\ud8cf0-e1. n\xff\xc3\x00tid";
+        for _ in 0..20_000 {
+            let mut line = seeds[next(seeds.len())].as_bytes().to_vec();
+            for _ in 0..=next(6) {
+                let (at, byte) = (next(line.len()), bytes[next(bytes.len())]);
+                match next(3) {
+                    0 => line[at] = byte,
+                    1 => line.insert(at, byte),
+                    _ => line.truncate(at.max(1)),
+                }
+            }
+            for message in read(&line) {
+                serde_json::to_string(&message).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a line is about that cannot be read as JSON, or is too long to be kept.
+
+use rmcp::model::RequestId;
+
+/// Bytes of a key or an id; none that matters is longer.
+const WORD: usize = 64;
+
+/// The keys of the outermost object of a line, and its id. It is told the line piece by piece, keeps next to nothing of it,
+/// and believes nothing else of what it says: the line may be no JSON at all.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+    /// Whether what comes is the value of the key.
+    in_value: bool,
+    key: Vec<u8>,
+    id: Vec<u8>,
+    answers: bool,
+    asks: bool,
+    /// Whether it is no object, so that nothing of it counts.
+    other: bool,
+}
+
+impl Outline {
+    /// Takes more of the line in.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if self.other {
+                return;
+            }
+            self.step(*byte);
+        }
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.in_text {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_text = false,
+                _ => {}
+            }
+            return self.keep(byte);
+        }
+        match byte {
+            b'{' | b'[' => {
+                self.other = self.depth == 0 && byte == b'[';
+                self.depth += 1;
+            }
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            b':' if self.depth == 1 && !self.in_value => {
+                self.in_value = true;
+                match self.key.trim_ascii() {
+                    b"\"id\"" => self.id.clear(),
+                    b"\"result\"" | b"\"error\"" => self.answers = true,
+                    b"\"method\"" => self.asks = true,
+                    _ => {}
+                }
+            }
+            b',' if self.depth == 1 => {
+                self.in_value = false;
+                self.key.clear();
+            }
+            _ if self.depth == 0 => self.other = !byte.is_ascii_whitespace(),
+            _ => {
+                self.in_text = byte == b'"';
+                self.keep(byte);
+            }
+        }
+    }
+
+    /// Keeps a byte of a key, or of the id.
+    fn keep(&mut self, byte: u8) {
+        let kept = match (self.depth, self.in_value) {
+            (1, false) => &mut self.key,
+            (1, true) if self.key.trim_ascii() == b"\"id\"" => &mut self.id,
+            _ => return,
+        };
+        if kept.len() < WORD {
+            kept.push(byte);
+        }
+    }
+
+    /// The request that the line answers, if it looks like an answer.
+    pub(super) fn answered(&self) -> Option<RequestId> {
+        let answers = self.answers && !self.asks;
+        answers.then(|| serde_json::from_slice(&self.id).ok()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(line: &str) -> Option<RequestId> {
+        let mut outline = Outline::default();
+        for piece in line.as_bytes().chunks(3) {
+            outline.push(piece);
+        }
+        outline.answered()
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_it_stands() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}"#,
+            r#" { "result" : [[["id",{"id":9}]]] , "x" : "\"},{" , "id" : 7 } "#,
+            r#"{"id":7,"error":{"message":"cut of"#,
+            r#"{"id":1,"id":7,"result":}"#,
+        ] {
+            assert_eq!(answered(line), Some(RequestId::Number(7)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_answers_nothing() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":1}"#,
+            r#"{"level":"debug","id":7}"#,
+            r#"[{"id":7,"result":{}}]"#,
+            r#"received {"id":7,"result":{}}"#,
+            r#"{"id":null,"result":{}}"#,
+            r#"{"result":{"id":7}}"#,
+            "{not json",
+            "",
+        ] {
+            assert_eq!(answered(line), None, "{line}");
+        }
+    }
+}
