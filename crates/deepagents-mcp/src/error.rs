@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Characters of an error that a person is shown.
+const LINE: usize = 4_000;
+
 /// Why a server cannot be used. Every message names the server; values of its headers and environment are never part of
 /// one.
 ///
@@ -90,6 +93,14 @@ pub enum McpError {
         /// The limit.
         after: Duration,
     },
+    /// A tool of it is not what somebody has agreed to any more.
+    #[error("the call was not made: {reason}")]
+    Withheld {
+        /// The server.
+        server: String,
+        /// Why the tool is not offered.
+        reason: String,
+    },
     /// It answered a request with an error.
     #[error("MCP server {server} answered with an error: {message} ({code})")]
     Refused {
@@ -128,10 +139,18 @@ impl McpError {
             | Self::Ended { server, .. }
             | Self::Request { server, .. }
             | Self::Timeout { server, .. }
+            | Self::Withheld { server, .. }
             | Self::Refused { server, .. }
             | Self::Unknown { server, .. }
             | Self::Closed { server } => server,
         }
+    }
+}
+
+impl McpError {
+    /// The error on one line: names of servers may hold anything.
+    pub(crate) fn line(&self) -> String {
+        crate::text::line(&self.to_string(), LINE)
     }
 }
 

@@ -9,6 +9,7 @@ use http::{HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+    StreamableHttpError,
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -83,6 +84,11 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     if let Some(status) = status {
         return format!("{STATUS} {}", status.status);
     }
+    if let Some(unexpected) = chain(error).find_map(|cause| cause.downcast_ref::<StreamableHttpError<reqwest::Error>>())
+        && let Some(words) = unexpected_answer(unexpected)
+    {
+        return words;
+    }
     let mut words: Vec<String> = Vec::new();
     for cause in chain(error) {
         let text = cause.to_string();
@@ -96,6 +102,30 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
         }
     }
     crate::text::line(&words.join(": "), 400)
+}
+
+/// What is wrong with an answer, where the words of the type are those of a programmer.
+fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
+    Some(match error {
+        StreamableHttpError::UnexpectedContentType(Some(kind)) => {
+            format!("it answered with {}, which is not what MCP servers answer with", crate::text::line(kind, 100))
+        }
+        StreamableHttpError::UnexpectedContentType(None) => "it answered with nothing that says what it is".to_owned(),
+        StreamableHttpError::UnexpectedServerResponse(answer) => {
+            format!("its answer cannot be read: {}", crate::text::line(answer, 300))
+        }
+        StreamableHttpError::Deserialize(error) => {
+            format!("its answer cannot be read: {}", crate::text::line(&error.to_string(), 300))
+        }
+        StreamableHttpError::UnexpectedEndOfStream => "its answer ended too early".to_owned(),
+        StreamableHttpError::ServerDoesNotSupportSse => "it does not stream its answers".to_owned(),
+        StreamableHttpError::MissingSessionIdInResponse => "it began a session without an id".to_owned(),
+        StreamableHttpError::ResponseBodyTooLarge { max_size } => {
+            format!("its answer is longer than {} MiB", max_size >> 20)
+        }
+        StreamableHttpError::SessionExpired => "it has forgotten the session".to_owned(),
+        _ => return None,
+    })
 }
 
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {

@@ -1,31 +1,72 @@
 //! Variables in configuration: `${NAME}` and `${NAME:-default}`.
 
-/// The text with its variables replaced by what `lookup` knows of them. A default stands in for a variable that is not
-/// set or empty; anything else with a dollar stays as it is.
-///
-/// # Errors
-/// The name of a variable that is not set and has no default.
-pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        out.push_str(before);
-        let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| is_reference(inside)) else {
-            out.push_str("${");
-            rest = after;
-            continue;
-        };
-        rest = behind;
-        match inside.split_once(":-") {
-            Some((name, default)) => {
-                let value = lookup(name).filter(|value| !value.is_empty());
-                out.push_str(value.as_deref().unwrap_or(default));
-            }
-            None => out.push_str(&lookup(inside).ok_or_else(|| inside.to_owned())?),
-        }
+use std::cell::RefCell;
+
+use crate::stdio::SAFE_VARIABLES;
+
+/// Replaces variables, and takes note of what it has put in and could not.
+pub(super) struct Variables<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    missing: RefCell<Vec<String>>,
+    secrets: RefCell<Vec<String>>,
+}
+
+impl<'a> Variables<'a> {
+    /// Of what `lookup` knows.
+    pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { lookup, missing: RefCell::default(), secrets: RefCell::default() }
     }
-    out.push_str(rest);
-    Ok(out)
+
+    /// The text with its variables replaced. A default stands in for a variable that is not set or empty; anything else
+    /// with a dollar stays as it is.
+    pub(super) fn expand(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| is_reference(inside)) else {
+                out.push_str("${");
+                rest = after;
+                continue;
+            };
+            rest = behind;
+            match inside.split_once(":-") {
+                Some((name, default)) => {
+                    let value = self.value(name).filter(|value| !value.is_empty());
+                    out.push_str(value.as_deref().unwrap_or(default));
+                }
+                None => match self.value(inside) {
+                    Some(value) => out.push_str(&value),
+                    None => {
+                        let mut missing = self.missing.borrow_mut();
+                        if !missing.iter().any(|name| name == inside) {
+                            missing.push(inside.to_owned());
+                        }
+                    }
+                },
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let value = (self.lookup)(name)?;
+        if !SAFE_VARIABLES.contains(&name) {
+            self.secrets.borrow_mut().push(value.clone());
+        }
+        Some(value)
+    }
+
+    /// Variables that are not set and have no default.
+    pub(super) fn missing(&self) -> Vec<String> {
+        self.missing.borrow().clone()
+    }
+
+    /// The values that were put in, but for those of variables that every server may know.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        self.secrets.borrow().clone()
+    }
 }
 
 fn is_reference(inside: &str) -> bool {
@@ -38,12 +79,17 @@ fn is_reference(inside: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn made(text: &str) -> Result<String, String> {
-        expand(text, &|name| match name {
+    fn made(text: &str) -> Result<String, Vec<String>> {
+        let lookup = |name: &str| match name {
             "OUTER" => Some("outer value".to_owned()),
             "EMPTY" => Some(String::new()),
+            "HOME" => Some("/home/me".to_owned()),
             _ => None,
-        })
+        };
+        let variables = Variables::new(&lookup);
+        let text = variables.expand(text);
+        assert!(!variables.secrets().contains(&"/home/me".to_owned()));
+        if variables.missing().is_empty() { Ok(text) } else { Err(variables.missing()) }
     }
 
     #[test]
@@ -51,7 +97,8 @@ mod tests {
         assert_eq!(made("pre-${OUTER}-post").as_deref(), Ok("pre-outer value-post"));
         assert_eq!(made("${NONE:-fallback}${NONE:-}").as_deref(), Ok("fallback"));
         assert_eq!(made("${EMPTY:-was empty}${EMPTY}").as_deref(), Ok("was empty"));
-        assert_eq!(made("${NONE}"), Err("NONE".to_owned()));
+        assert_eq!(made("${NONE}${OTHER}${NONE}"), Err(vec!["NONE".to_owned(), "OTHER".to_owned()]));
+        assert_eq!(made("${HOME}/x").as_deref(), Ok("/home/me/x"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::expand::expand;
+use super::expand::Variables;
 use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
 
 /// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
@@ -90,6 +90,12 @@ pub enum FileError {
     /// It is JSON of another shape.
     #[error("it is not of the form {{\"mcpServers\": {{NAME: {{...}}}}}}")]
     Shape,
+    /// Its servers are under another key.
+    #[error("its servers are under `{key}`, and belong under `mcpServers`")]
+    Key {
+        /// The key.
+        key: String,
+    },
 }
 
 /// Why an entry cannot be used.
@@ -119,6 +125,9 @@ pub enum EntryError {
     /// It refers to a variable that is not set.
     #[error("the variable {0} is not set; set it, or give a default as in ${{{0}:-default}}")]
     Variable(String),
+    /// It refers to several variables that are not set.
+    #[error("the variables {} are not set; set them, or give defaults as in ${{NAME:-default}}", .0.join(", "))]
+    Variables(Vec<String>),
     /// The address is none.
     #[error("`{0}` is not the address of a server; it begins with http:// or https://")]
     Url(String),
@@ -140,15 +149,22 @@ impl ConfigFile {
     /// Reads a file's text. A file without servers is fine, and so is an empty one.
     ///
     /// # Errors
-    /// When it is no JSON, or its servers are no object.
+    /// When it is no JSON, or its servers are no object or under a key that other programs have for them.
     pub fn parse(text: &str) -> Result<Self, FileError> {
+        // Some editors put a mark before the text.
+        let text = text.trim_start_matches('\u{feff}');
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let file: Value = serde_json::from_str(text).map_err(|error| FileError::Json { reason: error.to_string() })?;
         let servers = match file.as_object().map(|file| file.get("mcpServers")) {
             Some(Some(Value::Object(servers))) => servers,
-            Some(None) => return Ok(Self::default()),
+            Some(None) => {
+                return match file.as_object().and_then(|file| file.keys().find(|key| is_misspelt(key))) {
+                    Some(key) => Err(FileError::Key { key: key.clone() }),
+                    None => Ok(Self::default()),
+                };
+            }
             _ => return Err(FileError::Shape),
         };
         let read = |entry: &Value| {
@@ -159,15 +175,22 @@ impl ConfigFile {
     }
 }
 
+/// Whether a key is one that servers are looked for under elsewhere.
+fn is_misspelt(key: &str) -> bool {
+    let letters: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+    ["mcpservers", "mcpserver", "servers"].iter().any(|other| letters.eq_ignore_ascii_case(other))
+}
+
 impl Entry {
     /// The server, with variables replaced by what `lookup` knows of them.
     ///
     /// # Errors
     /// When it cannot be used.
     pub fn config(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<ServerConfig, EntryError> {
-        let made = |text: &String| expand(text, lookup).map_err(EntryError::Variable);
-        let all = |texts: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, EntryError> {
-            texts.iter().map(|(name, text)| Ok((name.clone(), made(text)?))).collect()
+        let variables = Variables::new(lookup);
+        let made = |text: &String| variables.expand(text);
+        let all = |texts: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+            texts.iter().map(|(name, text)| (name.clone(), made(text))).collect()
         };
         let kind = self.kind.as_deref();
         let missing = |missing| EntryError::Missing { kind: kind.unwrap_or_default().to_owned(), missing };
@@ -178,24 +201,39 @@ impl Entry {
             (None, None, None) => return Err(EntryError::Nothing),
             (None, Some(_), Some(_)) => return Err(EntryError::Both),
             (Some("stdio") | None, Some(command), _) => TransportConfig::Stdio(StdioConfig {
-                command: made(command)?,
-                args: self.args.iter().map(made).collect::<Result<_, _>>()?,
-                env: all(&self.env)?,
-                cwd: self.cwd.as_ref().map(made).transpose()?.map(PathBuf::from),
+                command: made(command),
+                args: self.args.iter().map(made).collect(),
+                env: all(&self.env),
+                cwd: self.cwd.as_ref().map(made).map(PathBuf::from),
             }),
             (Some("stdio"), None, _) => return Err(missing("command")),
-            (_, _, Some(url)) => {
-                let url = made(url)?;
-                if !url.starts_with("http://") && !url.starts_with("https://") {
-                    return Err(EntryError::Url(url));
-                }
+            (_, _, Some(written)) => {
+                let (url, headers) = (made(written), all(&self.headers));
                 let oauth = self.oauth.as_ref().map(|oauth| oauth.config(&made));
-                TransportConfig::Http(HttpConfig { url, headers: all(&self.headers)?, oauth: oauth.transpose()? })
+                let is_address = url.starts_with("http://") || url.starts_with("https://");
+                if variables.missing().is_empty() && !is_address {
+                    // As it was written: a variable may hold a secret.
+                    return Err(EntryError::Url(written.clone()));
+                }
+                match oauth.transpose() {
+                    Ok(oauth) => TransportConfig::Http(HttpConfig { url, headers, oauth }),
+                    Err(error) if variables.missing().is_empty() => return Err(error),
+                    Err(_) => TransportConfig::Http(HttpConfig { url, headers, oauth: None }),
+                }
             }
             (_, _, None) => return Err(missing("url")),
         };
+        let mut unset = variables.missing();
+        match unset.len() {
+            0 => {}
+            1 => return Err(EntryError::Variable(unset.remove(0))),
+            _ => return Err(EntryError::Variables(unset)),
+        }
         let tools = ToolFilter::new(self.allowed_tools.as_deref(), &self.disabled_tools)?;
-        let config = ServerConfig::over(transport).tools(tools).sampling(self.sampling.unwrap_or_default());
+        let config = ServerConfig::over(transport)
+            .hiding(variables.secrets())
+            .tools(tools)
+            .sampling(self.sampling.unwrap_or_default());
         Ok(match self.timeout {
             Some(milliseconds) => config.call_timeout(Duration::from_millis(milliseconds)),
             None => config,

@@ -34,6 +34,13 @@ impl ToolFilter {
         Ok(Self { allowed: allowed.map(set).transpose()?, disabled: set(disabled)? })
     }
 
+    /// Whether there are tools and no allowed glob, of those that are given, matches one.
+    pub(crate) fn admits_none<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
+        let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.is_empty()) else { return false };
+        let mut tools = tools.into_iter().peekable();
+        tools.peek().is_some() && !tools.any(|tool| allowed.is_match(tool))
+    }
+
     /// Whether a tool is offered.
     pub fn offers(&self, tool: &str) -> bool {
         self.allowed.as_ref().is_none_or(|allowed| allowed.is_match(tool)) && !self.disabled.is_match(tool)

@@ -48,6 +48,18 @@ pub struct ServerConfig {
     pub start_timeout: Duration,
     /// How long a call may go without an answer or progress; 5 minutes.
     pub call_timeout: Duration,
+    /// What else must not be shown to anybody.
+    hidden: Hidden,
+}
+
+/// Values that are not shown.
+#[derive(Clone, Default)]
+struct Hidden(Vec<String>);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().finish_non_exhaustive()
+    }
 }
 
 /// Whether a server may use the model during its calls.
@@ -110,6 +122,7 @@ impl ServerConfig {
             sampling: Sampling::Off,
             start_timeout: START,
             call_timeout: CALL,
+            hidden: Hidden::default(),
         }
     }
 
@@ -177,19 +190,43 @@ impl ServerConfig {
         self
     }
 
-    /// What must not be shown to anybody: values of its headers and its environment.
+    /// Does not show these values to anybody.
+    fn hiding(mut self, values: Vec<String>) -> Self {
+        self.hidden = Hidden(values);
+        self
+    }
+
+    /// What must not be shown to anybody: values of its headers and its environment, of the variables that were put in, and
+    /// in its address.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let values: Vec<&String> = match &self.transport {
-            TransportConfig::Stdio(stdio) => stdio.env.values().collect(),
+        let in_address = match &self.transport {
+            TransportConfig::Stdio(_) => Vec::new(),
+            TransportConfig::Http(http) => in_address(&http.url),
+        };
+        let values = match &self.transport {
+            TransportConfig::Stdio(stdio) => stdio.env.values().collect::<Vec<_>>(),
             TransportConfig::Http(http) => {
                 http.headers.values().chain(http.oauth.iter().flat_map(OAuthConfig::secrets)).collect()
             }
         };
+        let values = values.into_iter().chain(&self.hidden.0).chain(&in_address);
         // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
-        let parts =
-            values.into_iter().flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
-        parts.filter(|part| part.len() >= 8).map(str::to_owned).collect()
+        let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
+        let mut parts: Vec<String> = parts.filter(|part| part.len() >= 8).map(str::to_owned).collect();
+        // One that holds another is taken out whole.
+        parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
+        parts
     }
+}
+
+/// What may be a secret in an address: who asks, and the values of its query, as they are written and as they are meant.
+fn in_address(url: &str) -> Vec<String> {
+    let Ok(url) = reqwest::Url::parse(url) else { return Vec::new() };
+    let written =
+        url.query().unwrap_or_default().split('&').filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
+    let meant = url.query_pairs().map(|(_, value)| value.into_owned());
+    let who = [Some(url.username()), url.password()].into_iter().flatten().map(str::to_owned);
+    written.chain(meant).chain(who).collect()
 }
 
 impl fmt::Debug for TransportConfig {

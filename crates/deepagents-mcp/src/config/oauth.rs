@@ -165,17 +165,14 @@ pub enum GrantKind {
 
 impl OAuthEntry {
     /// The same with variables replaced, and its parts fitting together.
-    pub(super) fn config(
-        &self,
-        made: &dyn Fn(&String) -> Result<String, EntryError>,
-    ) -> Result<OAuthConfig, EntryError> {
-        let text = |field: &Option<String>| field.as_ref().map(made).transpose();
-        let source = |value: &Option<String>, file: &Option<String>, name: &str| match (text(value)?, text(file)?) {
+    pub(super) fn config(&self, made: &dyn Fn(&String) -> String) -> Result<OAuthConfig, EntryError> {
+        let text = |field: &Option<String>| field.as_ref().map(made);
+        let source = |value: &Option<String>, file: &Option<String>, name: &str| match (text(value), text(file)) {
             (Some(_), Some(_)) => Err(EntryError::OAuth(format!("`{name}` and `{name}File` are both given; give one"))),
             (Some(value), None) => Ok(Some(SecretSource::Value(value))),
             (None, file) => Ok(file.map(|file| SecretSource::File(file.into()))),
         };
-        let secret = text(&self.client_secret)?.map(|secret| ClientProof::Secret(SecretSource::Value(secret)));
+        let secret = text(&self.client_secret).map(|secret| ClientProof::Secret(SecretSource::Value(secret)));
         let key = source(&self.private_key, &self.private_key_file, "privateKey")?.map(ClientProof::PrivateKey);
         if secret.is_some() && key.is_some() {
             return Err(EntryError::OAuth("a client has either `clientSecret` or a private key".to_owned()));
@@ -183,9 +180,9 @@ impl OAuthEntry {
         let assertion = source(&self.assertion, &self.assertion_file, "assertion")?;
         let config = OAuthConfig {
             grant: OAuthGrant::AuthorizationCode,
-            client_id: text(&self.client_id)?,
+            client_id: text(&self.client_id),
             client_proof: secret.or(key),
-            client_metadata_url: text(&self.client_metadata_url)?,
+            client_metadata_url: text(&self.client_metadata_url),
             callback_port: self.callback_port,
             scopes: self.scopes.clone(),
         };
@@ -209,8 +206,8 @@ impl OAuthEntry {
                 let provider = self.identity_provider.as_ref();
                 let provider = provider.ok_or_else(|| wants("`identityProvider`", by))?;
                 let identity_provider = IdentityProvider {
-                    token_endpoint: made(&provider.token_endpoint)?,
-                    client_id: made(&provider.client_id)?,
+                    token_endpoint: made(&provider.token_endpoint),
+                    client_id: made(&provider.client_id),
                 };
                 OAuthGrant::EnterpriseManaged { id_token, identity_provider }
             }

@@ -78,7 +78,14 @@ async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) 
     let making = Making { target, known, seen, tail: StderrTail::default() };
     match &target.config.transport {
         TransportConfig::Stdio(stdio) => {
-            let started = stdio::start(target.name, stdio, target.shared, &making.tail)?;
+            let started =
+                stdio::start(target.name, stdio, target.shared, &making.tail).map_err(|error| match error {
+                    McpError::Spawn { server, command, source } => {
+                        let command = text::redact(&command, &target.config.secrets());
+                        McpError::Spawn { server, command, source }
+                    }
+                    other => other,
+                })?;
             let watched = making.watched(started.transport);
             making.finish(watched, Some((started.ending, started.drained))).await
         }
@@ -153,8 +160,9 @@ impl Making<'_> {
             return Err(self.unusable(&format!("it speaks protocol version {shown}, which is not supported")));
         }
         let protocol = if version.has_initialize() { Protocol::Session } else { Protocol::Stateless };
+        let secrets = self.target.config.secrets();
         let connection =
-            Connection::new(self.target.name, service, handler, calls, self.seen, self.tail, ending, protocol);
+            Connection::new(self.target.name, service, handler, calls, self.seen, self.tail, ending, protocol, secrets);
         if protocol == Protocol::Stateless && connection.lists_change() {
             connection.listen(SubscriptionFilter::builder().tools_list_changed().build());
         }

@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     tail: StderrTail,
     ending: Option<Ending>,
     protocol: Protocol,
+    /// What is taken out of errors.
+    secrets: Vec<String>,
     /// Notices that requests are cancelled.
     cancels: TaskTracker,
 }
@@ -95,6 +97,7 @@ impl Connection {
         tail: StderrTail,
         ending: Option<Ending>,
         protocol: Protocol,
+        secrets: Vec<String>,
     ) -> Self {
         Self {
             server: server.to_owned(),
@@ -107,6 +110,7 @@ impl Connection {
             tail,
             ending,
             protocol,
+            secrets,
             cancels: TaskTracker::new(),
         }
     }
@@ -284,19 +288,19 @@ impl Connection {
         match error {
             ServiceError::McpError(data) => {
                 let hint = data.data.filter(|hint| !hint.is_null()).map(|hint| format!(" {hint}")).unwrap_or_default();
-                let message = text::line(&format!("{}{hint}", data.message), 2_000);
+                let message = self.redacted(&text::line(&format!("{}{hint}", data.message), 2_000));
                 McpError::Refused { server, code: data.code.0, message }
             }
             ServiceError::TransportSend(error) => {
                 let error = error.error.as_ref();
                 let wanted = http::authorization(&server, error);
-                wanted.unwrap_or_else(|| McpError::Request { server, reason: http::reason(error) })
+                wanted.unwrap_or_else(|| McpError::Request { server, reason: self.redacted(&http::reason(error)) })
             }
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 McpError::Ended { server, reason: self.ended().await }
             }
             ServiceError::Timeout { timeout } => McpError::Timeout { server, after: timeout },
-            other => McpError::Request { server, reason: text::line(&other.to_string(), 300) },
+            other => McpError::Request { server, reason: self.redacted(&text::line(&other.to_string(), 300)) },
         }
     }
 
@@ -305,9 +309,13 @@ impl Connection {
         let Some(mut ending) = self.ending.clone() else { return "the connection was closed".to_owned() };
         let waited = timeout(ENDING, ending.wait_for(Option::is_some)).await;
         let status = waited.ok().and_then(Result::ok).and_then(|status| *status);
-        let said = self.tail.last_line();
+        let said = self.redacted(&self.tail.last_line());
         let said = if said.is_empty() { said } else { format!("; it said last: {said}") };
         status.map_or_else(|| format!("the connection was closed{said}"), |status| format!("{status}{said}"))
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        text::redact(text, &self.secrets)
     }
 
     fn unreadable(&self, reason: &str) -> McpError {

@@ -14,9 +14,9 @@ use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, MediaKind, MediaSource};
 use deepagents_core::tool::{ToolOutput, ToolSpec};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServiceError};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
@@ -24,6 +24,10 @@ use serde_json::{Value, json};
 
 /// The name of the tool that gives the agent a task.
 const TASK: &str = "agent";
+
+/// Methods that are answered here, and have parameters that a request may get wrong.
+const READ: [&str; 6] =
+    ["initialize", "tools/call", "tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 
 /// An agent as an MCP server.
 ///
@@ -163,6 +167,19 @@ impl ServerHandler for AgentServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         Ok(ListPromptsResult::default())
+    }
+
+    /// What is not read as the request that its method names has the wrong parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if READ.contains(&request.method.as_str()) {
+            let why = format!("the parameters of {} are not what the protocol says", request.method);
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn call_tool(

@@ -7,10 +7,10 @@ use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use futures_util::StreamExt;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputRequiredResult,
-    ProgressNotificationParam, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitResult, ElicitationAction, ErrorData,
+    InputRequiredResult, ProgressNotificationParam, ProtocolVersion,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, ServiceError};
 use serde_json::{Value, json};
 
 use super::{AgentServer, approvals, failed};
@@ -56,6 +56,7 @@ impl AgentServer {
             }
             (_, Some(thread)) => {
                 let thread = checked(thread)?;
+                self.there(&thread).await?;
                 (thread.clone(), RunInput::new(task).thread(&thread))
             }
             (_, None) => {
@@ -86,6 +87,20 @@ impl AgentServer {
     /// Whether threads are kept.
     fn keeps(&self) -> bool {
         self.agent.threads().is_ok()
+    }
+
+    /// Refuses a thread that there is not: a client would take a new one for the earlier one.
+    async fn there(&self, thread: &str) -> Result<(), ErrorData> {
+        let failed =
+            |error: &dyn std::fmt::Display| ErrorData::internal_error(text::line(&error.to_string(), 300), None);
+        let threads = self.agent.threads().map_err(|error| failed(&error))?;
+        match threads.journal().threads().get(thread).await.map_err(|error| failed(&error))? {
+            Some(_) => Ok(()),
+            None => Err(ErrorData::invalid_params(
+                format!("there is no thread `{thread}`; leave it out to begin a new one"),
+                None,
+            )),
+        }
     }
 
     /// What waits for a decision in a thread.
@@ -148,7 +163,14 @@ async fn asked(
     let mut decisions = Vec::new();
     for question in questions {
         let answer = tokio::select! {
-            answer = context.peer.create_elicitation(approvals::form(question)) => answer.map_err(|error| failed(&error))?,
+            answer = context.peer.create_elicitation(approvals::form(question)) => match answer {
+                Ok(answer) => answer,
+                // A client that cannot ask after all has nobody who agrees.
+                Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => {
+                    ElicitResult::new(ElicitationAction::Cancel)
+                }
+                Err(error) => return Err(failed(&error)),
+            },
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the task was cancelled", None)),
         };
         decisions.push((question.id.clone(), approvals::decision(question, &answer)));

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deepagents_core::error::Result;
 use deepagents_core::middleware::Middleware;
 use deepagents_core::run::Context;
-use deepagents_core::tool::{DynTool, ToolSet, ToolSpec};
+use deepagents_core::tool::{DynTool, ToolSet};
 use futures_util::future::join_all;
 
 pub(crate) use server::{Phase, Server};
@@ -23,6 +23,7 @@ use crate::config::ServerConfig;
 use crate::error::McpError;
 use crate::options::McpOptions;
 use crate::resources;
+use crate::text;
 use crate::tool::McpTool;
 
 /// The servers of an agent. It is the middleware that offers their tools: servers start beside each other before the first
@@ -137,10 +138,15 @@ impl McpServers {
         for server in &self.0.servers {
             let Some(known) = server.known() else { continue };
             resources |= known.resources;
+            if server.config.tools.admits_none(known.tools.iter().map(|tool| &*tool.name)) {
+                let why =
+                    format!("MCP server {}: `allowedTools` fits none of its tools", text::line(&server.name, 100));
+                self.0.shared.notices.withheld(&server.name, known.tools.len(), why);
+            }
             for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {
                 let Some(tool) = McpTool::new(server, tool) else { continue };
                 let spec = tool.spec();
-                match self.reviewed(server, &spec) {
+                match server.reviewed(&spec) {
                     Ok(()) => drop(tools.entry(spec.name).or_insert_with(|| Arc::new(tool))),
                     Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
                 }
@@ -151,12 +157,6 @@ impl McpServers {
         }
         // Names are legal, different, and schemas objects: that is how they are made.
         ToolSet::new(tools.into_values()).unwrap_or_default()
-    }
-
-    /// Whether a tool may be offered, as far as somebody looks.
-    fn reviewed(&self, server: &Server, tool: &ToolSpec) -> Result<(), String> {
-        let review = self.0.shared.options.review.as_ref().filter(|_| !server.config.trusted);
-        review.map_or(Ok(()), |review| review.check(&server.name, tool))
     }
 
     /// Ends all servers, which takes seconds at most. Calls of their tools fail from now on.

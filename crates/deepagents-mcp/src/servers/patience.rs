@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{McpServers, Server};
+use crate::text;
 
 /// Waits shorter than this are not told.
 const SOON: Duration = Duration::from_secs(1);
@@ -42,6 +43,6 @@ impl McpServers {
 }
 
 fn tell(cx: &Context, server: &Server, what: &str) {
-    let problem = Some(format!("the MCP server {} {what}", server.name));
+    let problem = Some(format!("the MCP server {} {what}", text::line(&server.name, 100)));
     cx.report(MiddlewareEvent::McpServer { server: server.name.clone(), tools: 0, problem });
 }

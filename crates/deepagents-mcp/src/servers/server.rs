@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deepagents_core::tool::ToolContext;
+use deepagents_core::tool::{DynTool, ToolContext, ToolSpec};
 use rmcp::model::{JsonObject, Tool};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
@@ -17,6 +17,8 @@ use crate::cache::{self, CacheFile, Cached};
 use crate::config::{Sampling, ServerConfig};
 use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
 use crate::error::McpError;
+use crate::options::ToolReview;
+use crate::tool::McpTool;
 
 /// How long a changed list of tools is waited for before a request of the model.
 const RELIST: Duration = Duration::from_secs(10);
@@ -307,6 +309,24 @@ impl Server {
         }
     }
 
+    /// Looks at a tool as the server lists it now, where somebody looks at those that are offered.
+    fn looked_at(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
+        let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
+        let listed = known.tools.iter().find(|listed| listed.name == tool);
+        let listed = listed.and_then(|listed| McpTool::new(self, listed));
+        let looked_at = listed.map_or(Ok(()), |listed| self.reviewed(&listed.spec()));
+        looked_at.map_err(|reason| McpError::Withheld { server: self.name.clone(), reason })
+    }
+
+    /// Whether a tool may be offered, as far as somebody looks.
+    pub(super) fn reviewed(&self, tool: &ToolSpec) -> Result<(), String> {
+        self.review().map_or(Ok(()), |review| review.check(&self.name, tool))
+    }
+
+    fn review(&self) -> Option<&ToolReview> {
+        self.shared.options.review.as_ref().filter(|_| !self.config.trusted)
+    }
+
     /// Makes a call.
     pub(crate) async fn call(
         self: &Arc<Self>,
@@ -317,6 +337,8 @@ impl Server {
         // A semaphore that is never closed gives its permits.
         let _turn = self.turns.acquire().await;
         let connection = self.connection().await?;
+        // What was offered may stem from an earlier process, or from before the server was started again.
+        self.looked_at(tool)?;
         connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await
     }
 

@@ -1,6 +1,6 @@
 //! What all servers of a set have in common.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use deepagents_core::event::MiddlewareEvent;
@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
+use crate::text;
 
 /// What all servers of a set have in common.
 #[derive(Debug)]
@@ -37,18 +38,28 @@ impl Shared {
 
 /// What nobody has been told of yet.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(Mutex<Vec<MiddlewareEvent>>);
+pub(crate) struct Notices {
+    waiting: Mutex<Vec<MiddlewareEvent>>,
+    /// What was told last of servers that could not be had: a start that is tried again fails in the same way.
+    failures: Mutex<HashMap<String, String>>,
+}
 
 impl Notices {
     /// A server offers so many tools.
     pub(super) fn connected(&self, server: &str, tools: usize) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
         self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None });
     }
 
     /// A server cannot be had.
     pub(super) fn failed(&self, error: &McpError) {
-        let (server, problem) = (error.server().to_owned(), Some(error.to_string()));
-        self.push(MiddlewareEvent::McpServer { server, tools: 0, problem });
+        let (server, problem) = (error.server().to_owned(), error.line());
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = failures.insert(server.clone(), problem.clone());
+        drop(failures);
+        if before.as_ref() != Some(&problem) {
+            self.push(MiddlewareEvent::McpServer { server, tools: 0, problem: Some(problem) });
+        }
     }
 
     /// A tool of a server is not offered.
@@ -59,15 +70,15 @@ impl Notices {
     /// Forgets what was not offered.
     pub(super) fn forget_withheld(&self) {
         let is_withheld = |notice: &MiddlewareEvent| matches!(notice, MiddlewareEvent::McpServer { tools, problem: Some(_), .. } if *tools > 0);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
     }
 
     fn push(&self, notice: MiddlewareEvent) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 
     pub(super) fn take(&self) -> Vec<MiddlewareEvent> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

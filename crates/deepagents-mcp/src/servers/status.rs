@@ -61,7 +61,7 @@ impl McpServers {
                 Phase::Starting(_) => ServerState::Starting,
                 Phase::Ready(connection) if connection.is_closed() => ServerState::Ended,
                 Phase::Ready(_) => ServerState::Connected,
-                Phase::Failed(failure) => ServerState::Failed { problem: failure.error.to_string() },
+                Phase::Failed(failure) => ServerState::Failed { problem: failure.error.line() },
             };
             let known = server.known();
             let all = known.as_ref().map_or(0, |known| known.tools.len());

@@ -11,6 +11,7 @@
 mod cached;
 mod calls;
 mod cost;
+mod described;
 mod grants;
 mod issuer;
 mod logins;

@@ -143,6 +143,7 @@ async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
     let model = ScriptedModel::new([
         Turn::call("mcp__alpha__agent", json!({"task": "Go.", "thread": "../other"})),
         Turn::call("mcp__alpha__agent", json!({"task": " "})),
+        Turn::call("mcp__alpha__agent", json!({"task": "Go.", "thread": "mcp-gone"})),
         Turn::text("Done."),
     ]);
     let outer = Agent::builder(model).middleware(servers.clone()).build().unwrap();
@@ -151,4 +152,5 @@ async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
     let results = results(&outcome);
     assert!(results.iter().all(|(_, error)| *error), "{results:?}");
     assert!(results[0].0.contains("names no thread") && results[1].0.contains("task"), "{results:?}");
+    assert!(results[2].0.contains("there is no thread `mcp-gone`"), "{results:?}");
 }

@@ -142,3 +142,25 @@ async fn a_server_that_is_closed_is_not_started_again() {
     assert_eq!(script.pids().len(), 1);
     assert_ne!(servers.status()[0].state, ServerState::Connected);
 }
+
+#[tokio::test]
+async fn an_address_that_is_no_server_is_described_in_plain_words() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer).await;
+            let page = "<html>log in</html>";
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\ncontent-length:";
+            let _ = stream.write_all(format!("{head} {}\r\n\r\n{page}", page.len()).as_bytes()).await;
+        }
+    });
+    let servers = alone(ServerConfig::http(address));
+    servers.ready().await;
+    let status = servers.status();
+    let problem = status[0].problem().unwrap();
+    assert!(problem.contains("it answered with text/html") && !problem.contains("Some("), "{problem}");
+    servers.close().await;
+    serving.abort();
+}
