@@ -4,10 +4,16 @@
 use std::io;
 
 use bytes::BytesMut;
+use serde::de::IgnoredAny;
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
 /// Bytes of a line. Prompts carry pictures, as base64.
 const LONGEST: usize = 64 << 20;
+
+/// Bytes of a line that is no message, beyond which it is not sent back whole.
+const REPEATED: usize = 64 << 10;
+/// Characters of it that are.
+const SHOWN: usize = 200;
 
 /// A message in a line of its own.
 #[derive(Debug)]
@@ -24,6 +30,14 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
     loop {
         match read() {
             Ok(Some(line)) if line.trim().is_empty() => {}
+            Ok(Some(line)) if line.len() > REPEATED && serde_json::from_str::<IgnoredAny>(&line).is_err() => {
+                // What is no message is sent back with the error.
+                let begins: String = line.chars().take(SHOWN).collect();
+                return Ok(Some(format!(
+                    "a line of {} bytes that is no JSON, left out; it begins: {begins}",
+                    line.len()
+                )));
+            }
             Ok(line) => return Ok(line),
             Err(LinesCodecError::MaxLineLengthExceeded) => {
                 return Ok(Some(format!("a line of more than {} MiB, left out", LONGEST >> 20)));

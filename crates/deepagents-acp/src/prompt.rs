@@ -48,13 +48,13 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
             Ok(Block::text(format!("{}:\n{fence}\n{}\n{fence}", place(&text.uri, root), text.text)))
         }
         wire::EmbeddedResourceResource::BlobResourceContents(blob) => {
-            let mime = blob.mime_type.as_deref().unwrap_or_default();
+            let mime = blob.mime_type.as_deref().unwrap_or_default().to_ascii_lowercase();
             let name = Some(place(&blob.uri, root));
-            match mime {
-                "application/pdf" => media(MediaKind::File, mime, blob.blob, name),
-                mime if IMAGES.contains(&mime) => media(MediaKind::Image, mime, blob.blob, name),
+            match mime.as_str() {
+                "application/pdf" => media(MediaKind::File, &mime, blob.blob, name),
+                image if IMAGES.contains(&image) => media(MediaKind::Image, image, blob.blob, name),
                 _ => {
-                    let kind = if mime.is_empty() { "binary data" } else { mime };
+                    let kind = if mime.is_empty() { "binary data" } else { &mime };
                     Ok(Block::text(format!("[{}: {kind}, which cannot be shown]", place(&blob.uri, root))))
                 }
             }
@@ -63,14 +63,20 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
     }
 }
 
-fn media(kind: MediaKind, mime: &str, data: String, name: Option<String>) -> Result<Block, wire::Error> {
-    if kind == MediaKind::Image && !IMAGES.contains(&mime) {
+fn media(kind: MediaKind, mime: &str, mut data: String, name: Option<String>) -> Result<Block, wire::Error> {
+    let mime = mime.to_ascii_lowercase();
+    if kind == MediaKind::Image && !IMAGES.contains(&mime.as_str()) {
         return Err(wire::invalid(format!("pictures are {}, not `{mime}`", IMAGES.join(", "))));
     }
-    if STANDARD.decode(&data).is_err() {
-        return Err(wire::invalid(format!("the data of a block of {mime} is not base64")));
+    // Base64 is often broken into lines, which providers refuse.
+    data.retain(|c| !c.is_ascii_whitespace());
+    match STANDARD.decode(&data) {
+        Ok(bytes) if !bytes.is_empty() => {
+            Ok(Block::Media(Media { kind, mime, source: MediaSource::Base64(data), name }))
+        }
+        Ok(_) => Err(wire::invalid(format!("a block of {mime} has no data"))),
+        Err(_) => Err(wire::invalid(format!("the data of a block of {mime} is not base64"))),
     }
-    Ok(Block::Media(Media { kind, mime: mime.to_owned(), source: MediaSource::Base64(data), name }))
 }
 
 /// A run of backquotes that is not in a text.

@@ -34,6 +34,7 @@ mod runtime;
 mod serve;
 mod small_file;
 mod sources;
+mod stopping;
 mod threads;
 mod tools;
 mod tracing;

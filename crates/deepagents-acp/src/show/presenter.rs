@@ -131,9 +131,14 @@ impl<'a> Presenter<'a> {
         let broken = data.get("error").is_some();
         let severity = if broken { wire::NoticeSeverity::Warning } else { wire::NoticeSeverity::Info };
         if !message.is_empty() && !self.editor.notice(severity, message, None) {
-            let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
-            self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+            self.remark(message);
         }
+    }
+
+    /// Says something to the person in the conversation, where the editor has no other place for it.
+    fn remark(&self, message: &str) {
+        let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
+        self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
     }
 
     /// Tells what middlewares have done that a person should know of.
@@ -149,7 +154,10 @@ impl<'a> Presenter<'a> {
             }
             MiddlewareEvent::McpServer { server, problem: Some(problem), .. } => {
                 let title = format!("MCP server {server}");
-                self.editor.notice(wire::NoticeSeverity::Warning, &title, Some(problem.clone()));
+                if !self.editor.notice(wire::NoticeSeverity::Warning, &title, Some(problem.clone())) {
+                    // The problem names the server.
+                    self.remark(problem);
+                }
             }
             _ => {}
         }

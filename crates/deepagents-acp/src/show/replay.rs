@@ -8,7 +8,7 @@ use deepagents::core::message::{AssistantMessage, Author, ToolMessage};
 use deepagents::{Block, Message, State};
 use serde_json::json;
 
-use super::calls::{Described, content, image, images, plan};
+use super::calls::{Described, content, image, images, plan, written};
 use super::spending::{Spending, usage_update};
 use crate::editor::Editor;
 use crate::wire;
@@ -60,6 +60,10 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                 let mut whole: Vec<_> = diffs.into_iter().map(wire::ToolCallContent::Diff).collect();
                 let result = results.get(call.id.as_str());
                 let failed = result.is_none_or(|result| result.is_error);
+                if call.name == "write_file" && !failed {
+                    // What the file held before is not kept.
+                    whole.extend(written(&call.args, None, root).map(wire::ToolCallContent::Diff));
+                }
                 let text = result.map(|result| Message::Tool((**result).clone()).text()).unwrap_or_default();
                 if (failed || whole.is_empty()) && !text.is_empty() {
                     whole.push(content(&text));

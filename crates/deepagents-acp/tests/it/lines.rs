@@ -36,6 +36,15 @@ async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connec
 }
 
 #[tokio::test]
+async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
+    let mut editor = connected([]).await;
+    editor.raw(&[vec![b'x'; 10_000_000], b"\n".to_vec()].concat());
+    assert!(editor.call("session/list", json!({})).await.is_ok());
+    let told = lines(&editor)[0].as_str().unwrap().to_owned();
+    assert!(told.starts_with("a line of 10000000 bytes that is no JSON") && told.len() < 1_000, "{told}");
+}
+
+#[tokio::test]
 async fn blank_lines_and_ends_of_lines_of_other_systems_are_no_messages() {
     let mut editor = connected([]).await;
     editor.raw(b"\n\r\n  \n");

@@ -49,6 +49,23 @@ async fn a_loaded_session_is_told_again_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_written_is_a_diff_when_its_conversation_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = Turn::call("write_file", json!({"file_path": "/new.txt", "content": "fresh"}));
+    let host = Host::new(ScriptedModel::new([write, Turn::text("Written.")]));
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Write.").await;
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    editor.call("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
+    let content = &editor.updates("tool_call")[0]["content"];
+    let path = dir.path().join("new.txt");
+    assert_eq!((content[0]["type"].as_str(), &content[0]["newText"]), (Some("diff"), &json!("fresh")), "{content}");
+    assert_eq!((content[0]["path"].as_str(), content.as_array().unwrap().len()), (path.to_str(), 1));
+}
+
+#[tokio::test]
 async fn sessions_are_listed_by_directory_with_title_and_time() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();

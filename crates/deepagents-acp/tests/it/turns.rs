@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents::core::message::MediaSource;
 use deepagents::core::model::{ErrorInfo, ModelError};
 use deepagents::middleware::hooks::HOOK;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -149,16 +150,22 @@ async fn what_a_prompt_may_hold_reaches_the_model_and_the_rest_is_refused() {
         {"type": "text", "text": "Look at"},
         {"type": "resource_link", "uri": file, "name": "a.rs"},
         {"type": "resource", "resource": {"uri": file, "text": "fn main() {}"}},
-        {"type": "image", "mimeType": "image/png", "data": dot},
+        {"type": "image", "mimeType": "Image/PNG", "data": "iVBO\r\nRw0KGgo=\n"},
     ]);
     editor.call("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap();
     let request = &model.requests()[0];
     let message = request.messages.last().unwrap();
     assert_eq!(message.text(), "Look at\n[a.rs](/a.rs)\n/a.rs:\n```\nfn main() {}\n```");
-    assert!(message.content().iter().any(|block| matches!(block, Block::Media(media) if media.mime == "image/png")));
+    let media = message.content().iter().find_map(|block| match block {
+        Block::Media(media) => Some(media),
+        _ => None,
+    });
+    let media = media.expect("the picture");
+    assert_eq!((media.mime.as_str(), &media.source), ("image/png", &MediaSource::Base64(dot.to_owned())));
     for wrong in [
         json!([{"type": "audio", "mimeType": "audio/wav", "data": dot}]),
         json!([{"type": "image", "mimeType": "image/png", "data": "no base64!"}]),
+        json!([{"type": "image", "mimeType": "image/png", "data": "\n"}]),
         json!([{"type": "image", "mimeType": "image/tiff", "data": dot}]),
         json!([{"type": "text", "text": "  "}]),
         json!([]),

@@ -30,6 +30,7 @@ use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, permissions, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
+#[derive(Clone)]
 pub(super) struct Host(Arc<Parts>);
 
 struct Parts {
@@ -69,6 +70,11 @@ impl Host {
             hooks: Mutex::default(),
         })))
     }
+
+    /// Kills what servers there still are: a session had no time to end them.
+    pub(super) fn kill(&self) {
+        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|servers| servers.all.kill());
+    }
 }
 
 impl AgentHost for Host {
@@ -100,9 +106,11 @@ impl AgentHost for Host {
 
     async fn closed(&self, thread: &str) {
         self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
-        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
+        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(thread).cloned();
         if let Some(servers) = servers {
             servers.close().await;
+            // Not before they have ended: who has no time for that kills those that are known.
+            self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
         }
     }
 
@@ -209,6 +217,9 @@ impl Parts {
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
         let servers = mcp::session_servers(options, brought.collect(), model)?;
+        // What a server takes to start is not waited for when the first prompt comes.
+        let starting = servers.all.clone();
+        tokio::spawn(async move { starting.start().await });
         known.insert(setup.thread().to_owned(), servers.clone());
         Ok(servers)
     }

@@ -5,16 +5,18 @@ mod models;
 mod skills;
 
 use anyhow::{Result, anyhow, bail};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::AcpArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
+use crate::stopping::{EndSignals, UntilStopped};
 use crate::tracing::Tracing;
 use crate::{agent, config, output, runtime};
 
 use host::Host;
 
-/// Serves the editor on stdin and stdout until it goes.
+/// Serves the editor on stdin and stdout until it goes, or a signal ends the program.
 pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     if args.agent.root.is_some() {
         bail!("--root has no meaning here: the editor names the directory of each session");
@@ -33,7 +35,15 @@ pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     let served = runtime.block_on(async {
         let tracing = Tracing::open(None, None).await?;
         let host = Host::open(args, options, &choice.name, tracing.clone()).await?;
-        let served = deepagents_acp::serve(host, tokio::io::stdin(), tokio::io::stdout()).await;
+        let (stop, left) = (CancellationToken::new(), host.clone());
+        let (mut signals, stopping) = (EndSignals::catch(true)?, stop.clone());
+        tokio::spawn(async move {
+            signals.recv().await;
+            stopping.cancel();
+        });
+        let editor = UntilStopped::new(tokio::io::stdin(), &stop);
+        let served = deepagents_acp::serve(host, editor, tokio::io::stdout()).await;
+        left.kill();
         if let Some(lost) = tracing.finish().await {
             output::remark(&format!("tracing: {lost}"));
         }

@@ -20,13 +20,14 @@ use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
 use crate::model_choice::env;
 use crate::output;
+use crate::render::escaped;
 use crate::trust::{self, Undecided};
 
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};
 
-/// So long what is said in the screens waits for servers that are starting.
+/// How long what is said in the screens or in an editor waits for servers that are starting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The servers of a run, and what is remembered of them when it is over.
@@ -193,7 +194,7 @@ pub(crate) fn session_servers(
     found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
     let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
     let all = usable(&found).into_iter().chain(brought).collect();
-    Ok(pinned(all, pins, with_model(args, model)))
+    Ok(pinned(all, pins, McpOptions { patience: Some(PATIENCE), ..with_model(args, model) }))
 }
 
 /// The servers that can be used; of the others it is said why they cannot.
@@ -210,7 +211,7 @@ fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>
         match server.config() {
             Ok(config) => configs.push((server.name.clone(), config)),
             Err(error) => {
-                let (name, file) = (&server.name, server.file.display());
+                let (name, file) = (escaped(&server.name), server.file.display());
                 problems.push(format!("MCP server {name} of {file} was left out: {error}"));
             }
         }

@@ -6,13 +6,13 @@ use anyhow::{Result, anyhow};
 use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::mcp::serve::AgentServer;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Approve, McpServeArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
+use crate::stopping::EndSignals;
 use crate::threads::database;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, output, runtime, sources};
@@ -71,8 +71,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
 
 /// Serves until the client goes, or a signal ends it.
 async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    // A server at an address may be meant to outlive the terminal that it was started from.
+    let mut signals = EndSignals::catch(args.http.is_none())?;
     let stop = CancellationToken::new();
     let told = |address: &str| output::remark(&format!("serving at {address}; Ctrl-C ends it"));
     let serving = async {
@@ -84,8 +84,7 @@ async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map_err(|error| anyhow!("{error}")),
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = signals.recv() => {}
     }
     stop.cancel();
     match args.http {

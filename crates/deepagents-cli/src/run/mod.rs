@@ -212,6 +212,7 @@ fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
         background::leave(turns.agent, turns.limits).await;
+        end_sessions(turns.limits).await;
         if let Some(lost) = turns.limits.tracing.finish().await {
             output::remark(&format!("tracing: {lost}"));
         }
@@ -268,6 +269,15 @@ pub(crate) fn replay(
     drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
 }
 
+/// Runs the hooks for the end of what was begun: a thread, or where nothing is kept the run.
+async fn end_sessions(limits: &Limits) {
+    let Some(hooks) = &limits.hooks else { return };
+    let sessions = limits.thread.clone().map_or_else(|| hooks.sessions(), |thread| vec![thread]);
+    for session in sessions {
+        hooks.session_end(&session, "exit").await;
+    }
+}
+
 /// Runs to the end and says on stderr what stood in the way.
 fn drive(
     runtime: RunThread,
@@ -284,9 +294,7 @@ fn drive(
         if let Some(servers) = &limits.servers {
             servers.close().await;
         }
-        if let (Some(hooks), Some(thread)) = (&limits.hooks, &limits.thread) {
-            hooks.session_end(thread, "exit").await;
-        }
+        end_sessions(limits).await;
         if let Some(lost) = limits.tracing.finish().await {
             output::remark(&format!("tracing: {lost}"));
         }

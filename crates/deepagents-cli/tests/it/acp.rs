@@ -170,3 +170,55 @@ fn what_is_no_message_is_answered_with_a_parse_error_and_the_editor_goes_on() {
     editor.to.write_all(b"{\"jsonrpc\": \"2.0\", \"id\": 9, \"meth").unwrap();
     editor.leave();
 }
+
+#[test]
+fn a_signal_ends_the_sessions_with_what_they_have_started() {
+    for signal in ["TERM", "INT", "HUP"] {
+        let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let ended = json!({"SessionEnd": [{"hooks": [{"type": "command", "command": "cat > ended"}]}]});
+        std::fs::create_dir_all(home.path().join(".deepagents")).unwrap();
+        std::fs::write(home.path().join(".deepagents/hooks.json"), json!({"hooks": ended}).to_string()).unwrap();
+        let server = Server::start([]);
+        let mut editor = Editor::start(home.path(), &server.address);
+        // It answers nothing and does not want to end.
+        let stays = "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done";
+        let stubborn = json!({"name": "stubborn", "command": "/bin/sh", "args": ["-c", stays], "env": []});
+        let params = json!({"cwd": root.path(), "mcpServers": [stubborn]});
+        let session = editor.call("session/new", params)["sessionId"].clone();
+        let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "Hi."}]});
+        let request = json!({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": prompt});
+        writeln!(editor.to, "{request}").unwrap();
+        let file = root.path().join("pid");
+        let stubborn = loop {
+            match std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<u32>() {
+                Ok(pid) => break pid,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        let kill = Command::new("kill").args(["-s", signal, &editor.child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(editor.child.wait().unwrap().code(), Some(0), "{signal}");
+        let state = std::fs::read_to_string(format!("/proc/{stubborn}/stat")).unwrap_or_default();
+        let is_gone = state.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'));
+        assert!(is_gone, "{signal}: {state}");
+        let told: Value = serde_json::from_slice(&std::fs::read(root.path().join("ended")).unwrap()).unwrap();
+        assert_eq!((&told["session_id"], &told["reason"]), (&session, &json!("exit")), "{signal}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_had_is_named_where_the_editor_has_no_notices() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let broken = json!({"name": "broken", "command": "/no/such/program", "args": [], "env": []});
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": [broken]}))["sessionId"].clone();
+    assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+    let said = |update: &&Value| update["sessionUpdate"] == "agent_message_chunk";
+    let said: Vec<String> = editor.updates.iter().filter(said).map(ToString::to_string).collect();
+    assert!(
+        said.iter().any(|said| said.contains("MCP server broken") && said.contains("/no/such/program")),
+        "{said:?}"
+    );
+    editor.leave();
+}

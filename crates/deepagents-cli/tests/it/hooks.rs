@@ -121,6 +121,19 @@ fn a_session_ends_with_its_hook() {
 }
 
 #[test]
+fn a_session_that_is_kept_nowhere_ends_under_the_id_that_it_began_with() {
+    let place = Place::new();
+    let mut hooks = hook("SessionStart", "cat > begun");
+    hooks["hooks"]["SessionEnd"] = hook("SessionEnd", "cat > ended")["hooks"]["SessionEnd"].clone();
+    place.hooks(&place.home(), &hooks);
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let done = finish(place.run(&server).args(["--no-save", "Hi."]));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = |name| -> Value { serde_json::from_slice(&fs::read(place.root().join(name)).unwrap()).unwrap() };
+    assert_eq!(told("begun")["session_id"], told("ended")["session_id"]);
+}
+
+#[test]
 fn a_file_that_cannot_be_used_stops_the_run() {
     let place = Place::new();
     place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": [{"matcher": "(", "hooks": []}]}}));

@@ -280,3 +280,49 @@ fn an_agent_that_is_served_with_its_files_runs_commands_in_one_shell_where_that_
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn what_a_client_gets_wrong_is_named_and_a_question_that_it_cannot_ask_is_a_refusal() {
+    let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let server = Server::start([write, Reply::Text(vec!["It is over."])]);
+    let place = Place::new();
+    let mut command: Command = deepagents();
+    command.env("HOME", place.at("home")).args(["mcp", "serve", "--approve", "ask", "--model", "test-model"]);
+    command.args(["--base-url", &server.address, "--root"]).arg(place.at("root"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let info = json!({"name": "test", "version": "1"});
+    let capabilities = json!({"elicitation": {}});
+    let initialize = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
+    let mut request = |id: u64, method: &str, params: serde_json::Value| -> serde_json::Value {
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        if !params.is_null() {
+            request["params"] = params;
+        }
+        writeln!(to, "{request}").unwrap();
+        loop {
+            let mut line = String::new();
+            from.read_line(&mut line).unwrap();
+            let message: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if message["method"] != "elicitation/create" {
+                return message;
+            }
+            let error = json!({"code": -32603, "message": "no window"});
+            writeln!(to, "{}", json!({"jsonrpc": "2.0", "id": message["id"], "error": error})).unwrap();
+        }
+    };
+    request(1, "initialize", initialize);
+    for (id, params) in [
+        (2, json!({"arguments": {"task": "x"}})),
+        (3, serde_json::Value::Null),
+        (4, json!({"name": "agent", "arguments": [1]})),
+    ] {
+        assert_eq!(request(id, "tools/call", params)["error"]["code"], -32602);
+    }
+    assert_eq!(request(5, "tools/burn", json!({}))["error"]["code"], -32601);
+    let done = request(6, "tools/call", json!({"name": "agent", "arguments": {"task": "Write."}}));
+    assert!(done["result"]["content"].to_string().contains("It is over."), "{done}");
+    assert!(!place.at("root/a.txt").exists());
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

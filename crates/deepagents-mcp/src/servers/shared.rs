@@ -9,7 +9,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
-use crate::text;
 
 /// What all servers of a set have in common.
 #[derive(Debug)]
