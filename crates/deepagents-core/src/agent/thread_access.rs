@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::LogPosition;
 use crate::journal::{self, Checkpoint, Claim, Journal, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo};
 use crate::machine::{Machine, Node};
-use crate::message::{MessageOp, check_last_results, pending};
+use crate::message::{MessageOp, Messages, check_last_results, pending_at};
 use crate::state::{MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
@@ -157,7 +157,7 @@ impl ThreadAccess {
     ///
     /// # Errors
     /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
-    /// calls of the last one still wait for results.
+    /// calls of the one before it still wait for results.
     pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let done = self.append_update_as(&lease, node, update).await;
@@ -171,15 +171,19 @@ impl ThreadAccess {
             journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         // What the calls of an open turn said beside their results comes after the results that this change may give.
         let late = fold.settle().map_err(Error::from)?;
-        if node == Node::Model && !pending(fold.state.messages()).is_empty() {
-            let what = "calls of the last answer wait for results; give those first, as the tools";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
-        }
+        let before = fold.state.messages();
+        let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
+        let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
         let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
         let update = update.and(late).with_ids(&*self.ids);
         update.check_storable()?;
         fold.state.apply(&update)?;
         check_last_results(fold.state.messages())?;
+        if node == Node::Model && left.is_some_and(|id| is_left_behind(fold.state.messages(), &id)) {
+            let what =
+                "calls of the last answer wait for results; give those first, or put another answer in its place";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+        }
         if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
             let what = "the last message is to be its answer";
             return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
@@ -288,6 +292,12 @@ impl ThreadAccess {
     pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
         Ok(journal::prune(&self.journal, thread, self.schema.clone(), keep).await?)
     }
+}
+
+/// Whether an answer has calls without results, and another answer after it.
+fn is_left_behind(messages: &Messages, id: &str) -> bool {
+    let at = messages.iter().position(|message| message.id() == id);
+    at.is_some_and(|at| messages.last_assistant() != Some(at) && !pending_at(messages, at).is_empty())
 }
 
 /// What is done is done: a lease that cannot be given up runs out.

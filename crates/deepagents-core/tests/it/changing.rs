@@ -55,6 +55,21 @@ async fn a_change_as_the_model_has_its_calls_made_after_the_hooks() {
 }
 
 #[tokio::test]
+async fn a_change_as_the_model_may_take_the_place_of_an_answer_whose_calls_wait() {
+    let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
+    position.unwrap();
+    let state = agent.state("t").await.unwrap();
+    let mut answer = state.messages().last().unwrap().as_assistant().unwrap().clone();
+    answer.content = vec![Block::call("c9", "echo", json!({"by": "another"}))];
+    agent.update_state_as("t", Node::Model, Update::message(Message::Assistant(answer))).await.unwrap();
+    let outcome = agent.resume("t").outcome().await.unwrap();
+    assert_eq!(
+        lines(outcome.messages())[2..],
+        [r#"assistant: [echo {"by":"another"}]"#, "result: echoed", "assistant: after"]
+    );
+}
+
+#[tokio::test]
 async fn a_change_as_the_tools_is_followed_by_the_model() {
     let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
     position.unwrap();
