@@ -131,8 +131,7 @@ impl App {
 
     /// A thread that there is.
     pub(crate) async fn thread(&self, id: &str) -> Result<ThreadInfo> {
-        ids::check("thread ID", id)?;
-        let found = self.journal.threads().get(id).await?;
+        let found = self.journal.threads().get(&ids::check("thread ID", id)?).await?;
         // That of a stranger is as one that there is not.
         found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
     }

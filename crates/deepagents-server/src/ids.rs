@@ -1,5 +1,10 @@
 //! Ids as clients see them.
 
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+use axum::middleware::Next;
+use axum::response::Response;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -38,10 +43,31 @@ pub(crate) fn derived(words: &[&str]) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, words.join("\u{1f}").as_bytes())
 }
 
-/// Refuses what is no UUID.
-pub(crate) fn check(what: &str, id: &str) -> Result<()> {
+/// Refuses what is no UUID, and gives one in the spelling that it is kept under.
+pub(crate) fn check(what: &str, id: &str) -> Result<String> {
     match Uuid::try_parse(id) {
-        Ok(_) => Ok(()),
+        Ok(id) => Ok(id.to_string()),
         Err(_) => Err(ApiError::invalid(format!("Invalid {what}: must be a UUID"))),
     }
+}
+
+/// Reads the ids of a path in all the spellings that UUIDs have, before a route is looked for.
+pub(crate) async fn read_path(mut request: Request, next: Next) -> Response {
+    if let Some(uri) = canonical(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    next.run(request).await
+}
+
+/// An address whose ids are spelt as they are kept; none where they are so already.
+fn canonical(uri: &Uri) -> Option<Uri> {
+    let spelt = |part: &str| Uuid::try_parse(part).map_or_else(|_| part.to_owned(), |id| id.to_string());
+    let path = uri.path().split('/').map(spelt).collect::<Vec<_>>().join("/");
+    if path == uri.path() {
+        return None;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(format!("{path}{query}")).ok()?);
+    Uri::from_parts(parts).ok()
 }

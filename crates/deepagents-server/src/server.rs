@@ -16,7 +16,7 @@ use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, LimitTable, Limits
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
-use crate::{a2a, assistants, crons, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
+use crate::{a2a, assistants, crons, ids, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
 /// Bytes that a request may have: a message with pictures.
 const MAX_BODY: usize = 64 << 20;
@@ -208,6 +208,8 @@ impl Server {
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
         let routes = routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard));
+        // Around the routes, as they are chosen by the path.
+        let routes = Router::new().fallback_service(routes).layer(axum::middleware::from_fn(ids::read_path));
         Ok(RunningServer::new(routes, app))
     }
 }

@@ -151,7 +151,7 @@ async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRe
         }
         None => {
             let thread = message.context.clone().unwrap_or_else(ids::fresh);
-            ids::check("contextId", &thread)?;
+            let thread = ids::check("contextId", &thread)?;
             let task = TaskRecord::new(assistant, thread);
             let body = record::body(assistant, &[("input", message.input())])?;
             (task, body)

@@ -70,7 +70,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         return Err(ApiError::not_found("Graph", &body.graph_id));
     }
     let id = body.assistant_id.unwrap_or_else(ids::fresh);
-    ids::check("assistant ID", &id)?;
+    let id = ids::check("assistant ID", &id)?;
     if let Some(known) = find(&app, &id).await? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(known)),

@@ -8,7 +8,7 @@ use super::breakpoints::Breakpoints;
 use super::live::CancelAction;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::threads::CheckpointRef;
+use crate::threads::{CheckpointRef, Held};
 use crate::wire::{open_interrupts, read_resume, read_update};
 
 /// The body of a request for a run.
@@ -251,6 +251,12 @@ impl RunCreate {
         Ok(())
     }
 
+    /// Whether it goes on with what its thread has left to do.
+    pub(super) fn goes_on(&self) -> bool {
+        let goes_elsewhere = self.command.as_ref().is_some_and(|command| !command.stays());
+        self.checkpoint().is_none() && (self.resume().is_some() || (self.input.is_none() && !goes_elsewhere))
+    }
+
     /// Whether it changes the state and says nothing else.
     pub(crate) fn only_updates(&self) -> bool {
         let told = self.command.as_ref();
@@ -263,9 +269,13 @@ impl RunCreate {
     }
 }
 
-/// Reads answers to the questions of a thread.
+/// Reads answers to the questions of a thread. One that was stopped on the way asks nothing and is only told to go on.
 pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
     let info = app.thread(thread).await?;
     let state = app.threads_of(&info)?.state(thread).await?;
-    read_resume(&open_interrupts(thread, &state), resume).map_err(ApiError::invalid)
+    let open = open_interrupts(thread, &state);
+    if open.is_empty() && Held::read(&info).is_stopped() {
+        return Ok(Vec::new());
+    }
+    read_resume(&open, resume).map_err(ApiError::invalid)
 }

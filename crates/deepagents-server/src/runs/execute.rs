@@ -21,6 +21,7 @@ use super::spending::SpendingTracker;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::stream::{Projector, end};
+use crate::threads::leave_stop;
 
 /// Between one try to own a thread and the next.
 const BUSY: Duration = Duration::from_millis(500);
@@ -47,18 +48,6 @@ pub(super) enum Ending {
 
 /// Works on a run to its end, and keeps how it ended.
 pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
-    let mut stop = run.stop.subscribe();
-    let later = until_due(&run.record());
-    let waited = async {
-        if !later.is_zero() {
-            tokio::time::sleep(later).await;
-        }
-    };
-    tokio::select! {
-        () = waited => {}
-        () = stopped(&mut stop) => {}
-        () = app.closed() => return,
-    }
     let stop = *run.stop.borrow();
     let ending = match stop {
         // One that another process may work on is ended there.
@@ -68,6 +57,11 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     if !matches!(ending, Ending::Suspended | Ending::Elsewhere) {
         keep_at_last(app, run, &ending).await;
     }
+}
+
+/// Keeps that a run was ended before its time came.
+pub(super) async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
+    keep_at_last(app, run, &Ending::Cancelled).await;
 }
 
 /// Works on a run until it has ended. Where the storage is away, or somebody else works on the thread, that is waited for: a
@@ -152,6 +146,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     if run.stop.borrow().is_some() {
         return Ok(Ending::Cancelled);
     }
+    let info = leave_stop(app, info, stored.kwargs.goes_on()).await?;
     let begun = stored.status == Status::Running;
     let record = run.change(|record| {
         record.status = Status::Running;
@@ -247,7 +242,7 @@ pub(super) fn until_due(record: &RunRecord) -> Duration {
 }
 
 /// Waits until the run is to be ended from outside.
-async fn stopped(stop: &mut watch::Receiver<Option<CancelAction>>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<Option<CancelAction>>) {
     // The sender lives as long as the run does.
     let _ = stop.wait_for(Option::is_some).await;
 }
@@ -269,7 +264,11 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
                 run.set_cancelled_from(info.end);
             }
             handle.cancel();
-            handle.outcome().await
+            match handle.outcome().await {
+                // However far it came meanwhile.
+                Ok(_) => return Ending::Cancelled,
+                failed => failed,
+            }
         }
     };
     match outcome {

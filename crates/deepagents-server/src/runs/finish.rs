@@ -15,7 +15,7 @@ use super::open;
 use super::record::{Status, find};
 use crate::app::App;
 use crate::error::Result;
-use crate::threads::{Held, set_own, touch};
+use crate::threads::{Held, has_next, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
@@ -89,6 +89,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let record = run.record();
     // One that never began has added nothing.
     let before = record.from.unwrap_or(info.end);
+    let never_began = record.from.is_none() && matches!(ending, Ending::Cancelled);
     held.config = record.kwargs.config.clone().unwrap_or_default();
     let status = match ending {
         _ if stop.is_some() => Status::Interrupted,
@@ -116,6 +117,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     if stop == Some(CancelAction::Rollback) {
         if info.end > before {
             app.threads_of(&info)?.rewind(&run.thread, before).await?;
+            held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
         record.delete(app).await?;
         app.runs.forget(&run.id);
@@ -125,7 +127,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
             app.journal.threads().delete(&run.thread).await?;
             return Ok(());
         }
-        return set_own(app, &run.thread, &held).await;
+        return if never_began { Ok(()) } else { set_own(app, &run.thread, &held).await };
     }
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
     if suspended || stop.is_some() {
@@ -139,7 +141,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let record = run.change(|record| {
         record.status = status;
         record.error = error;
-        record.until = Some(info.end);
+        record.until = Some(info.end.min(cancelled_from));
         record.stop = stopped_by_itself;
     });
     webhooks::remember(app, &record).await?;
@@ -152,10 +154,10 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         app.journal.threads().delete(&run.thread).await?;
         return Ok(());
     }
-    set_own(app, &run.thread, &held).await
+    if never_began { Ok(()) } else { set_own(app, &run.thread, &held).await }
 }
 
-/// The last checkpoint that a run came to by itself, where there was something left to do.
+/// The last checkpoint before a run was ended from outside, where there was something left to do.
 async fn stopped_at(
     app: &App,
     info: &ThreadInfo,
@@ -164,7 +166,8 @@ async fn stopped_at(
 ) -> Result<Option<LogPosition>> {
     let threads = app.threads_of(info)?;
     let newest = threads.history(&info.id, Some(until.saturating_add(1)), 1).await?;
-    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|at| *at > before) else {
+    // A run that has added nothing leaves the thread as it was.
+    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|_| info.end > before) else {
         return Ok(None);
     };
     let loaded = deepagents_core::journal::load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?;

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::create::Strategy;
-use super::execute::execute;
+use super::execute::{end_unbegun, execute, stopped, until_due};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, of_thread};
 use super::{open, others};
@@ -44,6 +44,16 @@ struct Inner {
 struct Queue {
     current: Option<Arc<LiveRun>>,
     pending: VecDeque<Arc<LiveRun>>,
+    /// Those whose time has not come.
+    later: Vec<Arc<LiveRun>>,
+    /// Whether somebody works on the pending ones.
+    is_worked_on: bool,
+}
+
+impl Queue {
+    fn all(&self) -> impl Iterator<Item = &Arc<LiveRun>> {
+        self.current.iter().chain(&self.pending).chain(&self.later)
+    }
 }
 
 impl Inner {
@@ -78,7 +88,7 @@ impl Runs {
     pub(crate) fn open(&self, thread: &str) -> Vec<Arc<LiveRun>> {
         let inner = self.lock();
         let queue = inner.threads.get(thread);
-        queue.map(|queue| queue.current.iter().chain(&queue.pending).cloned().collect()).unwrap_or_default()
+        queue.map(|queue| queue.all().cloned().collect()).unwrap_or_default()
     }
 
     /// The runs of a thread that have begun and are remembered, in their order, and those that will begin.
@@ -110,11 +120,30 @@ impl Runs {
         let queue = inner.threads.get_mut(thread)?;
         queue.current = queue.pending.pop_front();
         let Some(next) = queue.current.clone() else {
-            inner.threads.remove(thread);
+            queue.is_worked_on = false;
+            if queue.later.is_empty() {
+                inner.threads.remove(thread);
+            }
             return None;
         };
         inner.begin(&next);
         Some(next)
+    }
+
+    /// Takes a run out of those whose time has not come, and puts it behind the pending ones where it is to be worked on.
+    /// Says whether somebody has to begin to work on them.
+    fn come(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
+        let mut inner = self.lock();
+        let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
+        queue.later.retain(|other| other.id != run.id);
+        if is_due {
+            queue.pending.push_back(run.clone());
+            return !std::mem::replace(&mut queue.is_worked_on, true);
+        }
+        if queue.later.is_empty() && !queue.is_worked_on {
+            inner.threads.remove(&run.thread);
+        }
+        false
     }
 
     /// Shows a run that has ended in another process.
@@ -155,13 +184,13 @@ impl Runs {
 
     /// How many runs wait or are under way.
     pub(crate) fn count_open(&self) -> usize {
-        self.lock().threads.values().map(|queue| queue.pending.len() + usize::from(queue.current.is_some())).sum()
+        self.lock().threads.values().map(|queue| queue.all().count()).sum()
     }
 
     /// All runs that wait or are under way.
     pub(crate) fn all_open(&self) -> Vec<Arc<LiveRun>> {
         let inner = self.lock();
-        inner.threads.values().flat_map(|queue| queue.current.iter().chain(&queue.pending)).cloned().collect()
+        inner.threads.values().flat_map(Queue::all).cloned().collect()
     }
 
     fn remember(&self, run: &LiveRun) {
@@ -246,32 +275,64 @@ async fn is_taken(app: &App, record: &RunRecord) -> Result<bool> {
     Ok(open.iter().any(|open| open.run != record.run_id && app.runs.get(&open.run).is_none()))
 }
 
-/// Puts a run behind those of its thread, or in their place; none where there may be none.
+/// Puts a run behind those of its thread, or in their place; none where there may be none. One that is to begin later keeps
+/// nobody waiting.
 pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
     let thread = record.thread_id.clone();
     let run = Arc::new(LiveRun::new(record, recovered));
-    let is_new = {
+    let waits = !until_due(&run.record()).is_zero();
+    let begins = {
         let mut inner = app.runs.lock();
         if let Some(known) = inner.live.get(&run.id) {
             return Some(known.clone());
         }
         let queue = inner.threads.entry(thread.clone());
-        let is_new = matches!(queue, Entry::Vacant(_));
-        if !is_new && strategy == Strategy::Reject {
+        if matches!(queue, Entry::Occupied(_)) && strategy == Strategy::Reject {
             return None;
         }
         let queue = queue.or_default();
         if let Some(how) = strategy.ends_earlier() {
-            queue.current.iter().chain(&queue.pending).for_each(|earlier| earlier.end(how));
+            queue.all().for_each(|earlier| earlier.end(how));
         }
-        queue.pending.push_back(run.clone());
+        let begins = if waits {
+            queue.later.push(run.clone());
+            false
+        } else {
+            queue.pending.push_back(run.clone());
+            !std::mem::replace(&mut queue.is_worked_on, true)
+        };
         inner.live.insert(run.id.clone(), run.clone());
-        is_new
+        begins
     };
-    if is_new {
+    if waits {
+        tokio::spawn(come(app.clone(), run.clone()));
+    }
+    if begins {
         tokio::spawn(work(app.clone(), thread));
     }
     Some(run)
+}
+
+/// Waits for the time of a run to come, or for its end.
+async fn come(app: Arc<App>, run: Arc<LiveRun>) {
+    let mut stop = run.stop.subscribe();
+    let is_due = tokio::select! {
+        () = tokio::time::sleep(until_due(&run.record())) => true,
+        () = stopped(&mut stop) => run.recovered,
+        // The next server waits on.
+        () = app.closed() => return run.finish(),
+    };
+    if !is_due {
+        // It has nothing of the thread, so nobody has to be waited for.
+        end_unbegun(&app, &run).await;
+        app.runs.remember(&run);
+    }
+    if app.runs.come(&run, is_due) {
+        tokio::spawn(work(app.clone(), run.thread.clone()));
+    }
+    if !is_due {
+        run.finish();
+    }
 }
 
 /// Waits until nothing is worked on, while the server ends.

@@ -15,8 +15,8 @@ use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::threads::Place;
-use crate::wire::read_update;
+use crate::threads::{Held, Place};
+use crate::wire::{read_beside_input, read_input, read_update};
 
 /// What is to be done for a run.
 pub(super) enum Prepared {
@@ -41,12 +41,25 @@ pub(super) async fn prepare(
         && create.only_updates()
         && !begun
         && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
+        && !Held::read(info).is_stopped()
     {
         // There is nothing that it could go on with.
         let threads = app.threads_of(info)?;
         let update = read_update(threads.schema(), update).map_err(|error| ApiError::invalid(error.to_string()))?;
         threads.update_state(&info.id, update).await?;
         return Ok(Prepared::Resolved(threads.state(&info.id).await?));
+    }
+    if let Some(said) = create.input.as_ref().filter(|_| create.resume().is_none() && !begun) {
+        let threads = app.threads_of(info)?;
+        let given = read_input(threads.schema(), said).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let says_something = given.get::<MessagesChannel>().any(|ops| !ops.is_empty());
+        if !says_something && threads.state(&info.id).await?.messages().is_empty() {
+            // There is nothing that a model could be asked.
+            if !given.is_empty() {
+                threads.update_state(&info.id, given).await?;
+            }
+            return Ok(Prepared::Resolved(threads.state(&info.id).await?));
+        }
     }
     Ok(Prepared::Run(Box::new(input(app, run, info, create, begun).await?)))
 }
@@ -55,12 +68,17 @@ pub(super) async fn prepare(
 async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, begun: bool) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
-    for value in [create.input.as_ref(), create.command.as_ref().and_then(|command| command.update.as_ref())]
-        .into_iter()
-        .flatten()
-    {
-        let read = read_update(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let told = create.command.as_ref().and_then(|command| command.update.as_ref());
+    for value in create.input.iter().chain(told) {
+        let read = read_input(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
+    }
+    if let Some(told) = told {
+        // A command changes what no input may.
+        let read = read_beside_input(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
+        if !read.is_empty() {
+            threads.update_state(&info.id, read).await?;
+        }
     }
     let at = match create.checkpoint() {
         Some(id) => Some(app.checkpoints.entries(&threads, info).await?.find(id)?.1.clone()),
@@ -86,7 +104,9 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     if create.only_updates() && at.is_none() {
         return Ok(limited(RunInput::resume(&info.id).update(update)));
     }
-    if update.is_empty() && !create.command.as_ref().is_some_and(Command::asks) {
+    // An input asks the model, also an empty one.
+    let asks = create.input.is_some() || create.command.as_ref().is_some_and(Command::asks);
+    if update.is_empty() && !asks {
         if let Some(at) = at {
             // From before an input the thread goes on with it.
             let (Place::After(position) | Place::BeforeInput(position)) = at.place;

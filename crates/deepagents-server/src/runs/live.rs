@@ -97,7 +97,7 @@ impl LiveRun {
         });
     }
 
-    pub(super) fn cancelled_from(&self) -> Option<LogPosition> {
+    pub(crate) fn cancelled_from(&self) -> Option<LogPosition> {
         self.cancelled_from.get().copied()
     }
 

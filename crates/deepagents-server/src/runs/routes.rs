@@ -66,11 +66,15 @@ async fn accept_on(
     run_id: String,
     body: RunCreate,
 ) -> Result<Arc<LiveRun>> {
-    if let Some(thread) = thread {
-        ids::check("thread ID", thread)?;
+    if thread.is_some() {
+        ids::check("thread ID", &id)?;
+    }
+    let mut body = body;
+    if let Ok(id) = ids::check("assistant ID", &body.assistant_id) {
+        body.assistant_id = id;
     }
     let missing = || match ids::check("assistant ID", &body.assistant_id) {
-        Ok(()) => ApiError::not_found("Assistant", &body.assistant_id),
+        Ok(_) => ApiError::not_found("Assistant", &body.assistant_id),
         Err(_) => ApiError::invalid(format!(
             "Invalid assistant: '{}'. Must be a UUID or the name of an agent",
             body.assistant_id
@@ -98,7 +102,6 @@ async fn accept_on(
         Some(_) => app.set_metadata(&id, known).await?,
     }
     // What a run says wins over what its assistant does.
-    let mut body = body;
     mirror(&mut body.config, &mut body.context)?;
     body.config = over(body.config, &assistant.config);
     body.context = over(body.context, &assistant.context);
@@ -185,6 +188,11 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
     shown.status = Status::Pending;
     let mut headers = headers(&run, "");
     headers.remove(header::LOCATION);
+    if thread.is_none()
+        && let Ok(place) = HeaderValue::try_from(format!("/runs/{}", run.id))
+    {
+        headers.insert(header::CONTENT_LOCATION, place);
+    }
     Ok((headers, Json(shown.shown())).into_response())
 }
 
@@ -318,10 +326,12 @@ async fn one(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, Str
 
 async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<StatusCode> {
     let record = known(&app, &thread, &run).await?;
-    if record.status.is_open() {
-        return Err(ApiError::conflict("the run is under way; cancel it first"));
+    if let Some(live) = others::live(&app, &record).await?.filter(|_| record.status.is_open()) {
+        others::end(&app, &live, CancelAction::Rollback).await?;
+        live.ended().await;
     }
     record.delete(&app).await?;
+    app.runs.forget(&run);
     Ok(StatusCode::NO_CONTENT)
 }
 

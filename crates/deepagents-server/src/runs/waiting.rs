@@ -17,6 +17,7 @@ use super::record::RunRecord;
 use crate::app::App;
 use crate::error::Result;
 use crate::stream::{Final, Leaving};
+use crate::threads::present_state;
 
 /// How often a client that waits is sent a byte, so that neither it nor what is between takes the connection for dead.
 const ALIVE: Duration = Duration::from_secs(5);
@@ -32,8 +33,7 @@ pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
 }
 
 pub(super) async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
-    let info = app.thread(&record.thread_id).await?;
-    let state = app.threads_of(&info)?.state(&record.thread_id).await?;
+    let state = present_state(app, &app.thread(&record.thread_id).await?).await?;
     final_values(&record.thread_id, &state, record.error.as_ref())
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use deepagents::{Event, EventKind, EventStream, FinishReason};
 use deepagents_core::agent::LogReplay;
+use deepagents_core::interrupt::{ActionRequests, Decision};
 use deepagents_core::journal::{LogPosition, Record, RecordUpdate};
 use deepagents_core::message::{AssistantMessage, Message, MessageOp, ToolMessage};
 use deepagents_core::run::{Machine, NextStep};
@@ -24,6 +25,9 @@ use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::runs::{LiveRun, StoppedEarly};
 use crate::wire::{next_nodes, open_interrupts};
+
+/// The node that asks people about calls, as other servers name it.
+const ASKS: &str = "HumanInTheLoopMiddleware.after_model";
 
 /// Works out the events of one run.
 pub(crate) struct Projector {
@@ -135,7 +139,8 @@ impl Projector {
 
     /// Takes in the records before a position.
     pub(crate) async fn read_to(&mut self, position: LogPosition) -> Result<()> {
-        while self.replay.position() < position {
+        // What cancelling adds is no part of what the run came to.
+        while self.replay.position() < position.min(self.run.cancelled_from().unwrap_or(LogPosition::MAX)) {
             let Some(entry) = self.replay.next().await? else { return Ok(()) };
             self.numbers = Numbers { record: 0, live: EventId::LIVE };
             match entry.record {
@@ -272,7 +277,16 @@ impl Projector {
         let state = self.replay.agent_state(path).cloned();
         let channels = state.filter(|_| !changed.is_empty()).map(|state| (state, changed));
         let message = Message::Tool((**result).clone());
-        self.push(path, Kind::Updated { node: "tools", message, channels });
+        let node = if self.is_answered_by_person(path, call) { ASKS } else { "tools" };
+        self.push(path, Kind::Updated { node, message, channels });
+    }
+
+    /// Whether the result of a call is what a person decided before it was made, and no tool's.
+    fn is_answered_by_person(&self, path: &[String], call: &CallId) -> bool {
+        let asked = self.replay.agent_state(path).and_then(|state| state.get::<ActionRequests>());
+        let review = asked.and_then(|asked| asked.get(&call.to_string()));
+        let decision = review.and_then(|review| review.decision.as_ref()).map(|decided| &decided.decision);
+        matches!(decision, Some(Decision::Reject { .. } | Decision::Respond { .. }))
     }
 
     /// The model is asked for an answer; once for each.

@@ -8,6 +8,7 @@ mod routes;
 mod run_metadata;
 mod search;
 mod state;
+mod stopped;
 mod ttl;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) use checkpoints::{CheckpointCache, Place};
 pub(crate) use page::{Fields, SortOrder, contains, pagination};
 pub(crate) use record::{Held, set_own, shown_status};
 pub(crate) use routes::{CheckpointRef, make, routes};
+pub(crate) use stopped::{has_next, leave_stop, present_state};
 pub(crate) use ttl::{sweep, touch};
 
 /// Removes a thread with its runs, its crons and its time to live. Done again it removes what is left.

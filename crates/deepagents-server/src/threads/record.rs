@@ -4,6 +4,7 @@ use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::stopped::present_state;
 use crate::app::{App, OWN, shown_metadata};
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
@@ -21,6 +22,9 @@ pub(crate) struct Held {
     /// the results of the calls that were cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stopped_at: Option<LogPosition>,
+    /// Whether its state was changed since, or put back, to one with work left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unfinished: bool,
     /// When its state changed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state_updated_at: Option<String>,
@@ -32,6 +36,11 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn read(info: &ThreadInfo) -> Self {
         info.metadata.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Whether it can be gone on with although its last run has ended.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped_at.is_some() || self.unfinished
     }
 }
 
@@ -49,7 +58,7 @@ pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str 
     match info.status {
         _ if held.error.is_some() => "error",
         RunStatus::Interrupted => "interrupted",
-        _ if held.stopped_at.is_some() => "interrupted",
+        _ if held.is_stopped() => "interrupted",
         _ => "idle",
     }
 }
@@ -64,11 +73,7 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
     let held = Held::read(info);
     let (mut state, mut interrupts) = (Value::Null, Map::new());
     if with_values && info.end > 0 {
-        let threads = app.threads_of(info)?;
-        let loaded = match held.stopped_at {
-            Some(at) => threads.state_at(&info.id, at).await?,
-            None => threads.state(&info.id).await?,
-        };
+        let loaded = present_state(app, info).await?;
         state = Value::Object(values(&loaded)?);
         for open in open_interrupts(&info.id, &loaded) {
             interrupts.insert(open.task.clone(), json!([open.to_json()]));

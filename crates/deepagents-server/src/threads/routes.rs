@@ -15,12 +15,12 @@ use deepagents_core::state::Update;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::checkpoints::Place;
 use super::page::contains;
 use super::record::{Held, set_own, shown};
 use super::run_metadata::RunMetadata;
 use super::search::{count, search};
-use super::state::{fresh, thread_state};
+use super::state::{fresh, shown_entries, thread_state};
+use super::stopped::{calls_left_behind, changes_what_is_asked, has_next, leave_stop};
 use super::ttl::{Ttl, touch};
 use crate::app::{App, OWN, take_own};
 use crate::auth::{caller, owns_thread};
@@ -109,7 +109,7 @@ pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, 
 
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Value>> {
     let id = body.thread_id.unwrap_or_else(ids::fresh);
-    ids::check("thread ID", &id)?;
+    let id = ids::check("thread ID", &id)?;
     if let Some(info) = app.journal.threads().get(&id).await? {
         return match body.if_exists.unwrap_or_default() {
             IfExists::DoNothing if owns_thread(&info) => Ok(Json(shown(&app, &info, true).await?)),
@@ -213,6 +213,7 @@ async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> R
             Prune::Delete => super::delete(&app, &info.id).await?,
             Prune::KeepLatest if info.end == 0 => {}
             Prune::KeepLatest => {
+                let info = &leave_stop(&app, info.clone(), true).await?;
                 app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
                 app.checkpoints.forget(&info.id);
             }
@@ -235,9 +236,7 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
 async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
     let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
-    let stopped = Held::read(&info).stopped_at.map(Place::After);
-    let head = entries.newest_first().find(|entry| stopped.is_none_or(|place| entry.place == place));
-    Ok(Json(match head {
+    Ok(Json(match shown_entries(&entries, &info).next() {
         Some(head) => thread_state(&app, &info, head, None, &mut RunMetadata::new(&app, &id)).await?,
         None => fresh(&info),
     }))
@@ -331,6 +330,13 @@ fn node(name: &str) -> Result<Node> {
 
 /// Changes a state, as a node if one is named: then what its last run had under way, and what it asked, is over.
 async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
+    let state = threads.state(thread).await?;
+    let (node, update) = match node {
+        // What is asked is asked anew about the calls as they are then.
+        None if changes_what_is_asked(state.clone(), &update)? => (Some(Node::Model), update),
+        Some(Node::Model) => (node, calls_left_behind(&state, &update).and(update)),
+        node => (node, update),
+    };
     match node {
         Some(node) => {
             let update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
@@ -351,6 +357,7 @@ async fn update_state(
     let update = read_update(threads.schema(), &body.values.unwrap_or_default());
     let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
     let node = body.as_node.as_deref().map(node).transpose()?;
+    let info = leave_stop(&app, info, true).await?;
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
         let entries = app.checkpoints.entries(&threads, &info).await?;
@@ -360,7 +367,14 @@ async fn update_state(
         }
     }
     change(&threads, &id, node, update).await?;
-    let held = Held { state_updated_at: Some(ids::now()), ..Held::read(&info) };
+    let info = app.thread(&id).await?;
+    let held = Held {
+        error: None,
+        stopped_at: None,
+        unfinished: has_next(&app, &info).await?,
+        state_updated_at: Some(ids::now()),
+        ..Held::read(&info)
+    };
     set_own(&app, &id, &held).await?;
     let entries = app.checkpoints.entries(&threads, &info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
@@ -401,8 +415,10 @@ async fn history(
     let wanted = body.metadata.unwrap_or_default();
     let mut runs = RunMetadata::new(&app, &id);
     let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
-    let newer = std::iter::once(None).chain(entries.newest_first().map(Some));
-    for ((index, entry), newer) in entries.newest_first().enumerate().zip(newer).skip(from) {
+    let hidden = entries.newest_first().count() - shown_entries(&entries, &info).count();
+    let newer = std::iter::once(None).chain(shown_entries(&entries, &info).map(Some));
+    let shown = (hidden..).zip(shown_entries(&entries, &info));
+    for ((index, entry), newer) in shown.zip(newer).skip(from.saturating_sub(hidden)) {
         if out.len() == limit {
             break;
         }

@@ -4,11 +4,18 @@ use deepagents::FinishReason;
 use deepagents_core::journal::{LogPosition, Record, ReplayedState, RunStatus, ThreadInfo, load};
 use serde_json::{Map, Value, json};
 
-use super::checkpoints::{Entry, Place};
+use super::checkpoints::{Entries, Entry, Place};
+use super::record::Held;
 use super::run_metadata::RunMetadata;
 use crate::app::App;
 use crate::error::Result;
 use crate::wire::{next_nodes, open_interrupts, values};
+
+/// The checkpoints that clients see, newest first: where the last run was stopped, none behind it.
+pub(super) fn shown_entries<'a>(entries: &'a Entries, info: &ThreadInfo) -> impl Iterator<Item = &'a Entry> {
+    let stopped = Held::read(info).stopped_at.map(Place::After);
+    entries.newest_first().skip_while(move |entry| stopped.is_some_and(|place| entry.place != place))
+}
 
 /// The state at a checkpoint, with what was asked there: before the `newer` one, or now where there is none.
 pub(super) async fn thread_state(
@@ -38,9 +45,11 @@ pub(super) async fn thread_state(
         (Some(loaded), _) => next_nodes(&loaded.state, loaded.machine.as_ref()),
         (None, _) => Vec::new(),
     };
+    let failed = Held::read(info).error.filter(|_| newer.is_none());
+    let error = failed.as_ref().and_then(|error| error.get("message"));
     let task = |id: String, name: &str, interrupts: Value| {
         json!({
-            "id": id, "name": name, "path": ["__pregel_pull", name], "error": null, "interrupts": interrupts,
+            "id": id, "name": name, "path": ["__pregel_pull", name], "error": error, "interrupts": interrupts,
             "checkpoint": null, "state": null, "result": null,
         })
     };

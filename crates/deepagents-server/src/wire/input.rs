@@ -1,11 +1,12 @@
 //! What a client puts into a state: messages in both spellings, and the other channels by name.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use deepagents_core::message::{
     AssistantMessage, Author, Block, Media, MediaKind, MediaSource, Message, MessageOp, ToolMessage, UserMessage,
 };
-use deepagents_core::state::{ChannelError, MessagesChannel, Schema, Update};
+use deepagents_core::state::{ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -24,6 +25,25 @@ pub(crate) enum InputError {
 
 /// Reads a change of a state.
 pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+    read_channels(schema, input, |_| true)
+}
+
+/// Reads what a run may be given. Other channels of an input, such as the todos of a state that a client sends back, are
+/// passed over.
+pub(crate) fn read_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+    read_channels(schema, input, ChannelSpec::is_from_input)
+}
+
+/// Reads what of a change is no input of a run.
+pub(crate) fn read_beside_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+    read_channels(schema, input, |channel| !channel.is_from_input())
+}
+
+fn read_channels(
+    schema: &Schema,
+    input: &Value,
+    is_wanted: impl Fn(&ChannelSpec) -> bool,
+) -> Result<Update, InputError> {
     let pairs;
     let channels = match input {
         Value::Object(channels) => channels,
@@ -41,10 +61,12 @@ pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, Inpu
     };
     let mut update = Update::none();
     for (channel, value) in channels {
+        // A front-end's own keys that no channel has are not ours to keep.
+        if schema.by_name(channel).is_none_or(|channel| channel.is_private() || !is_wanted(&channel)) {
+            continue;
+        }
         match channel.as_str() {
             "messages" => update = update.with::<MessagesChannel>(messages(value)?),
-            // A front-end's own keys that no channel has are not ours to keep.
-            name if schema.by_name(name).is_none_or(|channel| channel.is_private()) => {}
             "files" => update.push_json(schema, channel, files(value))?,
             "todos" => update.push_json(schema, channel, todos(value))?,
             _ if value.is_null() => {}
@@ -67,8 +89,11 @@ fn files(value: &Value) -> Value {
     Value::Object(files.iter().map(one).collect())
 }
 
-/// A todo list whose items may be without what the harness gives them: an id, and when they appeared.
+/// A todo list whose items may be without what the harness gives them: an id, and when they appeared. No list is an empty one.
 fn todos(value: &Value) -> Value {
+    if value.is_null() {
+        return Value::Array(Vec::new());
+    }
     let Value::Array(items) = value else { return value.clone() };
     let one = |(at, item): (usize, &Value)| {
         let mut item = item.clone();
@@ -91,6 +116,7 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
                 Wire::deserialize(fields).map_err(|error| error.to_string()).and_then(Wire::read)
             }
             other => {
+                let other = &*serialized(other);
                 Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read).map(|op| match op {
                     MessageOp::Put(message) => {
                         MessageOp::Put(Arc::new(as_sent::keep(other, Arc::unwrap_or_clone(message))))
@@ -106,6 +132,25 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
         Value::Null => Ok(Vec::new()),
         single => Ok(vec![one((0, single))?]),
     }
+}
+
+/// The fields of a message in the form in which LangChain stores objects, with the role that its class has; other messages
+/// as they are.
+fn serialized(value: &Value) -> Cow<'_, Value> {
+    let class = value.get("id").and_then(|id| id.as_array()?.last()?.as_str());
+    let (Some("constructor"), Some(class), Some(Value::Object(fields))) =
+        (value.get("type").and_then(Value::as_str), class, value.get("kwargs"))
+    else {
+        return Cow::Borrowed(value);
+    };
+    let role = class.strip_suffix("Chunk").unwrap_or(class);
+    let role = role.strip_suffix("Message").unwrap_or(role).to_lowercase();
+    let mut fields = fields.clone();
+    if role != "chat" {
+        fields.remove("type");
+        fields.insert("role".to_owned(), role.into());
+    }
+    Cow::Owned(Value::Object(fields))
 }
 
 #[derive(Deserialize)]
@@ -126,9 +171,35 @@ struct Wire {
 #[derive(Deserialize)]
 struct WireCall {
     id: Option<String>,
-    name: String,
+    name: Option<String>,
     #[serde(default)]
     args: Value,
+    /// In the form of OpenAI.
+    function: Option<WireFunction>,
+}
+
+#[derive(Deserialize)]
+struct WireFunction {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+impl WireCall {
+    fn read(self) -> Result<Block, String> {
+        let id = self.id.unwrap_or_default();
+        let Some(function) = self.function else {
+            let name = self.name.ok_or("a tool call needs `name`, or `function` in the form of OpenAI")?;
+            return Ok(Block::call(id, name, self.args));
+        };
+        let args = match &function.arguments {
+            Value::String(text) if text.trim().is_empty() => Value::Object(Map::new()),
+            Value::String(text) => serde_json::from_str(text)
+                .map_err(|error| format!("the arguments of the call of {} are no JSON: {error}", function.name))?,
+            other => other.clone(),
+        };
+        Ok(Block::call(id, function.name, args))
+    }
 }
 
 impl Wire {
@@ -144,10 +215,7 @@ impl Wire {
                 Message::User(UserMessage { id, content, author: Author::Harness, as_sent: None })
             }
             "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => {
-                let calls = self
-                    .tool_calls
-                    .into_iter()
-                    .map(|call| Block::call(call.id.unwrap_or_default(), call.name, call.args));
+                let calls = self.tool_calls.into_iter().map(WireCall::read).collect::<Result<Vec<_>, _>>()?;
                 let content = content.into_iter().chain(calls).collect();
                 Message::Assistant(AssistantMessage { id, name: self.name, ..AssistantMessage::new(content) })
             }

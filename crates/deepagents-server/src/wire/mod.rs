@@ -6,7 +6,7 @@ mod interrupt;
 mod message;
 mod state;
 
-pub(crate) use input::read_update;
+pub(crate) use input::{read_beside_input, read_input, read_update};
 pub(crate) use interrupt::{OpenInterrupt, open_interrupts, read_resume};
 pub(crate) use message::{chunk_text, content_block, message, tool_call_chunk, usage};
 pub(crate) use state::{named, next_nodes, state_values, values};

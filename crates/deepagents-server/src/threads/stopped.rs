@@ -1,0 +1,98 @@
+//! Threads that are to be gone on with: stopped on the way, or changed to a state with work left.
+
+use deepagents_core::interrupt::ActionRequests;
+use deepagents_core::journal::{RunStatus, ThreadInfo, load};
+use deepagents_core::message::{Block, Message, MessageOp, ToolMessage};
+use deepagents_core::state::{MessagesChannel, State, Update};
+use serde_json::Value;
+
+use super::record::{Held, set_own};
+use crate::app::App;
+use crate::error::Result;
+use crate::wire::next_nodes;
+
+/// The state that clients are shown: where the last run was stopped, the one it had come to.
+pub(crate) async fn present_state(app: &App, info: &ThreadInfo) -> Result<State> {
+    let threads = app.threads_of(info)?;
+    Ok(match Held::read(info).stopped_at {
+        Some(at) => threads.state_at(&info.id, at).await?,
+        None => threads.state(&info.id).await?,
+    })
+}
+
+/// Whether the state at the end of a thread's log has work left.
+pub(crate) async fn has_next(app: &App, info: &ThreadInfo) -> Result<bool> {
+    let schema = app.threads_of(info)?.schema().clone();
+    let loaded = load(&*app.journal, &info.id, schema, None).await?;
+    Ok(!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty())
+}
+
+/// Shows the end of a thread's log again, for what comes next. What cancelling has added to it is left behind first, where the
+/// thread is to go on from where clients see it.
+pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Result<ThreadInfo> {
+    let held = Held::read(&info);
+    let Some(at) = held.stopped_at else { return Ok(info) };
+    // What was suspended has added nothing, and has its calls under way.
+    if goes_on && info.status == RunStatus::Ended && at < info.end {
+        app.threads_of(&info)?.rewind(&info.id, at).await?;
+    }
+    set_own(app, &info.id, &Held { stopped_at: None, unfinished: true, ..held }).await?;
+    app.thread(&info.id).await
+}
+
+/// The calls of the last answer that have no result: the answer's id, and theirs.
+fn open_calls(state: &State) -> Option<(&str, Vec<&str>)> {
+    let mut results = Vec::new();
+    for message in state.messages().iter().rev() {
+        match &**message {
+            Message::Tool(result) => results.push(&*result.call_id),
+            Message::Assistant(answer) => {
+                let open: Vec<&str> = answer.call_ids().filter(|id| !results.contains(id)).collect();
+                return (!open.is_empty()).then_some((&*answer.id, open));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Results for the calls that an answer by hand takes the place of: a call without a result is refused by most models.
+pub(super) fn calls_left_behind(state: &State, update: &Update) -> Update {
+    let Some((answer, open)) = open_calls(state) else { return Update::none() };
+    let put = || {
+        update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
+            MessageOp::Put(message) => Some(&**message),
+            _ => None,
+        })
+    };
+    let is_replaced = |message: &Message| message.as_assistant().is_some_and(|new| new.id == answer);
+    if put().any(is_replaced) {
+        return Update::none();
+    }
+    let is_answered = |id: &&str| put().any(|message| message.as_tool().is_some_and(|result| result.call_id == *id));
+    let text = "This call was not made: a person answered in its place.";
+    let result = |id: &str| MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text)));
+    Update::new::<MessagesChannel>(open.into_iter().filter(|id| !is_answered(id)).map(result).collect())
+}
+
+/// Whether a change makes other calls of those that a person is asked about.
+pub(super) fn changes_what_is_asked(mut state: State, update: &Update) -> Result<bool> {
+    state.apply(update).map_err(deepagents_core::error::Error::from)?;
+    let last = state.messages().iter().rev().find_map(|message| message.as_assistant());
+    let calls: Vec<(&str, Option<&Value>)> = last
+        .into_iter()
+        .flat_map(|answer| &answer.content)
+        .filter_map(|block| match block {
+            Block::ToolCall(call) => Some((&*call.name, Some(&call.args))),
+            Block::InvalidToolCall(call) => Some((&*call.name, None)),
+            _ => None,
+        })
+        .collect();
+    let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values()).map(|asked| &asked.request);
+    // A sub-agent asks about calls of its own.
+    let mut own = asked.filter(|asked| asked.is_gate() && asked.call.path.is_empty());
+    Ok(own.any(|asked| {
+        let call = usize::try_from(asked.call.index).ok().and_then(|at| calls.get(at));
+        call.is_none_or(|(name, args)| *name != asked.tool || *args != Some(&asked.args))
+    }))
+}

@@ -1,0 +1,110 @@
+//! What a run is begun with, in the spellings of other servers' clients.
+
+use deepagents::models::scripted::Turn;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{roles, say, serve};
+
+#[tokio::test]
+async fn channels_that_no_run_is_given_are_passed_over_in_an_input_and_changed_by_a_command() {
+    let client = serve(["One.", "Two."].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    let todos = json!([{"content": "a", "status": "completed"}]);
+    let mut body = say("go");
+    body["input"]["todos"] = todos.clone();
+    let values = client.post(&run, body).await;
+    assert_eq!((roles(&values).len(), values.get("todos")), (2, None), "{values}");
+    let command = json!({"assistant_id": "agent", "command": {"update": {"todos": todos}, "goto": "model"}});
+    let values = client.post(&run, command).await;
+    assert_eq!((&values["todos"][0]["content"], &values["messages"][2]["content"]), (&json!("a"), &json!("Two.")));
+    client.post(&format!("/threads/{id}/state"), json!({"values": {"todos": null}})).await;
+    assert_eq!(client.get(&format!("/threads/{id}/state")).await["values"].get("todos"), None);
+}
+
+#[tokio::test]
+async fn an_input_without_words_asks_the_model_again_and_nothing_where_nothing_was_said() {
+    let client = serve(["One.", "Two."].map(Turn::text).into()).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    let input = |input: Value| json!({"assistant_id": "agent", "input": input});
+    for nothing in [json!({}), json!({"messages": []})] {
+        assert_eq!(client.post(&run, input(nothing)).await, json!({}));
+    }
+    assert_eq!(client.get(&format!("/threads/{id}/runs")).await[0]["status"], "success");
+    client.post(&run, say("hi")).await;
+    let values = client.post(&run, input(json!({}))).await;
+    assert_eq!(roles(&values), ["human", "ai", "ai"], "{values}");
+}
+
+#[tokio::test]
+async fn messages_are_taken_in_the_forms_of_openai_and_of_stored_objects() {
+    let client = serve(vec![Turn::text("Done.")]).await;
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{\"path\": \"/\"}"}});
+    let stored = |class: &str, kwargs: Value| json!({"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", class], "kwargs": kwargs});
+    let messages = json!([
+        stored("SystemMessage", json!({"content": "Be short.", "type": "system"})),
+        stored("HumanMessage", json!({"content": "look", "id": "m1", "type": "human"})),
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+    ]);
+    let body = json!({"assistant_id": "agent", "input": {"messages": messages}});
+    let values = client.post("/runs/wait", body).await;
+    assert_eq!(roles(&values), ["system", "human", "ai", "tool", "ai"], "{values}");
+    assert_eq!(values["messages"][1]["id"], "m1");
+    assert_eq!(values["messages"][2]["tool_calls"][0]["args"], json!({"path": "/"}));
+    let wrong = json!({"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{"}});
+    let body = json!({"assistant_id": "agent", "input": {"messages": [{"role": "assistant", "tool_calls": [wrong]}]}});
+    assert_eq!(client.send(Method::POST, "/runs/wait", &body).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test]
+async fn a_run_for_later_keeps_nobody_waiting() {
+    let client = serve(vec![Turn::text("Now.")]).await;
+    let id = client.thread().await;
+    let runs = format!("/threads/{id}/runs");
+    let mut later = say("later");
+    later["after_seconds"] = json!(3600);
+    let run = client.post(&runs, later).await["run_id"].as_str().unwrap().to_owned();
+    let mut first = say("now");
+    first["multitask_strategy"] = json!("reject");
+    assert_eq!(client.send(Method::POST, &runs, &first).await.0, StatusCode::CONFLICT);
+    let values = client.post(&format!("{runs}/wait"), say("now")).await;
+    assert_eq!(roles(&values), ["human", "ai"], "{values}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "busy");
+    client.post(&format!("{runs}/{run}/cancel?wait=1"), json!({})).await;
+    assert_eq!(client.get(&format!("{runs}/{run}")).await["status"], "interrupted");
+    let thread = client.get(&format!("/threads/{id}")).await;
+    assert_eq!((&thread["status"], roles(&thread["values"]).len()), (&json!("idle"), 2));
+}
+
+#[tokio::test]
+async fn ids_are_read_in_every_spelling_of_a_uuid() {
+    let client = serve(vec![Turn::text("Hi.")]).await;
+    let id = "0b7f2c1e-aaaa-4000-8000-00000000000f";
+    assert_eq!(client.post("/threads", json!({"thread_id": id.to_uppercase()})).await["thread_id"], id);
+    let again = client.send(Method::POST, "/threads", &json!({"thread_id": id})).await.0;
+    assert_eq!(again, StatusCode::CONFLICT);
+    for spelt in [id.to_uppercase(), id.replace('-', "")] {
+        assert_eq!(client.get(&format!("/threads/{spelt}")).await["thread_id"], id);
+    }
+    client.post(&format!("/threads/{}/runs/wait", id.to_uppercase()), say("hi")).await;
+    assert_eq!(client.get(&format!("/threads/{id}/state")).await["values"]["messages"][1]["content"], "Hi.");
+}
+
+#[tokio::test]
+async fn a_call_that_a_person_answered_is_no_update_of_the_tools() {
+    let calls = Turn::calls([("book", json!({"city": "Oslo"})), ("book", json!({"city": "Rome"}))]);
+    let client = serve(vec![calls, Turn::text("Booked.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("book two")).await;
+    let decisions = json!([{"type": "approve"}, {"type": "reject", "message": "too dear"}]);
+    let mut resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": decisions}}});
+    resume["stream_mode"] = json!("updates");
+    let frames = client.frames(Method::POST, &format!("/threads/{id}/runs/stream"), &resume).await;
+    let updates = frames.iter().filter(|(name, _)| name == "updates");
+    let told: Vec<&Value> = updates.filter_map(|(_, data)| data.get("tools")).collect();
+    assert_eq!(told.len(), 1, "{frames:?}");
+    assert_eq!(told[0]["messages"][0]["content"], "booked Oslo");
+}

@@ -1,0 +1,211 @@
+//! Threads that were stopped on the way: what is seen of them, how they are changed, and how they go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError, tool_fn};
+use deepagents_core::store::MemoryStore;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{Client, Nothing, roles, say, serve, serve_on};
+
+fn list() -> Turn {
+    Turn::call("ls", json!({"path": "/"}))
+}
+
+fn note() -> Value {
+    json!({"todos": [{"content": "a", "status": "completed"}]})
+}
+
+/// A thread that stopped before the tools.
+async fn before_tools(client: &Client) -> (String, Value) {
+    let id = client.thread().await;
+    let mut body = say("look");
+    body["interrupt_before"] = json!(["tools"]);
+    client.post(&format!("/threads/{id}/runs/wait"), body).await;
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    assert_eq!(state["next"], json!(["tools"]), "{state}");
+    (id, state)
+}
+
+/// The state, the thread, and the newest of its history, which must agree.
+async fn seen(client: &Client, id: &str) -> (Value, Value) {
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    let thread = client.get(&format!("/threads/{id}")).await;
+    let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 1})).await;
+    assert_eq!((&thread["values"], &history[0]), (&state["values"], &state));
+    (state, thread)
+}
+
+async fn go_on(client: &Client, id: &str) -> Value {
+    client.post(&format!("/threads/{id}/runs/wait"), json!({"assistant_id": "agent"})).await
+}
+
+#[tokio::test]
+async fn a_change_at_a_breakpoint_is_seen_at_once_and_gone_on_from() {
+    let client = serve(vec![list(), Turn::text("Done.")]).await;
+    let (id, stopped) = before_tools(&client).await;
+    let place = format!("/threads/{id}/state");
+    client.post(&place, json!({"values": note()})).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["values"]["todos"][0]["content"], &state["next"]), (&json!("a"), &json!(["tools"])), "{state}");
+    assert_eq!(thread["status"], "interrupted");
+    let mut answer = stopped["values"]["messages"][1].clone();
+    answer["tool_calls"][0]["args"] = json!({"path": "/elsewhere"});
+    client.post(&place, json!({"values": {"messages": [answer]}})).await;
+    let (state, _) = seen(&client, &id).await;
+    assert_eq!(state["values"]["messages"][1]["tool_calls"][0]["args"]["path"], "/elsewhere", "{state}");
+    // Nothing is asked, so whatever is answered only tells it to go on.
+    let resume = json!({"assistant_id": "agent", "command": {"resume": true}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), resume).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "ai"], "{values}");
+    assert!(values["messages"][2]["content"].as_str().unwrap().contains("/elsewhere"), "{values}");
+    assert_eq!(seen(&client, &id).await.1["status"], "idle");
+}
+
+#[tokio::test]
+async fn a_breakpoint_is_left_as_the_node_that_a_change_names() {
+    let client = serve(vec![list(), list(), list(), Turn::text("Seen by hand.")]).await;
+    let (id, _) = before_tools(&client).await;
+    client.post(&format!("/threads/{id}/state"), json!({"values": null, "as_node": "__end__"})).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["next"], &thread["status"]), (&json!([]), &json!("idle")));
+
+    let (id, _) = before_tools(&client).await;
+    let by_hand = json!({"messages": [{"role": "assistant", "content": "By hand."}]});
+    client.post(&format!("/threads/{id}/state"), json!({"values": by_hand, "as_node": "model"})).await;
+    let (state, _) = seen(&client, &id).await;
+    assert_eq!(roles(&state["values"]), ["human", "ai", "tool", "ai"], "the call is answered as not made: {state}");
+    assert_eq!(go_on(&client, &id).await, state["values"]);
+
+    let (id, stopped) = before_tools(&client).await;
+    let call = &stopped["values"]["messages"][1]["tool_calls"][0]["id"];
+    let result = json!({"messages": [{"role": "tool", "tool_call_id": call, "name": "ls", "content": "nothing"}]});
+    client.post(&format!("/threads/{id}/state"), json!({"values": result, "as_node": "tools"})).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["next"], &thread["status"]), (&json!(["model"]), &json!("interrupted")));
+    assert_eq!(go_on(&client, &id).await["messages"][3]["content"], "Seen by hand.");
+}
+
+/// A server whose agent has a tool that never ends the first times it is called; and what tells that it was called.
+async fn serve_slow(turns: Vec<Turn>, slow: usize) -> (Client, Arc<Notify>) {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let (calls, called) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let tells = called.clone();
+    let tool = tool_fn("work", "Works.", move |_: Nothing, _cx| {
+        let (number, tells) = (calls.fetch_add(1, Ordering::Relaxed), tells.clone());
+        async move {
+            tells.notify_one();
+            if number < slow {
+                std::future::pending::<()>().await;
+            }
+            Ok("worked".to_owned())
+        }
+    });
+    let model = ScriptedModel::new(turns);
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).tool(tool).build().unwrap();
+    (serve_on(agent, journal, Arc::new(MemoryStore::default())).await, called)
+}
+
+/// Ends the run that is under way, and gives its id.
+async fn cancel(client: &Client, id: &str) -> String {
+    let run = client.get(&format!("/threads/{id}/runs?status=running")).await[0]["run_id"].clone();
+    let run = run.as_str().unwrap().to_owned();
+    client.post(&format!("/threads/{id}/runs/{run}/cancel?wait=1"), json!({})).await;
+    run
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_is_seen_everywhere_as_it_was_and_makes_its_call_again() {
+    let turns = vec![Turn::call("work", json!({})), Turn::text("Worked.")];
+    let (client, called) = serve_slow(turns, 2).await;
+    let id = client.thread().await;
+    let mut body = say("work");
+    body["stream_mode"] = json!("values");
+    let (streaming, path) = (client.clone(), format!("/threads/{id}/runs/stream"));
+    let stream = tokio::spawn(async move { streaming.frames(Method::POST, &path, &body).await });
+    called.notified().await;
+    let run = cancel(&client, &id).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((roles(&state["values"]), &state["next"]), (vec!["human".into(), "ai".into()], &json!(["tools"])));
+    assert_eq!(thread["status"], "interrupted");
+    let frames = stream.await.unwrap();
+    let last = frames.iter().rev().find(|(name, _)| name == "values").unwrap();
+    assert_eq!(last.1["messages"], state["values"]["messages"]);
+    let joined = client.get(&format!("/threads/{id}/runs/{run}/join")).await;
+    assert_eq!(joined["messages"], state["values"]["messages"]);
+
+    // Gone on with and cancelled again it stands where it stood.
+    client.post(&format!("/threads/{id}/runs"), json!({"assistant_id": "agent"})).await;
+    called.notified().await;
+    cancel(&client, &id).await;
+    let (again, thread) = seen(&client, &id).await;
+    assert_eq!((&again["values"], &again["next"]), (&state["values"], &json!(["tools"])), "{again}");
+    assert_eq!(thread["status"], "interrupted");
+    client.post(&format!("/threads/{id}/state"), json!({"values": note()})).await;
+    let (changed, thread) = seen(&client, &id).await;
+    assert_eq!(changed["values"]["todos"][0]["content"], "a", "{changed}");
+    assert_eq!((&changed["next"], &thread["status"]), (&json!(["tools"]), &json!("interrupted")));
+    let values = go_on(&client, &id).await;
+    assert_eq!(
+        (&values["messages"][2]["content"], &values["messages"][3]["content"]),
+        (&json!("worked"), &json!("Worked."))
+    );
+    assert_eq!(seen(&client, &id).await.1["status"], "idle");
+}
+
+#[tokio::test]
+async fn a_run_that_is_deleted_while_it_works_is_gone_with_what_it_did() {
+    let (client, called) = serve_slow(vec![Turn::text("Hi."), Turn::call("work", json!({}))], 1).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
+    let run = client.post(&format!("/threads/{id}/runs"), say("work")).await["run_id"].clone();
+    called.notified().await;
+    let place = format!("/threads/{id}/runs/{}", run.as_str().unwrap());
+    assert_eq!(client.send(Method::DELETE, &place, &json!({})).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(client.send(Method::GET, &place, &json!({})).await.0, StatusCode::NOT_FOUND);
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((roles(&state["values"]).len(), &thread["status"]), (2, &json!("idle")));
+}
+
+#[tokio::test]
+async fn a_state_says_why_its_run_failed_until_it_is_changed() {
+    let fails = Turn::error(ModelError::Invalid("no such model".into()));
+    let client = serve(vec![fails, Turn::text("Back.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert!(state["tasks"][0]["error"].as_str().unwrap().contains("no such model"), "{state}");
+    assert_eq!(thread["status"], "error");
+    let more = json!({"messages": [{"role": "user", "content": "please"}]});
+    client.post(&format!("/threads/{id}/state"), json!({"values": more})).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["tasks"][0]["error"], &state["next"]), (&Value::Null, &json!(["model"])));
+    assert_eq!((&thread["status"], &thread["error"]), (&json!("interrupted"), &Value::Null));
+    assert_eq!(go_on(&client, &id).await["messages"][2]["content"], "Back.");
+}
+
+#[tokio::test]
+async fn calls_that_are_changed_while_they_wait_are_asked_about_anew() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
+    let place = format!("/threads/{id}/state");
+    client.post(&place, json!({"values": note()})).await;
+    let (state, _) = seen(&client, &id).await;
+    assert_eq!(state["interrupts"].as_array().unwrap().len(), 1, "other changes leave what is asked");
+    let mut answer = state["values"]["messages"][1].clone();
+    answer["tool_calls"][0]["args"] = json!({"city": "Rome"});
+    client.post(&place, json!({"values": {"messages": [answer]}})).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["interrupts"], &state["next"]), (&json!([]), &json!(["tools"])), "{state}");
+    assert_eq!(thread["status"], "interrupted");
+    let values = go_on(&client, &id).await;
+    assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["args"]["city"], "Rome", "{values}");
+    let resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), resume).await;
+    assert_eq!(values["messages"][2]["content"], "booked Rome");
+}
