@@ -1,14 +1,13 @@
 //! Events of a run in the form of the protocol.
 
 use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::filter::Subscription;
 use crate::error::Result;
-use crate::ids;
-use crate::stream::{Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
+use crate::stream::{At, Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
 use crate::threads::Place;
-use crate::wire::{content_block, message, named, state_values, usage};
+use crate::wire::{content_block, message, state_values, usage};
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subsc
         out.push(ProtocolEvent { method, sequence, json });
         Ok(())
     };
-    if let Kind::ToolFinished { message: result } = &event.kind {
+    if let Kind::ToolFinished { message: result, .. } = &event.kind {
         add(Method::Tools, &namespace, &|| Ok(tool_ended(result)))?;
         let below: Vec<String> = namespace.iter().cloned().chain([format!("tools:{}", result.call_id)]).collect();
         for data in result_message(result) {
@@ -131,16 +130,7 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         }
         Kind::AgentEnded(end) => ended(end, agent.name.as_deref().unwrap_or_default()),
         Kind::Values { state, .. } => Value::Object(state_values(state, agent)?),
-        Kind::Updated { node, message: one, channels } => {
-            let mut one = message(one);
-            named(&mut one, agent);
-            let mut values = Map::from_iter([("messages".to_owned(), json!([one]))]);
-            if let Some((state, changed)) = channels {
-                let all = state_values(state, agent)?;
-                values.extend(all.into_iter().filter(|(name, _)| changed.contains(&name.as_str())));
-            }
-            json!({"node": node, "values": values})
-        }
+        Kind::Updated { node, changes } => json!({"node": node, "values": changes.to_json(agent)?}),
         // Clients read one or the other.
         Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
         Kind::MessageStarted { id } => {
@@ -172,28 +162,20 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         }
         Kind::MessageFinished { message: answer } => message_finish(answer),
         Kind::MessageVoided { reason } => json!({"event": "error", "message": reason}),
-        Kind::ToolStarted { id, name, input } => {
+        Kind::ToolStarted { id, name, input, .. } => {
             json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
         }
         Kind::ToolProgress { id, text } => json!({"event": "tool-output-delta", "tool_call_id": id, "delta": text}),
-        Kind::TaskStarted { node, turn } => {
-            json!({"id": task(identity, event, node, *turn), "name": node, "input": {}, "triggers": [], "metadata": {}})
+        Kind::TaskStarted { task, input } => task.begun(identity, agent, input)?,
+        Kind::TaskFinished { task, end } => task.ended(agent, end)?,
+        Kind::Checkpoint(reached) => {
+            let At { place, parent, source, step } = reached.at;
+            json!({"id": place.id(), "parent_id": parent.map(Place::id), "source": source, "step": step})
         }
-        Kind::TaskFinished { node, turn, message: one } => {
-            let result: Vec<Value> = one.iter().map(message).collect();
-            let result = json!({"messages": result});
-            let id = task(identity, event, node, *turn);
-            json!({"id": id, "name": node, "error": null, "result": result, "interrupts": []})
-        }
-        Kind::Checkpoint { .. } => json!({"id": Place::After(event.id.position).id(), "source": "loop"}),
         Kind::Custom { name, data } if name == "custom" => json!({"payload": data}),
         Kind::Custom { name, data } => json!({"name": name, "payload": data}),
         Kind::Interrupted { .. } | Kind::Failed { .. } | Kind::ToolFinished { .. } => Value::Null,
     })
-}
-
-fn task(identity: &RunIdentity, event: &StreamEvent, node: &str, turn: u32) -> String {
-    ids::derived(&[&identity.run, &event.agent.path.join("/"), node, &turn.to_string()]).to_string()
 }
 
 fn ended(end: &RunEnd, graph: &str) -> Value {
@@ -226,17 +208,10 @@ fn finished(block: &Block) -> Value {
     }
 }
 
+/// A result that is an error is a result: the model is told, and the run goes on.
 fn tool_ended(result: &ToolMessage) -> Value {
-    let shown = message(&Message::Tool(result.clone()));
-    if result.is_error {
-        let text = result.content.iter().filter_map(|block| match block {
-            Block::Text(text) => Some(text.text.as_str()),
-            _ => None,
-        });
-        let text: String = text.collect();
-        return json!({"event": "tool-error", "tool_call_id": result.call_id, "message": text});
-    }
-    json!({"event": "tool-finished", "tool_call_id": result.call_id, "output": shown})
+    let output = message(&Message::Tool(result.clone()));
+    json!({"event": "tool-finished", "tool_call_id": result.call_id, "output": output})
 }
 
 /// A result as a message of its own, below the agent that called.

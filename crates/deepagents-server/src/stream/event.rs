@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use deepagents_core::journal::LogPosition;
-use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
+use deepagents_core::message::{AssistantMessage, Block, ToolMessage};
 use deepagents_core::state::State;
+use deepagents_core::tool::CallId;
 use serde_json::Value;
+
+use super::checkpoint::Reached;
+use super::task::{Changes, Task, TaskEnd, TaskInput};
 
 /// Where an event is in its thread. Later events have greater ids, also those of later runs and of other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,9 +97,7 @@ pub(crate) enum Kind {
     /// A node of the graph has changed the state.
     Updated {
         node: &'static str,
-        message: Message,
-        /// The state and which of its channels changed beside the messages.
-        channels: Option<(State, Vec<&'static str>)>,
+        changes: Arc<Changes>,
     },
     /// The run pauses here.
     Interrupted {
@@ -131,6 +133,8 @@ pub(crate) enum Kind {
         reason: String,
     },
     ToolStarted {
+        call: CallId,
+        /// The client's id of the call.
         id: String,
         name: String,
         input: Value,
@@ -140,21 +144,18 @@ pub(crate) enum Kind {
         text: String,
     },
     ToolFinished {
+        call: CallId,
         message: Arc<ToolMessage>,
     },
     TaskStarted {
-        node: &'static str,
-        turn: u32,
+        task: Task,
+        input: TaskInput,
     },
     TaskFinished {
-        node: &'static str,
-        turn: u32,
-        message: Option<Message>,
+        task: Task,
+        end: TaskEnd,
     },
-    Checkpoint {
-        state: State,
-        next: Vec<&'static str>,
-    },
+    Checkpoint(Reached),
     Custom {
         name: String,
         data: Value,
@@ -204,11 +205,12 @@ pub(crate) struct RunIdentity {
 impl RunIdentity {
     /// How clients know the agents on the way to one.
     pub(crate) fn namespace(&self, path: &[String]) -> Vec<String> {
-        let one = |depth| {
-            let words: Vec<&str> =
-                std::iter::once(self.thread.as_str()).chain(path.iter().take(depth).map(String::as_str)).collect();
-            format!("tools:{}", crate::ids::derived(&words))
-        };
-        (1..=path.len()).map(one).collect()
+        (1..=path.len()).map(|depth| format!("tools:{}", self.task_of(path.iter().take(depth)))).collect()
+    }
+
+    /// The id of the task that runs the agent at a path, or would.
+    pub(super) fn task_of<'a>(&'a self, path: impl Iterator<Item = &'a String>) -> String {
+        let words: Vec<&str> = std::iter::once(&self.thread).chain(path).map(String::as_str).collect();
+        crate::ids::derived(&words).to_string()
     }
 }

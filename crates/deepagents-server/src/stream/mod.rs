@@ -1,6 +1,7 @@
 //! What of a run is streamed to clients: one log of events, written in the form that each client reads.
 
 mod answer;
+mod checkpoint;
 mod event;
 mod feed;
 mod log;
@@ -8,9 +9,12 @@ mod past;
 mod projector;
 mod runnable;
 mod sse;
+mod task;
 mod thread;
 mod v1;
+mod whole;
 
+pub(crate) use checkpoint::At;
 pub(crate) use event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
 pub(crate) use feed::Feed;
 pub(crate) use log::{EventLog, Final, Next};

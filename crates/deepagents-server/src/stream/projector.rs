@@ -19,12 +19,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::answer::OpenAnswer;
+use super::checkpoint::{At, Checkpoints, Reached, next_tasks, start_task};
 use super::event::{AgentInfo, EventId, Kind, RunEnd, StreamEvent};
 use super::log::Final;
+use super::task::{Changes, Task, TaskEnd, TaskInput};
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::runs::{LiveRun, StoppedEarly};
-use crate::wire::{next_nodes, open_interrupts};
+use crate::runs::{LiveRun, StoppedEarly, StreamMode};
+use crate::threads::Place;
+use crate::wire::{OpenInterrupt, open_interrupts};
 
 /// The node that asks people about calls, as other servers name it.
 const ASKS: &str = "HumanInTheLoopMiddleware.after_model";
@@ -36,6 +39,8 @@ pub(crate) struct Projector {
     agents: HashMap<Vec<String>, AgentView>,
     /// The client's id of each call that began.
     calls: HashMap<CallId, String>,
+    /// What the thread asked where reading began.
+    asked: Vec<OpenInterrupt>,
     numbers: Numbers,
 }
 
@@ -59,7 +64,9 @@ struct AgentView {
     answered: String,
     /// The turn for which the model is to be asked, once the log says that it is.
     asked: Option<u32>,
-    tools_begun: bool,
+    /// Tasks that have begun and not ended.
+    tasks: Vec<Task>,
+    checkpoints: Checkpoints,
 }
 
 impl Projector {
@@ -70,7 +77,21 @@ impl Projector {
         let replay = app.threads_of(&info)?.replay(&run.thread, from).await?;
         let numbers = Numbers { record: EventId::FIRST, live: EventId::FIRST_LIVE };
         let (run, agents, calls) = (run.clone(), HashMap::new(), HashMap::new());
-        let mut projector = Self { run, replay, agents, calls, numbers };
+        let asked = open_interrupts(&run.thread, replay.state());
+        let mut projector = Self { run, replay, agents, calls, asked, numbers };
+        let modes = projector.run.record().kwargs.modes();
+        // Reading a history takes time, and who is not shown checkpoints does not see their numbers.
+        if from > 0 && modes.iter().any(|mode| matches!(mode, StreamMode::Checkpoints | StreamMode::Debug)) {
+            let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+            let is_before = |place| matches!(place, Place::After(position) if position <= from);
+            let last = entries.newest_first().find(|entry| is_before(entry.place)).map(|entry| At {
+                place: entry.place,
+                parent: entry.parent,
+                source: entry.source,
+                step: entry.step,
+            });
+            projector.view(&[]).checkpoints = Checkpoints::after(last);
+        }
         projector.push(&[], Kind::RunStarted);
         if shows_state {
             projector.show_values(&[], Vec::new());
@@ -154,43 +175,56 @@ impl Projector {
     fn record(&mut self, path: &[String], record: Record) -> Result<()> {
         match record {
             Record::AgentStarted { agent, call, .. } => self.agent_started(path, &agent, call),
-            Record::RunResumed { .. } => self.resumed(path),
-            Record::Update { update } | Record::StateUpdated { update } => {
-                let update = self.resolve(update)?;
-                self.view(path).changed = true;
-                for answer in answers(&update) {
-                    self.answered(path, &answer);
+            Record::RunStarted { .. } => {
+                if let Some(state) = self.replay.agent_state(path).cloned() {
+                    self.view(path).checkpoints.begin(state);
                 }
             }
+            Record::RunResumed { .. } => self.resumed(path),
+            Record::StateUpdated { update } => {
+                let position = self.replay.position();
+                self.view(path).checkpoints.updated(position);
+                self.updated(path, update)?;
+            }
+            Record::Update { update } => self.updated(path, update)?,
             Record::ToolStarted { call, provider_call_id, name, .. } => {
                 self.calls.insert(call.clone(), provider_call_id.clone());
-                self.tools_begin(path, call.turn);
                 let input = self.input_of(path, &provider_call_id);
-                self.push(path, Kind::ToolStarted { id: provider_call_id, name, input });
+                self.call_begins(path, &call, &provider_call_id, &name, &input);
+                self.push(path, Kind::ToolStarted { call, id: provider_call_id, name, input });
             }
             Record::ToolFinished { call, message, update } => {
                 let update = self.resolve(update)?;
                 self.tool_finished(path, &call, &message, &update);
             }
-            Record::ToolsCommitted { calls } => {
-                if let Some(call) = calls.first() {
-                    self.push(path, Kind::TaskFinished { node: "tools", turn: call.turn, message: None });
-                }
+            Record::ToolsCommitted { .. } => self.view(path).changed = true,
+            Record::Rewind { .. } => {
+                let position = self.replay.position();
                 let view = self.view(path);
-                (view.tools_begun, view.changed) = (false, true);
+                view.changed = true;
+                view.checkpoints.rewound(position);
             }
-            Record::Rewind { .. } => self.view(path).changed = true,
             Record::Step { machine, .. } => {
                 self.view(path).step += 1;
                 if self.view(path).changed {
                     self.show_values(path, Vec::new());
                 }
-                self.checkpoint(path);
+                self.checkpoint(path, &machine);
                 if goes_to_model(&machine) {
                     self.model_begins(path);
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The state of an agent has changed.
+    fn updated(&mut self, path: &[String], update: RecordUpdate) -> Result<()> {
+        let update = self.resolve(update)?;
+        self.view(path).changed = true;
+        for answer in answers(&update) {
+            self.answered(path, &answer);
         }
         Ok(())
     }
@@ -211,6 +245,7 @@ impl Projector {
     /// An agent goes on. A sub-agent that does began in another run, so its beginning is not among the records of this one.
     fn resumed(&mut self, path: &[String]) {
         if path.is_empty() {
+            self.goes_on();
             if self.replay.machine().is_some_and(goes_to_model) {
                 self.model_begins(path);
             }
@@ -219,10 +254,20 @@ impl Projector {
         {
             let (name, call) = (name.to_owned(), call.cloned());
             self.name(path, &name);
+            let id = call.as_ref().and_then(|call| self.calls.get(call).cloned());
             self.view(path).call = call;
-            let id = path.last().and_then(|last| last.strip_prefix("task:")).map(str::to_owned);
             self.push(path, Kind::AgentStarted { call: id });
         }
+    }
+
+    /// The main agent goes on: its last checkpoint is shown with what was asked there.
+    fn goes_on(&mut self) {
+        let Some(at) = self.view(&[]).checkpoints.last() else { return };
+        let (step, identity) = (self.view(&[]).step, &self.run.identity);
+        let (state, Some(machine)) = (self.replay.state(), self.replay.machine()) else { return };
+        let tasks = next_tasks(identity, (&[], step), state, machine, &self.asked);
+        let state = state.clone();
+        self.push(&[], Kind::Checkpoint(Reached { at, state, tasks }));
     }
 
     /// Shows the state of an agent as it is now.
@@ -240,7 +285,7 @@ impl Projector {
         if let Some(origin) = answer.origin.as_ref().filter(|_| view.info.model.is_empty()) {
             Arc::make_mut(&mut view.info).model = format!("{}:{}", origin.provider, origin.model);
         }
-        let turn = self.model_begins(path);
+        let task = self.model_begins(path);
         self.view(path).asked = None;
         for kind in open.finish(answer) {
             match kind {
@@ -248,9 +293,10 @@ impl Projector {
                 None => self.numbers.record += 1,
             }
         }
-        let message = Message::Assistant(answer.clone());
-        self.push(path, Kind::TaskFinished { node: "model", turn, message: Some(message.clone()) });
-        self.push(path, Kind::Updated { node: "model", message, channels: None });
+        let changes = Arc::new(Changes { message: Message::Assistant(answer.clone()), channels: None });
+        self.view(path).tasks.retain(|open| open.id != task.id);
+        self.push(path, Kind::TaskFinished { task, end: TaskEnd::Done(changes.clone()) });
+        self.push(path, Kind::Updated { node: "model", changes });
     }
 
     /// The arguments of a call, as the conversation has them.
@@ -270,15 +316,21 @@ impl Projector {
             self.view(&below).call = None;
             self.push(&below, Kind::AgentEnded(end.clone()));
         }
-        self.push(path, Kind::ToolFinished { message: result.clone() });
+        self.push(path, Kind::ToolFinished { call: call.clone(), message: result.clone() });
         let own = update.entries().iter().map(|entry| entry.spec());
         let own = own.filter(|spec| !spec.is_private() && !spec.is::<MessagesChannel>());
         let changed: Vec<&'static str> = own.map(|spec| spec.name()).collect();
         let state = self.replay.agent_state(path).cloned();
         let channels = state.filter(|_| !changed.is_empty()).map(|state| (state, changed));
-        let message = Message::Tool((**result).clone());
+        let changes = Arc::new(Changes { message: Message::Tool((**result).clone()), channels });
+        let tasks = &mut self.view(path).tasks;
+        // A call that was answered without being made never was a task.
+        if let Some(at) = tasks.iter().position(|open| open.call.as_ref() == Some(call)) {
+            let task = tasks.remove(at);
+            self.push(path, Kind::TaskFinished { task, end: TaskEnd::Done(changes.clone()) });
+        }
         let node = if self.is_answered_by_person(path, call) { ASKS } else { "tools" };
-        self.push(path, Kind::Updated { node, message, channels });
+        self.push(path, Kind::Updated { node, changes });
     }
 
     /// Whether the result of a call is what a person decided before it was made, and no tool's.
@@ -290,30 +342,59 @@ impl Projector {
     }
 
     /// The model is asked for an answer; once for each.
-    fn model_begins(&mut self, path: &[String]) -> u32 {
+    fn model_begins(&mut self, path: &[String]) -> Task {
         let view = self.view(path);
-        if let Some(turn) = view.asked {
-            return turn;
+        let turn = view.asked.unwrap_or_else(|| u32::try_from(view.step).unwrap_or(u32::MAX));
+        let is_new = view.asked.replace(turn).is_none();
+        let step = view.checkpoints.step();
+        let task = Task::model(&self.run.identity, path, turn, step);
+        if is_new && let Some(state) = self.replay.agent_state(path).cloned() {
+            self.view(path).tasks.push(task.clone());
+            self.push(path, Kind::TaskStarted { task: task.clone(), input: TaskInput::State(state) });
         }
-        let turn = u32::try_from(view.step).unwrap_or(u32::MAX);
-        view.asked = Some(turn);
-        self.push(path, Kind::TaskStarted { node: "model", turn });
-        turn
+        task
     }
 
-    fn tools_begin(&mut self, path: &[String], turn: u32) {
-        if !std::mem::replace(&mut self.view(path).tools_begun, true) {
-            self.push(path, Kind::TaskStarted { node: "tools", turn });
+    /// A call is made.
+    fn call_begins(&mut self, path: &[String], call: &CallId, id: &str, name: &str, args: &Value) {
+        let step = self.view(path).checkpoints.step();
+        let task = Task::call(&self.run.identity, call, step);
+        // One that is made again after a crash has begun already.
+        if self.view(path).tasks.iter().any(|open| open.id == task.id) {
+            return;
+        }
+        let input = json!({"name": name, "args": args, "id": id, "type": "tool_call"});
+        self.view(path).tasks.push(task.clone());
+        self.push(path, Kind::TaskStarted { task, input: TaskInput::Call(input) });
+    }
+
+    /// Says of tasks that have not ended how they do; those of agents further down come first.
+    fn end_tasks(&mut self, end: impl Fn(&Task) -> Option<TaskEnd>) {
+        let mut open: Vec<Vec<String>> = self.agents.keys().cloned().collect();
+        open.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        for path in open {
+            for task in std::mem::take(&mut self.view(&path).tasks) {
+                match end(&task) {
+                    Some(end) => self.push(&path, Kind::TaskFinished { task, end }),
+                    None => self.view(&path).tasks.push(task),
+                }
+            }
         }
     }
 
-    fn checkpoint(&mut self, path: &[String]) {
+    fn checkpoint(&mut self, path: &[String], machine: &Machine) {
         let Some(state) = self.replay.agent_state(path).cloned() else { return };
-        let next = match path {
-            [] => next_nodes(&state, self.replay.machine()),
-            _ => Vec::new(),
-        };
-        self.push(path, Kind::Checkpoint { state, next });
+        let position = self.replay.position();
+        let view = self.view(path);
+        let step = view.step;
+        let (input, at) = view.checkpoints.stepped(position);
+        let identity = &self.run.identity;
+        let tasks = next_tasks(identity, (path, step), &state, machine, &[]);
+        if let Some((at, before)) = input {
+            let tasks = vec![start_task(identity, at)];
+            self.push(path, Kind::Checkpoint(Reached { at, state: before, tasks }));
+        }
+        self.push(path, Kind::Checkpoint(Reached { at, state, tasks }));
     }
 
     /// What is not in the log: pieces of answers, and what tools tell.
@@ -365,6 +446,11 @@ impl Projector {
     pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>, error: Option<&StoppedEarly>) {
         self.at_end();
         let open = open_interrupts(&self.run.thread, state);
+        self.end_tasks(|task| {
+            let asks = |open: &&OpenInterrupt| task.call.as_ref().is_some_and(|call| open.waits_in(call));
+            let asked: Vec<Value> = open.iter().filter(asks).map(OpenInterrupt::to_json).collect();
+            (!asked.is_empty()).then_some(TaskEnd::Interrupted(asked))
+        });
         let by_agent: BTreeMap<Vec<String>, Vec<Value>> = open.iter().fold(BTreeMap::new(), |mut all, open| {
             all.entry(open.path.clone()).or_default().push(open.to_json());
             all
@@ -401,6 +487,7 @@ impl Projector {
     /// The run has failed.
     pub(crate) fn failed(mut self, kind: &str, text: &str) {
         self.at_end();
+        self.end_tasks(|_| Some(TaskEnd::Failed { kind: kind.to_owned(), message: text.to_owned() }));
         self.run.log.set_last(Final::Error(json!({"error": kind, "message": text})));
         self.push(&[], Kind::Failed { kind: kind.to_owned(), message: text.to_owned() });
         self.push(&[], Kind::RunEnded(RunEnd::Failed(text.to_owned())));

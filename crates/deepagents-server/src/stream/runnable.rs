@@ -8,6 +8,7 @@ use deepagents_core::state::State;
 use serde_json::{Map, Value, json};
 
 use super::event::{AgentInfo, Kind, RunEnd, RunIdentity, StreamEvent};
+use super::task::TaskEnd;
 use super::v1::{answer_chunk, message_metadata, run_metadata, shown};
 use crate::error::Result;
 use crate::ids;
@@ -71,7 +72,7 @@ impl RunnableEvents {
                     out.push(self.chain(identity, event).event("on_chain_start", json!({"input": input})));
                 }
             }
-            Kind::Checkpoint { state, .. } => self.agent(path).state = Some(state.clone()),
+            Kind::Checkpoint(reached) => self.agent(path).state = Some(reached.state.clone()),
             // What fails does not end here: the run's error says so.
             Kind::RunEnded(RunEnd::Failed(_)) => {}
             Kind::RunEnded(_) => {
@@ -84,9 +85,9 @@ impl RunnableEvents {
                 let data = json!({"output": self.input(&event.agent)?, "input": input});
                 out.push(self.chain(identity, event).event("on_chain_end", data));
             }
-            Kind::TaskStarted { node: "model", turn } => {
+            Kind::TaskStarted { task, .. } if task.call.is_none() => {
                 let agent = self.agent(path);
-                (agent.turn, agent.asked) = (*turn, 0);
+                (agent.turn, agent.asked) = (task.turn, 0);
                 let input = self.input(&event.agent)?;
                 out.push(self.node(identity, event).event("on_chain_start", json!({"input": input})));
             }
@@ -95,21 +96,21 @@ impl RunnableEvents {
                 let input = self.said(&event.agent)?;
                 out.push(self.model(identity, event).event("on_chat_model_start", json!({"input": input})));
             }
-            Kind::TaskFinished { node: "model", message: Some(answer), .. } => {
-                let update = json!({"messages": [shown(answer, &event.agent)]});
+            Kind::TaskFinished { task, end: TaskEnd::Done(changes) } if task.call.is_none() => {
+                let update = json!({"messages": [shown(&changes.message, &event.agent)]});
                 let output = json!([{"graph": null, "update": update, "resume": null, "goto": []}]);
                 let (node, input) = (self.node(identity, event), self.input(&event.agent)?);
                 out.push(node.event("on_chain_stream", json!({"chunk": output})));
                 out.push(node.event("on_chain_end", json!({"output": output, "input": input})));
             }
-            Kind::ToolStarted { id, name, input } => {
+            Kind::ToolStarted { id, name, input, .. } => {
                 let call = json!({"name": name, "args": input, "id": id, "type": "tool_call"});
                 let node = self.call_node(identity, event, id);
                 out.push(node.event("on_chain_start", json!({"input": [call]})));
                 out.push(self.tool(identity, event, id, name).event("on_tool_start", json!({"input": input})));
                 self.agent(path).calls.insert(id.clone(), call);
             }
-            Kind::ToolFinished { message: result } => {
+            Kind::ToolFinished { message: result, .. } => {
                 // A call that was answered without being made never began.
                 if let Some(call) = self.agent(path).calls.remove(&result.call_id) {
                     let id = &result.call_id;

@@ -1,12 +1,12 @@
 //! Events as the clients of runs read them: one name and one value each, by modes.
 
-use std::collections::HashMap;
-
 use deepagents_core::message::Message;
 use serde_json::{Map, Value, json};
 
 use super::event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunIdentity, StreamEvent};
 use super::runnable::RunnableEvents;
+use super::task::{call_task, model_task, trigger};
+use super::whole::WholeMessages;
 use crate::error::Result;
 use crate::ids;
 use crate::runs::StreamMode;
@@ -26,13 +26,13 @@ pub(crate) struct Writer {
     modes: Vec<StreamMode>,
     subgraphs: bool,
     /// The answers that are being given, where their whole text is sent each time.
-    whole: HashMap<String, String>,
+    whole: WholeMessages,
     runnables: RunnableEvents,
 }
 
 impl Writer {
     pub(crate) fn new(identity: RunIdentity, modes: Vec<StreamMode>, subgraphs: bool) -> Self {
-        Self { identity, modes, subgraphs, whole: HashMap::new(), runnables: RunnableEvents::default() }
+        Self { identity, modes, subgraphs, whole: WholeMessages::default(), runnables: RunnableEvents::default() }
     }
 
     fn wants(&self, mode: StreamMode) -> bool {
@@ -78,44 +78,21 @@ impl Writer {
                 }
                 add(self.name("values", agent), Value::Object(values));
             }
-            Kind::Updated { node, message, channels } if self.wants(StreamMode::Updates) => {
-                let mut delta = Map::from_iter([("messages".to_owned(), json!([shown(message, agent)]))]);
-                if let Some((state, changed)) = channels {
-                    let all = state_values(state, agent)?;
-                    delta.extend(all.into_iter().filter(|(name, _)| changed.contains(&name.as_str())));
-                }
-                add(self.name("updates", agent), json!({*node: delta}));
+            Kind::Updated { node, changes } if self.wants(StreamMode::Updates) => {
+                add(self.name("updates", agent), json!({*node: changes.to_json(agent)?}));
             }
             Kind::Interrupted { interrupts } if self.wants(StreamMode::Updates) => {
                 add(self.name("updates", agent), json!({"__interrupt__": interrupts}));
             }
-            Kind::TaskStarted { node, turn } => {
-                let task = json!({
-                    "id": self.task(agent, node, *turn), "name": node, "input": {},
-                    "triggers": [format!("branch:to:{node}")], "metadata": run_metadata(&self.identity),
-                });
-                self.task_frames("task", &task, event, &mut add);
+            Kind::TaskStarted { task, input } if self.wants_either(StreamMode::Tasks) => {
+                self.either(StreamMode::Tasks, "task", &task.begun(&self.identity, agent, input)?, event, &mut add);
             }
-            Kind::TaskFinished { node, turn, message } => {
-                let result = match message {
-                    Some(message) => json!({"messages": [shown(message, agent)]}),
-                    None => json!([]),
-                };
-                let task = json!({
-                    "id": self.task(agent, node, *turn), "name": node, "error": null, "result": result, "interrupts": [],
-                });
-                self.task_frames("task_result", &task, event, &mut add);
+            Kind::TaskFinished { task, end } if self.wants_either(StreamMode::Tasks) => {
+                self.either(StreamMode::Tasks, "task_result", &task.ended(agent, end)?, event, &mut add);
             }
-            Kind::Checkpoint { state, next } => {
-                if self.wants(StreamMode::Checkpoints) || self.wants(StreamMode::Debug) {
-                    let payload = self.checkpoint(event, &Value::Object(state_values(state, agent)?), next);
-                    if self.wants(StreamMode::Checkpoints) {
-                        add(self.name("checkpoints", agent), payload.clone());
-                    }
-                    if self.wants(StreamMode::Debug) {
-                        add(self.name("debug", agent), debug(event, "checkpoint", &payload));
-                    }
-                }
+            Kind::Checkpoint(reached) if self.wants_either(StreamMode::Checkpoints) => {
+                let payload = reached.to_json(&self.identity, agent)?;
+                self.either(StreamMode::Checkpoints, "checkpoint", &payload, event, &mut add);
             }
             Kind::Custom { data, .. } if self.wants(StreamMode::Custom) => {
                 add(self.name("custom", agent), data.clone());
@@ -127,8 +104,8 @@ impl Writer {
                     add(self.name("messages", agent), json!([chunk, message_metadata(&self.identity, event, node)]));
                 }
                 if self.wants(StreamMode::Messages) {
-                    for (name, data) in self.whole_messages(event) {
-                        add(self.name(name, agent), data);
+                    for (name, data) in self.whole.write(&self.identity, event) {
+                        add(name.to_owned(), data);
                     }
                 }
             }
@@ -136,56 +113,26 @@ impl Writer {
         Ok(out)
     }
 
-    fn task(&self, agent: &AgentInfo, node: &str, turn: u32) -> String {
-        ids::derived(&[&self.identity.run, &agent.path.join("/"), node, &turn.to_string()]).to_string()
+    /// Whether a mode is wanted, or the one that wraps its events.
+    fn wants_either(&self, mode: StreamMode) -> bool {
+        self.wants(mode) || self.wants(StreamMode::Debug)
     }
 
-    fn task_frames(&self, kind: &str, task: &Value, event: &StreamEvent, add: &mut impl FnMut(String, Value)) {
-        if self.wants(StreamMode::Tasks) {
-            add(self.name("tasks", &event.agent), task.clone());
+    /// Adds what a mode shows of an event, and the same in its wrapper.
+    fn either(
+        &self,
+        mode: StreamMode,
+        kind: &str,
+        data: &Value,
+        event: &StreamEvent,
+        add: &mut impl FnMut(String, Value),
+    ) {
+        if self.wants(mode) {
+            let name = if mode == StreamMode::Tasks { "tasks" } else { "checkpoints" };
+            add(self.name(name, &event.agent), data.clone());
         }
         if self.wants(StreamMode::Debug) {
-            add(self.name("debug", &event.agent), debug(event, kind, task));
-        }
-    }
-
-    fn checkpoint(&self, event: &StreamEvent, values: &Value, next: &[&str]) -> Value {
-        let id = crate::threads::Place::After(event.id.position).id();
-        let checkpoint = json!({"thread_id": self.identity.thread, "checkpoint_ns": "", "checkpoint_id": id});
-        json!({
-            "values": values, "next": next, "tasks": [],
-            "metadata": {"source": "loop", "step": event.step, "run_id": self.identity.run},
-            "config": {"configurable": checkpoint}, "parent_config": null, "checkpoint": checkpoint,
-            "parent_checkpoint": null,
-        })
-    }
-
-    /// The mode of older clients: the whole text of an answer with each piece.
-    fn whole_messages(&mut self, event: &StreamEvent) -> Vec<(&'static str, Value)> {
-        match &event.kind {
-            Kind::MessageStarted { id } => {
-                self.whole.insert(id.clone(), String::new());
-                let metadata = json!({"metadata": message_metadata(&self.identity, event, "model")});
-                vec![("messages/metadata", json!({id.clone(): metadata}))]
-            }
-            Kind::BlockDelta { message, delta: Delta::Text(text), .. } => {
-                let whole = self.whole.entry(message.to_string()).or_default();
-                whole.push_str(text);
-                let mut shown = chunk_text(message, whole);
-                if let Some(kind) = shown.get_mut("type") {
-                    *kind = json!("ai");
-                }
-                vec![("messages/partial", json!([shown]))]
-            }
-            Kind::MessageFinished { message: answer } => {
-                self.whole.remove(&answer.id);
-                let answer = shown(&Message::Assistant((**answer).clone()), &event.agent);
-                vec![("messages/complete", json!([answer]))]
-            }
-            Kind::ToolFinished { message: result } => {
-                vec![("messages/complete", json!([message(&Message::Tool((**result).clone()))]))]
-            }
-            _ => Vec::new(),
+            add(self.name("debug", &event.agent), debug(event, kind, data));
         }
     }
 }
@@ -203,15 +150,18 @@ pub(super) fn run_metadata(identity: &RunIdentity) -> Map<String, Value> {
 /// What is said with a piece of an answer or a result.
 pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node: &str) -> Value {
     let agent = &event.agent;
-    let words = [&identity.run, &agent.path.join("/"), node, &event.step.to_string()];
-    let own = format!("{node}:{}", ids::derived(&words));
+    let task = match &event.kind {
+        Kind::ToolStarted { call, .. } | Kind::ToolFinished { call, .. } => call_task(identity, call),
+        _ => model_task(identity, &agent.path, event.step),
+    };
+    let own = format!("{node}:{task}");
     let above = identity.namespace(&agent.path);
     let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
     let mut metadata = run_metadata(identity);
     let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
     put("langgraph_node", json!(node));
     put("langgraph_step", json!(event.step));
-    put("langgraph_triggers", json!([format!("branch:to:{node}")]));
+    put("langgraph_triggers", json!([trigger(node)]));
     put("langgraph_checkpoint_ns", json!(namespace));
     if node == "model" {
         let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
@@ -234,7 +184,12 @@ pub(crate) fn is_after(frame: &Frame, event: EventId, after: Option<(EventId, us
 }
 
 fn debug(event: &StreamEvent, kind: &str, payload: &Value) -> Value {
-    json!({"step": event.step, "timestamp": ids::millis(event.at), "type": kind, "payload": payload})
+    let step = match &event.kind {
+        Kind::Checkpoint(reached) => json!(reached.at.step),
+        Kind::TaskStarted { task, .. } | Kind::TaskFinished { task, .. } => json!(task.step),
+        _ => json!(event.step),
+    };
+    json!({"step": step, "timestamp": ids::millis(event.at), "type": kind, "payload": payload})
 }
 
 /// A message; answers of sub-agents carry their name.
@@ -247,7 +202,7 @@ pub(super) fn shown(one: &Message, agent: &AgentInfo) -> Value {
 /// A piece of an answer or a result, and the node that gave it.
 fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
     match kind {
-        Kind::ToolFinished { message: result } => Some((message(&Message::Tool((**result).clone())), "tools")),
+        Kind::ToolFinished { message: result, .. } => Some((message(&Message::Tool((**result).clone())), "tools")),
         piece => Some((answer_chunk(piece, agent)?, "model")),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use deepagents_core::interrupt::{ActionRequests, Decision, Interrupt};
 use deepagents_core::state::State;
+use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
 use crate::ids;
@@ -22,6 +23,14 @@ impl OpenInterrupt {
     /// `{"id","value"}`.
     pub(crate) fn to_json(&self) -> Value {
         json!({"id": self.id, "value": self.value})
+    }
+
+    /// Whether a call waits for it: the one that is asked about, or one that runs an agent whose calls are.
+    pub(crate) fn waits_in(&self, call: &CallId) -> bool {
+        let own = format!("task:{}.{}", call.turn, call.index);
+        let below = self.path.strip_prefix(call.path.as_slice());
+        below.is_some_and(|below| below.first() == Some(&own))
+            || self.inner.action_requests.iter().any(|question| question.call == *call)
     }
 }
 

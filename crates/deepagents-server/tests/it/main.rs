@@ -25,6 +25,7 @@ mod stopped;
 mod storage;
 mod streams;
 mod support;
+mod tasks;
 mod threads;
 mod tls;
 mod ttl;

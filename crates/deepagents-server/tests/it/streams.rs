@@ -119,3 +119,46 @@ async fn a_thread_streams_what_its_runs_do_or_their_ends_alone_or_states_that_cl
     let (status, _) = client.send(Method::GET, &format!("{path}?stream_mode=telepathy"), &json!({})).await;
     assert_eq!(status, 422);
 }
+
+#[tokio::test]
+async fn older_clients_are_shown_an_answer_whole_as_it_grows_and_results_once() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "counter"}));
+    let turns = [delegate, Turn::call("count", json!({"city": "Oslo"})), Turn::text("One."), Turn::text("It is one.")];
+    let model = ScriptedModel::new(turns);
+    let count =
+        deepagents::tool_fn("count", "Counts.", |args: City, _cx| async move { Ok(format!("{} is one", args.city)) });
+    let counter = SubAgentSpec::new("counter", "Counts.");
+    let agent =
+        DeepAgent::builder().model(model).journal(journal.clone()).tool(count).sub_agent(counter).build().unwrap();
+    let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+    let thread = client.thread().await;
+    let mut body = say("how many");
+    (body["stream_mode"], body["stream_subgraphs"]) = (json!("messages"), json!(true));
+    let all = client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
+    let names: std::collections::BTreeSet<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = ["messages/complete", "messages/metadata", "messages/partial", "metadata"];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+    let mut announced = std::collections::BTreeSet::new();
+    let mut calls = 0;
+    for (name, data) in &all[1..] {
+        if name == "messages/metadata" {
+            announced.extend(data.as_object().unwrap().keys().cloned());
+            continue;
+        }
+        let message = &data[0];
+        assert!(announced.contains(message["id"].as_str().unwrap()), "{message}");
+        assert_eq!(message["type"], if name == "messages/complete" { "tool" } else { "ai" });
+        // Arguments are an object at any moment.
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            assert!(call["args"].is_object() && call["id"].is_string(), "{call}");
+            calls += 1;
+        }
+    }
+    assert!(calls > 3, "calls grow before they are complete");
+    let (name, last) = all.last().unwrap();
+    assert_eq!((name.as_str(), &last[0]["content"]), ("messages/partial", &json!("It is one.")));
+    assert!(last[0]["usage_metadata"].is_object(), "{last}");
+    let results = all.iter().filter(|(name, _)| name == "messages/complete").map(|(_, data)| &data[0]["content"]);
+    assert_eq!(results.collect::<Vec<_>>(), ["Oslo is one", "One."]);
+}

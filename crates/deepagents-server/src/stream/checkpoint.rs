@@ -1,0 +1,167 @@
+//! Checkpoints as a run comes to them, numbered as the history of its thread has them.
+
+use deepagents_core::journal::LogPosition;
+use deepagents_core::message::{AssistantMessage, Message};
+use deepagents_core::run::{Machine, NextStep};
+use deepagents_core::state::State;
+use deepagents_core::tool::CallId;
+use serde_json::{Value, json};
+
+use super::event::{AgentInfo, RunIdentity};
+use super::task::{call_task, model_task};
+use crate::error::Result;
+use crate::threads::Place;
+use crate::wire::{OpenInterrupt, next_nodes, state_values};
+
+/// A checkpoint, and what comes next there.
+#[derive(Clone, Debug)]
+pub(crate) struct Reached {
+    pub(crate) at: At,
+    pub(crate) state: State,
+    pub(crate) tasks: Vec<NextTask>,
+}
+
+/// Where a checkpoint is among those of its agent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    pub(crate) place: Place,
+    pub(crate) parent: Option<Place>,
+    pub(crate) source: &'static str,
+    pub(crate) step: i64,
+}
+
+/// A task that is to be done at a checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct NextTask {
+    pub(crate) id: String,
+    pub(crate) node: &'static str,
+    pub(crate) interrupts: Vec<Value>,
+}
+
+/// The checkpoints of an agent, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    /// The last one.
+    last: Option<At>,
+    /// The state that a run began with, until it has come to its first step.
+    begun: Option<State>,
+    /// Whether that was changed before it.
+    changed: bool,
+}
+
+impl Checkpoints {
+    /// Goes on after a checkpoint of the history.
+    pub(super) fn after(last: Option<At>) -> Self {
+        Self { last, ..Self::default() }
+    }
+
+    pub(super) fn last(&self) -> Option<At> {
+        self.last
+    }
+
+    /// The number of the step that is under way.
+    pub(super) fn step(&self) -> i64 {
+        self.last.map_or(0, |last| last.step.saturating_add(1))
+    }
+
+    /// A run begins with a state.
+    pub(super) fn begin(&mut self, state: State) {
+        (self.begun, self.changed) = (Some(state), false);
+    }
+
+    fn next(&mut self, place: Place, source: &'static str) -> At {
+        let (parent, step) = self.last.map_or((None, -1), |last| (Some(last.place), last.step.saturating_add(1)));
+        let at = At { place, parent, source, step };
+        self.last = Some(at);
+        at
+    }
+
+    /// The thread goes on from an earlier position.
+    pub(super) fn rewound(&mut self, position: LogPosition) {
+        self.next(Place::After(position), "fork");
+    }
+
+    /// The state was changed by a client.
+    pub(super) fn updated(&mut self, position: LogPosition) {
+        if self.begun.is_some() {
+            self.changed = true;
+        } else {
+            self.next(Place::After(position), "update");
+        }
+    }
+
+    /// A step is complete: that of an input is two checkpoints for clients, of which the first has the state before it.
+    pub(super) fn stepped(&mut self, position: LogPosition) -> (Option<(At, State)>, At) {
+        let place = Place::After(position);
+        match (self.begun.take(), std::mem::take(&mut self.changed)) {
+            (Some(state), false) => {
+                let input = self.next(Place::BeforeInput(position), "input");
+                (Some((input, state)), self.next(place, "loop"))
+            }
+            (_, true) => (None, self.next(place, "update")),
+            (None, false) => (None, self.next(place, "loop")),
+        }
+    }
+}
+
+/// The one task at the checkpoint before an input.
+pub(super) fn start_task(identity: &RunIdentity, at: At) -> NextTask {
+    let id = crate::ids::derived(&[&identity.thread, &at.place.id(), "__start__"]).to_string();
+    NextTask { id, node: "__start__", interrupts: Vec::new() }
+}
+
+/// What an agent does next: one task for each call without a result, or the one that asks its model.
+pub(super) fn next_tasks(
+    identity: &RunIdentity,
+    (path, step): (&[String], u64),
+    state: &State,
+    machine: &Machine,
+    open: &[OpenInterrupt],
+) -> Vec<NextTask> {
+    let one = |node: &'static str| match node {
+        "tools" => open_calls(path, state, machine).into_iter().map(|call| call_of(identity, &call, open)).collect(),
+        node => vec![NextTask { id: model_task(identity, path, step), node, interrupts: Vec::new() }],
+    };
+    next_nodes(state, Some(machine)).into_iter().flat_map(one).collect()
+}
+
+fn call_of(identity: &RunIdentity, call: &CallId, open: &[OpenInterrupt]) -> NextTask {
+    let interrupts = open.iter().filter(|open| open.waits_in(call)).map(OpenInterrupt::to_json).collect();
+    NextTask { id: call_task(identity, call), node: "tools", interrupts }
+}
+
+/// The calls of the last answer that have no result.
+fn open_calls(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> {
+    let turn = match machine.next() {
+        NextStep::Tools { turn } => turn,
+        _ => machine.turn().saturating_sub(1),
+    };
+    let Some(answer) = state.messages().iter().rev().find_map(|each| each.as_assistant()) else { return Vec::new() };
+    let is_open = |id: &str| {
+        let answers = |each: &Message| each.as_tool().is_some_and(|result| result.call_id == id);
+        !state.messages().iter().any(|each| answers(each))
+    };
+    let ids = AssistantMessage::call_ids(answer).enumerate().filter(|(_, id)| is_open(id));
+    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    ids.map(|(at, _)| CallId { path: path.to_vec(), turn, index: index(at) }).collect()
+}
+
+impl Reached {
+    /// The checkpoint as it is sent.
+    pub(crate) fn to_json(&self, identity: &RunIdentity, agent: &AgentInfo) -> Result<Value> {
+        let namespace = identity.namespace(&agent.path).join("|");
+        let place = |place: Place| json!({"thread_id": identity.thread, "checkpoint_ns": namespace, "checkpoint_id": place.id()});
+        let config = |at: Place| json!({"configurable": place(at)});
+        let At { place: own, parent, source, step } = self.at;
+        let values = state_values(&self.state, agent)?;
+        let next: Vec<&str> = self.tasks.iter().map(|task| task.node).collect();
+        let task =
+            |task: &NextTask| json!({"id": task.id, "name": task.node, "interrupts": task.interrupts, "state": null});
+        Ok(json!({
+            "values": values, "next": next, "tasks": self.tasks.iter().map(task).collect::<Vec<_>>(),
+            "metadata": {"source": source, "step": step, "parents": {}, "run_id": identity.run},
+            "config": config(own), "parent_config": parent.map(config),
+            "checkpoint": place(own), "parent_checkpoint": parent.map(place),
+        }))
+    }
+}

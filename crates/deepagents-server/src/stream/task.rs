@@ -1,0 +1,120 @@
+//! The tasks of an agent, as a graph has them: asking its model, and each call of a tool.
+
+use std::sync::Arc;
+
+use deepagents_core::message::Message;
+use deepagents_core::state::State;
+use deepagents_core::tool::CallId;
+use serde_json::{Map, Value, json};
+
+use super::event::{AgentInfo, RunIdentity};
+use super::v1::{run_metadata, shown};
+use crate::error::Result;
+use crate::ids;
+use crate::wire::state_values;
+
+/// A task that has begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) node: &'static str,
+    /// The step of the agent that asks the model, or the turn of the call.
+    pub(crate) turn: u32,
+    /// The call that it makes.
+    pub(crate) call: Option<CallId>,
+    /// Its number among the steps of its agent's thread.
+    pub(crate) step: i64,
+}
+
+/// What a task begins with.
+#[derive(Debug)]
+pub(crate) enum TaskInput {
+    State(State),
+    /// A call as it stands in the conversation.
+    Call(Value),
+}
+
+/// What a node has changed.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) message: Message,
+    /// The state and which of its channels changed beside the messages.
+    pub(crate) channels: Option<(State, Vec<&'static str>)>,
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub(crate) enum TaskEnd {
+    Done(Arc<Changes>),
+    /// It waits for these answers.
+    Interrupted(Vec<Value>),
+    Failed {
+        kind: String,
+        message: String,
+    },
+}
+
+impl Task {
+    /// The one that asks the model of an agent.
+    pub(super) fn model(identity: &RunIdentity, path: &[String], turn: u32, step: i64) -> Self {
+        Self { id: model_task(identity, path, turn.into()), node: "model", turn, call: None, step }
+    }
+
+    /// The one that makes a call.
+    pub(super) fn call(identity: &RunIdentity, call: &CallId, step: i64) -> Self {
+        let id = call_task(identity, call);
+        Self { id, node: "tools", turn: call.turn, call: Some(call.clone()), step }
+    }
+
+    /// How it is told that it begins.
+    pub(crate) fn begun(&self, identity: &RunIdentity, agent: &AgentInfo, input: &TaskInput) -> Result<Value> {
+        let input = match input {
+            TaskInput::State(state) => Value::Object(state_values(state, agent)?),
+            TaskInput::Call(call) => json!([call]),
+        };
+        Ok(json!({
+            "id": self.id, "name": self.node, "input": input, "triggers": [trigger(self.node)],
+            "metadata": run_metadata(identity),
+        }))
+    }
+
+    /// How it is told that it has ended.
+    pub(crate) fn ended(&self, agent: &AgentInfo, end: &TaskEnd) -> Result<Value> {
+        let (error, result, interrupts) = match end {
+            TaskEnd::Done(changes) => (Value::Null, changes.to_json(agent)?, json!([])),
+            TaskEnd::Interrupted(asked) => (Value::Null, Map::new(), json!(asked)),
+            TaskEnd::Failed { kind, message } => (json!({"error": kind, "message": message}), Map::new(), json!([])),
+        };
+        Ok(json!({
+            "id": self.id, "name": self.node, "error": error, "result": result, "interrupts": interrupts,
+        }))
+    }
+}
+
+impl Changes {
+    /// The channels that changed.
+    pub(crate) fn to_json(&self, agent: &AgentInfo) -> Result<Map<String, Value>> {
+        let mut changed = Map::from_iter([("messages".to_owned(), json!([shown(&self.message, agent)]))]);
+        if let Some((state, names)) = &self.channels {
+            let all = state_values(state, agent)?;
+            changed.extend(all.into_iter().filter(|(name, _)| names.contains(&name.as_str())));
+        }
+        Ok(changed)
+    }
+}
+
+/// What makes a node work, in the words of a graph: calls are handed to it, and the model is gone on to.
+pub(super) fn trigger(node: &str) -> String {
+    if node == "tools" { "__pregel_push".to_owned() } else { format!("branch:to:{node}") }
+}
+
+/// The id of the task that asks the model of an agent at a step.
+pub(super) fn model_task(identity: &RunIdentity, path: &[String], step: u64) -> String {
+    ids::derived(&[&identity.run, &path.join("/"), "model", &step.to_string()]).to_string()
+}
+
+/// The id of the task that makes a call; that of a sub-agent's namespace, where the call runs one.
+pub(super) fn call_task(identity: &RunIdentity, call: &CallId) -> String {
+    let own = format!("task:{}.{}", call.turn, call.index);
+    identity.task_of(call.path.iter().chain([&own]))
+}

@@ -1,0 +1,153 @@
+//! Tasks and checkpoints of a run as its streams tell them.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::subagents::SubAgentSpec;
+use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, ModelError, ToolError, tool_fn};
+use deepagents_core::store::MemoryStore;
+use serde_json::{Value, json};
+
+use crate::support::{City, Client, Nothing, say, serve_on};
+
+/// An agent that counts, breaks, and delegates to one that books, which is asked about.
+async fn serving(turns: Vec<Turn>) -> Client {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let count = tool_fn("count", "Counts.", |args: City, _cx| async move { Ok(format!("{} is one", args.city)) });
+    let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
+    let refuse = tool_fn("refuse", "Refuses.", |_: Nothing, _cx| async { Err::<&str, _>(ToolError::model("no luck")) });
+    let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
+    let builder = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal.clone());
+    let builder = builder.tool(count).tool(book).tool(refuse).interrupt_on(asks);
+    let agent = builder.sub_agent(SubAgentSpec::new("booker", "Books.")).build().unwrap();
+    serve_on(agent, journal, Arc::new(MemoryStore::default())).await
+}
+
+async fn streamed(client: &Client, thread: &str, modes: Value, mut body: Value) -> Vec<(String, Value)> {
+    body["stream_mode"] = modes;
+    body["stream_subgraphs"] = json!(true);
+    client.frames(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await
+}
+
+fn of<'a>(events: &'a [(String, Value)], name: &str) -> Vec<&'a Value> {
+    events.iter().filter(|(own, _)| own == name).map(|(_, data)| data).collect()
+}
+
+#[tokio::test]
+async fn each_call_is_a_task_with_what_it_is_given_and_what_it_changes() {
+    let todos = json!([{"content": "plan", "status": "completed"}]);
+    let calls = Turn::calls([("count", json!({"city": "Oslo"})), ("write_todos", json!({"todos": todos}))]);
+    let client = serving(vec![calls, Turn::text("Done.")]).await;
+    let thread = client.thread().await;
+    let events = streamed(&client, &thread, json!(["tasks", "messages-tuple"]), say("go")).await;
+    let tasks = of(&events, "tasks");
+    let (begun, ended): (Vec<&Value>, Vec<&Value>) = tasks.iter().partition(|task| task.get("input").is_some());
+    let names =
+        |tasks: &[&Value]| tasks.iter().map(|task| task["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&begun), ["model", "tools", "tools", "model"]);
+    assert_eq!(begun[0]["input"]["messages"][0]["content"], "go");
+    assert_eq!(begun[3]["input"]["todos"], todos, "the model is given the state");
+    assert_eq!(begun[1]["triggers"], json!(["__pregel_push"]));
+    for (task, (name, args)) in begun[1..3].iter().zip([("count", "city"), ("write_todos", "todos")]) {
+        let call = &task["input"][0];
+        assert_eq!((&call["name"], &call["type"]), (&json!(name), &json!("tool_call")));
+        let end = ended.iter().find(|end| end["id"] == task["id"]).unwrap();
+        let result = &end["result"]["messages"][0];
+        assert_eq!(
+            (&result["tool_call_id"], &end["error"], &end["interrupts"]),
+            (&call["id"], &json!(null), &json!([]))
+        );
+        assert!(call["args"].get(args).is_some(), "{call}");
+        assert_eq!(end["result"].get("todos"), (name == "write_todos").then_some(&todos));
+    }
+    // Results in other streams say which task gave them.
+    let told = of(&events, "messages").into_iter().find(|message| message[0]["type"] == "tool").unwrap();
+    let namespace = told[1]["langgraph_checkpoint_ns"].as_str().unwrap().to_owned();
+    assert!(begun.iter().any(|task| namespace == format!("tools:{}", task["id"].as_str().unwrap())), "{namespace}");
+}
+
+#[tokio::test]
+async fn the_namespace_of_a_sub_agent_is_its_task_which_ends_with_what_is_asked_and_begins_again() {
+    let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
+    let book = Turn::call("book", json!({"city": "Oslo"}));
+    let client = serving(vec![delegate, book, Turn::text("Booked."), Turn::text("Done.")]).await;
+    let thread = client.thread().await;
+    let events = streamed(&client, &thread, json!(["tasks"]), say("go")).await;
+    let call = of(&events, "tasks").into_iter().find(|task| task["name"] == "tools").unwrap().clone();
+    let name = format!("tasks|tools:{}", call["id"].as_str().unwrap());
+    assert_eq!(of(&events, &name)[0]["input"]["messages"][0]["content"], "Book it.");
+    let end = of(&events, "tasks").pop().unwrap();
+    assert_eq!((&end["id"], &end["result"], &end["error"]), (&call["id"], &json!({}), &json!(null)));
+    assert_eq!(end["interrupts"][0]["value"]["action_requests"][0]["name"], "book");
+    let resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    let events = streamed(&client, &thread, json!(["tasks", "checkpoints"]), resume).await;
+    let waited = of(&events, "checkpoints")[0];
+    assert_eq!(waited["tasks"][0]["id"], call["id"], "{waited}");
+    assert_eq!(waited["tasks"][0]["interrupts"], end["interrupts"]);
+    let own: Vec<&Value> = of(&events, "tasks").into_iter().filter(|task| task["id"] == call["id"]).collect();
+    assert_eq!(own.len(), 2, "it begins and ends: {own:?}");
+    assert_eq!(own[1]["result"]["messages"][0]["content"], "Booked.");
+    assert!(of(&events, &name).iter().any(|task| task["result"]["messages"][0]["content"] == "booked Oslo"));
+}
+
+#[tokio::test]
+async fn the_task_that_fails_a_run_ends_with_its_error_and_a_result_that_is_one_is_a_result() {
+    let client = serving(vec![Turn::error(ModelError::invalid("no such model"))]).await;
+    let thread = client.thread().await;
+    let events = streamed(&client, &thread, json!(["tasks"]), say("go")).await;
+    let end = of(&events, "tasks").pop().unwrap();
+    assert_eq!((&end["name"], &end["error"], &end["result"]), (&json!("model"), of(&events, "error")[0], &json!({})));
+    let client = serving(vec![Turn::call("refuse", json!({})), Turn::text("Well then.")]).await;
+    let thread = client.thread().await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("go")).await;
+    let wanted = json!({"channels": ["tools", "lifecycle"]});
+    let told = client.thread_events(&thread, &wanted, |event| event["params"]["data"]["event"] == "completed").await;
+    let words: Vec<&Value> = told.iter().map(|event| &event["params"]["data"]["event"]).collect();
+    assert_eq!(words, ["running", "tool-started", "tool-finished", "completed"]);
+    let output = &told[2]["params"]["data"]["output"];
+    assert_eq!((&output["status"], &output["content"]), (&json!("error"), &json!("no luck")));
+}
+
+#[tokio::test]
+async fn checkpoints_of_a_stream_are_those_of_the_history() {
+    let count = || Turn::call("count", json!({"city": "Oslo"}));
+    let client = serving(vec![count(), Turn::text("One."), count(), Turn::text("Two.")]).await;
+    let thread = client.thread().await;
+    let mut told: Vec<Value> = Vec::new();
+    for text in ["first", "second"] {
+        let events = streamed(&client, &thread, json!(["checkpoints", "tasks", "debug"]), say(text)).await;
+        let own: Vec<Value> = of(&events, "checkpoints").into_iter().cloned().collect();
+        assert_eq!((&own[0]["next"], &own[0]["metadata"]["source"]), (&json!(["__start__"]), &json!("input")));
+        // What is next is what begins then.
+        let begun: Vec<&Value> = of(&events, "tasks").into_iter().filter(|task| task.get("input").is_some()).collect();
+        let next: Vec<&Value> = own[1..].iter().flat_map(|one| one["tasks"].as_array().unwrap()).collect();
+        for task in &begun {
+            assert!(next.iter().any(|next| next["id"] == task["id"] && next["name"] == task["name"]), "{task}");
+        }
+        let wrapped: Vec<&Value> = of(&events, "debug")
+            .into_iter()
+            .filter(|one| one["type"] == "checkpoint")
+            .map(|one| &one["payload"])
+            .collect();
+        assert_eq!(wrapped, own.iter().collect::<Vec<_>>());
+        told.extend(own);
+    }
+    let history = client.post(&format!("/threads/{thread}/history"), json!({"limit": 100})).await;
+    let known: Vec<(&Value, &Value, &Value)> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|state| (&state["checkpoint_id"], &state["metadata"]["step"], &state["parent_checkpoint_id"]))
+        .collect();
+    let streamed: Vec<(&Value, &Value, &Value)> = told
+        .iter()
+        .map(|one| {
+            let parent = &one["parent_config"]["configurable"]["checkpoint_id"];
+            (&one["config"]["configurable"]["checkpoint_id"], &one["metadata"]["step"], parent)
+        })
+        .collect();
+    assert_eq!(streamed, known);
+    assert_eq!((known[0].1, known[0].2), (&json!(-1), &json!(null)));
+}
