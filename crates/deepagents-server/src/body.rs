@@ -7,11 +7,12 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// A body of JSON; an empty one is read as an empty object.
+/// A body of JSON, which must be there.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -19,11 +20,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let Raw(bytes) = Raw::from_request(request, state).await?;
-        let text = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
-        serde_json::from_slice(text)
+        if bytes.is_empty() {
+            return Err(ApiError::invalid("The request needs a body, which may be {}"));
+        }
+        serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
+}
+
+/// Reads a field that may be left out, and is not null where it is there: official clients leave it out.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// How long a client may take for a body.

@@ -37,6 +37,21 @@ fn below(namespace: &[String]) -> Vec<String> {
     std::iter::once(root).chain(namespace.iter().cloned()).collect()
 }
 
+/// Refuses a namespace in which nothing can be put.
+fn check_place(namespace: &[String]) -> Result<()> {
+    match namespace.first() {
+        None => Err(ApiError::bad_request("`namespace` is empty; it is a list of labels")),
+        Some(first) if first == "langgraph" => {
+            Err(ApiError::bad_request("`langgraph` is kept for the server; begin `namespace` with another label"))
+        }
+        // Clients join labels by dots to ask for an item.
+        Some(_) if namespace.iter().any(|label| label.is_empty() || label.contains('.')) => {
+            Err(ApiError::invalid("a label of `namespace` is a text without dots"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 fn shown(item: &Item) -> Value {
     let namespace = item.namespace.get(1..).unwrap_or_default();
     json!({
@@ -47,15 +62,25 @@ fn shown(item: &Item) -> Value {
 
 #[derive(Deserialize)]
 struct PutItem {
-    #[serde(default)]
     namespace: Vec<String>,
     key: String,
     value: Map<String, Value>,
     /// Minutes that it lives.
     ttl: Option<f64>,
+    /// Which fields are to be found by their meaning, which none are.
+    #[allow(dead_code, reason = "it is refused where it is of another form")]
+    index: Option<Index>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Index {
+    Switch(#[allow(dead_code, reason = "as above")] bool),
+    Fields(#[allow(dead_code, reason = "as above")] Vec<String>),
 }
 
 async fn put_item(State(app): State<Arc<App>>, Body(body): Body<PutItem>) -> Result<StatusCode> {
+    check_place(&body.namespace)?;
     let ttl = body.ttl.map(|minutes| Duration::try_from_secs_f64(minutes * 60.0));
     let ttl = ttl.transpose().map_err(|_| ApiError::invalid("`ttl` is a number of minutes"))?;
     let write = Write { ttl, ..Write::default() };
@@ -66,15 +91,16 @@ async fn put_item(State(app): State<Arc<App>>, Body(body): Body<PutItem>) -> Res
 #[derive(Deserialize)]
 struct Place {
     /// Joined by dots.
-    #[serde(default)]
     namespace: String,
     key: String,
 }
 
 /// The item, or null where there is none.
 async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> Result<Json<Value>> {
-    let namespace: Vec<String> =
-        place.namespace.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let namespace: Vec<String> = place.namespace.split('.').map(str::to_owned).collect();
+    if namespace.iter().any(String::is_empty) {
+        return Err(ApiError::invalid("`namespace` is labels with dots between them"));
+    }
     let found = app.store.get(&below(&namespace), &place.key).await?;
     Ok(Json(found.as_ref().map_or(Value::Null, shown)))
 }
@@ -112,16 +138,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
         (query.limit, query.offset) = (limit, offset);
     }
     for (field, wanted) in body.filter.unwrap_or_default() {
-        match wanted {
-            Value::Object(tests) if !tests.is_empty() && tests.keys().all(|key| key.starts_with('$')) => {
-                for (word, value) in tests {
-                    query.filters.push(Filter::new(field.clone(), comparison(&word, value)?));
-                }
-            }
-            value => {
-                query.fields.insert(field, value);
-            }
-        }
+        want(&mut query, field, wanted)?;
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
     let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
@@ -136,6 +153,37 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
         item
     });
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
+}
+
+/// Adds what a field is to be.
+fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
+    match wanted {
+        Value::Object(tests) if !tests.is_empty() && tests.keys().all(|key| key.starts_with('$')) => {
+            for (word, value) in tests {
+                query.filters.push(Filter::new(field.clone(), comparison(&word, value)?));
+            }
+        }
+        Value::Object(inner) if inner.values().any(compares) => {
+            for (name, wanted) in inner {
+                want(query, format!("{field}.{name}"), wanted)?;
+            }
+        }
+        // One that is missing is null too, and 1.0 is 1.
+        Value::Null => query.filters.push(Filter::new(field, Comparison::Equal(Value::Null))),
+        Value::Number(number) if number.is_f64() => {
+            query.filters.push(Filter::new(field.clone(), Comparison::AtLeast(Value::Number(number.clone()))));
+            query.filters.push(Filter::new(field, Comparison::AtMost(Value::Number(number))));
+        }
+        value => {
+            query.fields.insert(field, value);
+        }
+    }
+    Ok(())
+}
+
+/// Whether something is compared, here or further inside.
+fn compares(wanted: &Value) -> bool {
+    wanted.as_object().is_some_and(|inner| inner.iter().any(|(key, inner)| key.starts_with('$') || compares(inner)))
 }
 
 /// How many of the words an item has, as a share; none where no words are looked for.
@@ -179,12 +227,13 @@ struct Namespaces {
 async fn namespaces(State(app): State<Arc<App>>, Body(body): Body<Namespaces>) -> Result<Json<Value>> {
     let mut query = NamespaceQuery::default();
     query.prefix = below(&body.prefix.unwrap_or_default());
+    query.suffix = body.suffix.unwrap_or_default();
     let found = app.store.list_namespaces(&query).await?;
-    let suffix = body.suffix.unwrap_or_default();
     let mut out: Vec<Vec<String>> = found
         .into_iter()
         .map(|namespace| namespace.into_iter().skip(1).collect::<Vec<_>>())
-        .filter(|namespace| namespace.ends_with(&suffix))
+        // What is put before those of clients is no label of theirs.
+        .filter(|namespace| namespace.len() >= query.suffix.len())
         .map(|mut namespace| {
             namespace.truncate(body.max_depth.unwrap_or(usize::MAX));
             namespace

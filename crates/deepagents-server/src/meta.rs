@@ -33,6 +33,11 @@ async fn info() -> Json<Value> {
     }))
 }
 
+/// What a route is not for.
+pub(crate) async fn not_allowed() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+}
+
 /// What no route is for.
 pub(crate) async fn unknown() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "Not Found")

@@ -204,7 +204,8 @@ impl Server {
             .layer(axum::middleware::from_fn_with_state(access, authenticate));
         let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::files());
         let shared = Arc::new(self.guard);
-        let routes = routes.fallback(meta::unknown).with_state(app.clone());
+        let routes = routes.method_not_allowed_fallback(meta::not_allowed).fallback(meta::unknown);
+        let routes = routes.with_state(app.clone());
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
         let routes = routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard));

@@ -4,11 +4,15 @@ use deepagents_core::agent::AgentDefinition;
 use serde_json::{Map, Value, json};
 
 /// The loop as nodes and edges.
-pub(crate) fn graph() -> Value {
-    let node = |id: &str, name: &str| json!({"id": id, "type": "runnable", "data": {"id": ["deepagents", name], "name": name}});
-    let end = |id: &str| json!({"id": id, "type": "schema", "data": id});
+pub(crate) fn graph(agent: &AgentDefinition) -> Value {
+    let node = |name: &str| json!({"id": name, "type": "runnable", "data": {"name": name}});
+    let mut tools = node("tools");
+    if let Some(tools) = tools.as_object_mut() {
+        let names: Vec<&str> = agent.tools().iter().map(|tool| &*tool.name).collect();
+        tools.insert("metadata".to_owned(), json!({"__tools": names}));
+    }
     json!({
-        "nodes": [end("__start__"), node("model", "model"), node("tools", "tools"), end("__end__")],
+        "nodes": [node("__start__"), node("model"), tools, {"id": "__end__"}],
         "edges": [
             {"source": "__start__", "target": "model"},
             {"source": "model", "target": "tools", "conditional": true},

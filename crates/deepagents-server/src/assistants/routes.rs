@@ -14,13 +14,12 @@ use super::drawing;
 use super::record::{Assistant, all, find, is_taken};
 use crate::app::App;
 use crate::auth::{caller, owns_thread};
-use crate::body::Body;
-use crate::body::Params;
+use crate::body::{Body, Params, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::runs::mirror;
 use crate::threads;
-use crate::threads::{Fields, SortOrder, contains, pagination};
+use crate::threads::{Fields, Limit, SortOrder, contains, pagination};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -37,7 +36,12 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 async fn known(app: &App, id: &str) -> Result<Assistant> {
-    find(app, id).await?.ok_or_else(|| ApiError::not_found("Assistant", id))
+    if let Some(known) = find(app, id).await? {
+        return Ok(known);
+    }
+    // What is neither the id of one nor the name of an agent could never be there.
+    ids::check("assistant ID", id)?;
+    Err(ApiError::not_found("Assistant", id))
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Assistant>> {
@@ -105,8 +109,11 @@ struct Patch {
     graph_id: Option<String>,
     config: Option<Map<String, Value>>,
     context: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "present")]
     metadata: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "present")]
     name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     description: Option<String>,
 }
 
@@ -147,8 +154,10 @@ async fn update(
 #[derive(Deserialize)]
 struct Versions {
     metadata: Option<Map<String, Value>>,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(default)]
+    limit: Limit,
+    #[serde(default)]
+    offset: usize,
 }
 
 async fn versions(
@@ -159,7 +168,7 @@ async fn versions(
     let wanted = body.metadata.unwrap_or_default();
     let mut found = known(&app, &id).await?.versions(&app).await?;
     found.retain(|version| contains(&version.metadata, &wanted));
-    let page = found.into_iter().skip(body.offset.unwrap_or(0)).take(body.limit.unwrap_or(10));
+    let page = found.into_iter().skip(body.offset).take(body.limit.get());
     Ok(Json(page.map(|version| json!(version)).collect()))
 }
 
@@ -232,17 +241,23 @@ const FIELDS: [&str; 10] = [
 
 #[derive(Deserialize)]
 struct Search {
+    #[serde(default, deserialize_with = "present")]
     metadata: Option<Map<String, Value>>,
     graph_id: Option<String>,
     name: Option<String>,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(default)]
+    limit: Limit,
+    #[serde(default)]
+    offset: usize,
     sort_by: Option<SortBy>,
     sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
 }
 
 async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
+    if let Some(graph) = search.graph_id.as_ref().filter(|graph| app.agent(graph).is_none()) {
+        return Err(ApiError::not_found("Graph", graph));
+    }
     let metadata = search.metadata.clone().unwrap_or_default();
     let name = search.name.as_ref().map(|name| name.to_lowercase());
     let mut found = all(app).await?;
@@ -252,7 +267,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
             && contains(&assistant.metadata, &metadata)
     });
     match search.sort_by.unwrap_or_default() {
-        SortBy::Name => found.sort_by(|a, b| a.name.cmp(&b.name)),
+        SortBy::Name => found.sort_by_key(|assistant| assistant.name.to_lowercase()),
         SortBy::UpdatedAt => found.sort_by(|a, b| a.updated_at.cmp(&b.updated_at)),
         SortBy::AssistantId => found.sort_by(|a, b| a.assistant_id.cmp(&b.assistant_id)),
         SortBy::GraphId => found.sort_by(|a, b| a.graph_id.cmp(&b.graph_id)),
@@ -267,7 +282,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
     let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let found = found(&app, &body).await?;
-    let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
+    let (offset, limit) = (body.offset, body.limit.get());
     let headers = pagination(found.len(), offset, limit);
     let page = found.into_iter().skip(offset).take(limit).map(|assistant| fields.of(json!(assistant)));
     Ok((headers, Json(page.collect())))
@@ -277,9 +292,24 @@ async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<
     Ok(Json(found(&app, &body).await?.len()))
 }
 
-async fn graph(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
-    known(&app, &id).await?;
-    Ok(Json(drawing::graph()))
+#[derive(Deserialize)]
+struct Drawn {
+    /// How far graphs within graphs are drawn; there are none.
+    xray: Option<String>,
+}
+
+async fn graph(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Params(query): Params<Drawn>,
+) -> Result<Json<Value>> {
+    let is_depth = |xray: &String| matches!(xray.as_str(), "true" | "false") || xray.parse().is_ok_and(|n: u32| n > 0);
+    if query.xray.is_some_and(|xray| !is_depth(&xray)) {
+        return Err(ApiError::invalid("`xray` is true, false, or how many levels are to be drawn"));
+    }
+    let known = known(&app, &id).await?;
+    let served = app.agent(&known.graph_id).ok_or_else(|| ApiError::not_found("Graph", &known.graph_id))?;
+    Ok(Json(drawing::graph(served.agent.definition())))
 }
 
 async fn schemas(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {

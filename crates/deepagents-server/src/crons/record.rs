@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::schedule::{Schedule, zone};
+use super::schedule::{Schedule, ScheduleError, zone};
 use crate::app::App;
 use crate::auth::owns;
 use crate::error::{ApiError, Result};
@@ -37,6 +37,16 @@ pub(crate) struct Cron {
     pub(crate) last_error: Option<String>,
 }
 
+impl From<ScheduleError> for ApiError {
+    fn from(error: ScheduleError) -> Self {
+        match &error {
+            ScheduleError::Never(_) => Self::bad_request(error.to_string()),
+            ScheduleError::Zone(name) if name.is_empty() => Self::bad_request(error.to_string()),
+            _ => Self::invalid(error.to_string()),
+        }
+    }
+}
+
 fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "crons".to_owned()]
 }
@@ -44,8 +54,8 @@ fn namespace() -> [String; 2] {
 impl Cron {
     /// Works out when it comes next after a time.
     pub(crate) fn plan(&mut self, after: Timestamp) -> Result<()> {
-        let schedule = Schedule::read(&self.schedule).map_err(|error| ApiError::invalid(error.to_string()))?;
-        let zone = zone(self.timezone.as_deref()).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let schedule = Schedule::read(&self.schedule)?;
+        let zone = zone(self.timezone.as_deref())?;
         let next = schedule.after(after, &zone).filter(|next| self.end_time.is_none_or(|end| *next <= end));
         self.next_run_date = next.filter(|_| self.enabled);
         Ok(())

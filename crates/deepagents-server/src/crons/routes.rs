@@ -17,7 +17,7 @@ use crate::auth::{caller, owns};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::threads::{Fields, SortOrder, contains, pagination};
+use crate::threads::{Fields, Limit, SortOrder, contains, pagination};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -36,10 +36,19 @@ struct Create {
     schedule: String,
     assistant_id: String,
     timezone: Option<String>,
+    #[serde(default, deserialize_with = "end_time")]
     end_time: Option<Timestamp>,
     enabled: Option<bool>,
     on_run_completed: Option<String>,
     metadata: Option<Map<String, Value>>,
+}
+
+/// A time; one without a zone is in UTC.
+fn end_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let local = || text.parse::<jiff::civil::DateTime>()?.to_zoned(jiff::tz::TimeZone::UTC);
+    let read = text.parse().or_else(|_| local().map(|zoned| zoned.timestamp()));
+    read.map(Some).map_err(serde::de::Error::custom)
 }
 
 fn read<T: serde::de::DeserializeOwned>(body: &Map<String, Value>) -> Result<T> {
@@ -65,12 +74,12 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
     let mut payload = body;
     payload.retain(|key, _| !OWN.contains(&key.as_str()));
     let assistant = assistants::find(app, &create.assistant_id).await?;
-    let assistant =
-        assistant.ok_or_else(|| ApiError::invalid(format!("Invalid assistant: '{}'", create.assistant_id)))?;
+    let assistant = assistant.ok_or_else(|| ApiError::not_found("Assistant", &create.assistant_id))?;
     let now = ids::now();
     let mut cron = Cron {
         cron_id: ids::fresh(),
         assistant_id: assistant.assistant_id.clone(),
+        on_run_completed: create.on_run_completed.or_else(|| thread.is_none().then(|| "delete".to_owned())),
         thread_id: thread,
         schedule: create.schedule,
         timezone: create.timezone,
@@ -78,7 +87,6 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
         enabled: create.enabled.unwrap_or(true),
         metadata: create.metadata.unwrap_or_default(),
         payload,
-        on_run_completed: create.on_run_completed,
         next_run_date: None,
         user_id: caller().map(|caller| caller.id().to_owned()),
         created_at: now.clone(),
@@ -99,7 +107,7 @@ async fn one(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<Js
 /// A field that may be null on purpose.
 #[allow(clippy::option_option, reason = "absent, null and given are three things")]
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Timestamp>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+    end_time(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -120,6 +128,9 @@ async fn update(
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<Cron>> {
     let mut cron = find(&app, &cron).await?;
+    if body.is_empty() {
+        return Err(ApiError::bad_request("nothing is to be changed"));
+    }
     let patch: Patch = read(&body)?;
     cron.schedule = patch.schedule.unwrap_or(cron.schedule);
     cron.timezone = patch.timezone.or(cron.timezone);
@@ -180,14 +191,19 @@ struct Search {
     thread_id: Option<String>,
     enabled: Option<bool>,
     metadata: Option<Map<String, Value>>,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(default)]
+    limit: Limit,
+    #[serde(default)]
+    offset: usize,
     sort_by: Option<SortBy>,
     sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
 }
 
 async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
+    if let Some(thread) = &search.thread_id {
+        ids::check("thread ID", thread)?;
+    }
     let assistant = match &search.assistant_id {
         Some(id) => assistants::find(app, id).await?.map(|known| known.assistant_id).or_else(|| Some(id.clone())),
         None => None,
@@ -220,7 +236,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(axum::http::HeaderMap, Json<Value>)> {
     let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let found = found(&app, &body).await?;
-    let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
+    let (offset, limit) = (body.offset, body.limit.get());
     let headers = pagination(found.len(), offset, limit);
     let page = found.into_iter().skip(offset).take(limit).map(|cron| fields.of(json!(cron)));
     Ok((headers, Json(page.collect())))

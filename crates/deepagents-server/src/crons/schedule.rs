@@ -23,6 +23,8 @@ pub(crate) struct Schedule {
     minutes: u64,
     hours: u64,
     days: u64,
+    /// Whether the last day of a month is one of them.
+    last_day: bool,
     months: u64,
     weekdays: u64,
     /// Whether days and days of the week are limited both: then either will do.
@@ -54,11 +56,17 @@ impl Schedule {
             return Err(ScheduleError::Fields(text.to_owned()));
         };
         let range = |name, low, high, words| Range { name, low, high, words };
+        let (last, numbers): (Vec<&str>, Vec<&str>) = days.split(',').partition(|part| part.eq_ignore_ascii_case("l"));
+        let day_bits = match numbers.as_slice() {
+            [] => 0,
+            numbers => range("day", 1, 31, &[]).read(&numbers.join(","))?,
+        };
         let weekday_bits = range("day of the week", 0, 7, &WEEKDAYS).read(weekdays)?;
         let schedule = Self {
             minutes: range("minute", 0, 59, &[]).read(minutes)?,
             hours: range("hour", 0, 23, &[]).read(hours)?,
-            days: range("day", 1, 31, &[]).read(days)?,
+            days: day_bits,
+            last_day: !last.is_empty(),
             months: range("month", 1, 12, &MONTHS).read(months)?,
             // Sunday has two numbers.
             weekdays: (weekday_bits | (weekday_bits >> 7)) & 0x7f,
@@ -100,7 +108,7 @@ impl Schedule {
     }
 
     fn has_day(&self, at: DateTime) -> bool {
-        let day = has(self.days, at.day());
+        let day = has(self.days, at.day()) || (self.last_day && at.day() == at.date().days_in_month());
         let weekday = has(self.weekdays, at.weekday().to_sunday_zero_offset());
         has(self.months, at.month()) && if self.either { day || weekday } else { day && weekday }
     }
@@ -135,7 +143,10 @@ impl Range {
                 (from, if step.is_some() { self.high } else { from })
             }
         };
-        (from <= to).then(|| (from..=to).step_by(step.unwrap_or(1)).fold(0, |bits, number| bits | (1 << number)))
+        // One that ends before it begins goes over the end: 22-2 is 22, 23, 0, 1 and 2.
+        let (end, over) = if from <= to { (to, self.low) } else { (self.high, to + 1) };
+        let numbers = (from..=end).chain(self.low..over);
+        Some(numbers.step_by(step.unwrap_or(1)).fold(0, |bits, number| bits | (1 << number)))
     }
 
     fn number(&self, text: &str) -> Option<u32> {
@@ -174,13 +185,17 @@ mod tests {
         assert_eq!(next("30 3 29 2 *", now), "2028-02-29T03:30:00Z");
         assert_eq!(next("0 0 13 * 5", now), "2026-11-27T00:00:00Z", "a day or a day of the week");
         assert_eq!(next("0 0 * * 7", now), "2026-11-29T00:00:00Z");
+        assert_eq!(next("0 23-1 * * *", "2026-11-22T23:30:00Z"), "2026-11-23T00:00:00Z", "a range over the end");
+        assert_eq!(next("0 0 L 2 *", now), "2027-02-28T00:00:00Z", "the last day of a month");
+        assert_eq!(next("0 0 1,L 2 *", "2027-02-28T00:00:00Z"), "2028-02-01T00:00:00Z");
         assert_eq!(next("@hourly", now), "2026-11-22T23:00:00Z");
         assert_eq!(next("41 22 * * *", "2026-11-22T22:41:00Z"), "2026-11-23T22:41:00Z");
     }
 
     #[test]
     fn what_is_no_schedule_is_refused() {
-        for bad in ["whenever", "", "* * * *", "60 * * * *", "* * 0 * *", "5-1 * * * *", "*/0 * * * *", "* * * foo *"] {
+        for bad in ["whenever", "", "* * * *", "60 * * * *", "* * 0 * *", "5-60 * * * *", "*/0 * * * *", "* * * foo *"]
+        {
             assert!(Schedule::read(bad).is_err(), "{bad}");
         }
         assert_eq!(Schedule::read("0 0 31 2 *"), Err(ScheduleError::Never("0 0 31 2 *".to_owned())));

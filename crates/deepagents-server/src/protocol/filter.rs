@@ -1,7 +1,8 @@
 //! What of a thread a client wants to read.
 
 use deepagents_core::journal::LogPosition;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::encode::Method;
@@ -13,14 +14,19 @@ use crate::stream::EventId;
 pub(super) struct Subscription {
     channels: Vec<String>,
     /// Only agents at or below one of these.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable")]
     namespaces: Option<Vec<Vec<String>>>,
     /// At most so many levels below.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable")]
     depth: Option<usize>,
     /// Only what came after the event with this number.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable")]
     pub(super) since: Option<u64>,
+}
+
+/// What narrows a subscription down, unless it cannot be read: then clients expect all.
+fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 const CHANNELS: [&str; 9] =

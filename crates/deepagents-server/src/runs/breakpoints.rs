@@ -37,6 +37,9 @@ impl Breakpoints {
             which.is_some_and(|nodes| nodes.as_slice().iter().any(|name| name == "*" || name == node))
         };
         for (key, which) in [("interrupt_before", before), ("interrupt_after", after)] {
+            if let Some(OneOrMany::One(name)) = which.filter(|which| which.as_slice() != ["*"]) {
+                return Err(ApiError::invalid(format!("`{key}` is a list of nodes or `*`, and not `{name}`")));
+            }
             let other = |name: &&String| !matches!(name.as_str(), "*" | "model" | "tools");
             if let Some(name) = which.and_then(|nodes| nodes.as_slice().iter().find(other)) {
                 return Err(ApiError::invalid(format!(

@@ -1,7 +1,9 @@
 //! What a client asks for with a run.
 
+use std::time::Duration;
+
 use deepagents_core::interrupt::Decision;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::breakpoints::Breakpoints;
@@ -45,10 +47,56 @@ pub(crate) struct RunCreate {
     pub(crate) on_disconnect: Option<OnDisconnect>,
     #[serde(default)]
     pub(crate) on_completion: Option<OnCompletion>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_seconds")]
     pub(crate) after_seconds: Option<u64>,
+    /// When the state is written down, which is always at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    durability: Option<Durability>,
+    /// The earlier name of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checkpoint_during: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    feedback_keys: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) webhook: Option<String>,
+}
+
+/// A run as a client asks for it. Fields that are not wanted are left out; those that are kept of a run may be null.
+#[derive(Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub(crate) struct NewRun(pub(crate) RunCreate);
+
+/// Fields that may be left out and are not null.
+const NOT_NULL: [&str; 7] =
+    ["metadata", "config", "multitask_strategy", "webhook", "stream_mode", "checkpoint", "after_seconds"];
+
+impl TryFrom<Map<String, Value>> for NewRun {
+    type Error = String;
+
+    fn try_from(body: Map<String, Value>) -> Result<Self, String> {
+        if let Some(field) = NOT_NULL.into_iter().find(|field| body.get(*field).is_some_and(Value::is_null)) {
+            return Err(format!("`{field}` is null; leave it out"));
+        }
+        serde_json::from_value(Value::Object(body)).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Durability {
+    Sync,
+    Async,
+    Exit,
+}
+
+/// Seconds, of which parts count as whole ones, and a time before now as now.
+fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let seconds = Option::<f64>::deserialize(deserializer)?;
+    let whole = |seconds: f64| match Duration::try_from_secs_f64(seconds.max(0.0)) {
+        Ok(given) => given.as_secs() + u64::from(given.subsec_nanos() > 0),
+        Err(_) => u64::MAX,
+    };
+    Ok(seconds.map(whole))
 }
 
 /// What a thread is told in place of an input.
@@ -99,6 +147,9 @@ const PLACE: [&str; 7] =
 
 /// Makes what is configured by names the context, and a context what is configured: the one is the later name of the other.
 pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
+    if let Some(config) = config {
+        check_config(config)?;
+    }
     let configured = config.as_ref().and_then(|config| config.get("configurable")).and_then(Value::as_object);
     let mut configured = configured.cloned().unwrap_or_default();
     let of_place = |key: &str| PLACE.contains(&key) || key.starts_with("__");
@@ -115,6 +166,22 @@ pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Opti
         }
         _ if own.is_empty() => {}
         _ => *context = Some(own),
+    }
+    Ok(())
+}
+
+/// Refuses a configuration of which parts are of another kind than they are read as.
+fn check_config(config: &Map<String, Value>) -> Result<()> {
+    let is_texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    let wrong = |key: &str, fits: &dyn Fn(&Value) -> bool| config.get(key).is_some_and(|value| !fits(value));
+    if wrong("recursion_limit", &|value| value.is_i64() || value.is_u64()) {
+        return Err(ApiError::invalid("`config.recursion_limit` is a whole number"));
+    }
+    if wrong("tags", &is_texts) {
+        return Err(ApiError::invalid("`config.tags` is a list of texts"));
+    }
+    if wrong("configurable", &Value::is_object) {
+        return Err(ApiError::invalid("`config.configurable` is an object"));
     }
     Ok(())
 }

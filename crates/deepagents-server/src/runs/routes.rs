@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::create::{IfNotExists, OnDisconnect, RunCreate, StreamMode, mirror};
+use super::create::{IfNotExists, NewRun, OnDisconnect, RunCreate, StreamMode, mirror};
 use super::host::{accept, admit};
 use super::live::{CancelAction, LiveRun};
 use super::others;
@@ -173,12 +173,12 @@ fn headers(run: &LiveRun, location: &str) -> HeaderMap {
 async fn create(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
-    Body(body): Body<RunCreate>,
+    Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
     created(&app, Some(&thread), body).await
 }
 
-async fn create_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn create_stateless(State(app): State<Arc<App>>, Body(NewRun(body)): Body<NewRun>) -> Result<Response> {
     created(&app, None, body).await
 }
 
@@ -196,9 +196,12 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
     Ok((headers, Json(shown.shown())).into_response())
 }
 
-async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) -> Result<Json<Value>> {
+async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
     let mut begun: Vec<Arc<LiveRun>> = Vec::new();
-    for one in body {
+    if body.is_empty() {
+        return Err(ApiError::invalid("a batch has a run at least"));
+    }
+    for NewRun(one) in body {
         match start(&app, None, one).await {
             Ok(run) => begun.push(run),
             Err(error) => {
@@ -214,12 +217,12 @@ async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<RunCreate>>) ->
 async fn wait(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
-    Body(body): Body<RunCreate>,
+    Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
     waited(&app, Some(&thread), body).await
 }
 
-async fn wait_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn wait_stateless(State(app): State<Arc<App>>, Body(NewRun(body)): Body<NewRun>) -> Result<Response> {
     waited(&app, None, body).await
 }
 
@@ -238,12 +241,12 @@ fn answer_at_end(app: &Arc<App>, run: Arc<LiveRun>, leaving: OnDisconnect) -> Re
 async fn stream(
     State(app): State<Arc<App>>,
     Path(thread): Path<String>,
-    Body(body): Body<RunCreate>,
+    Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
     streamed(&app, Some(&thread), body).await
 }
 
-async fn stream_stateless(State(app): State<Arc<App>>, Body(body): Body<RunCreate>) -> Result<Response> {
+async fn stream_stateless(State(app): State<Arc<App>>, Body(NewRun(body)): Body<NewRun>) -> Result<Response> {
     streamed(&app, None, body).await
 }
 
@@ -370,7 +373,7 @@ async fn join_stream(
     let Some(live) = live else { return Ok((nothing, String::new()).into_response()) };
     let resumable = live.record().kwargs.stream_resumable;
     let from = match last {
-        Some("-1") if resumable => From::Start,
+        Some("-1" | "0") if resumable => From::Start,
         Some(last) if resumable => EventId::read(last).map_or(From::Now, |(id, part)| From::After(id, part)),
         _ => From::Now,
     };

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::error::Result;
 
 pub(crate) use checkpoints::{CheckpointCache, Place};
-pub(crate) use page::{Fields, SortOrder, contains, pagination};
+pub(crate) use page::{Fields, Limit, SortOrder, contains, pagination};
 pub(crate) use record::{Held, set_own, shown_status};
 pub(crate) use routes::{CheckpointRef, make, routes};
 pub(crate) use stopped::{has_next, leave_stop, present_state};

@@ -15,10 +15,39 @@ pub(crate) enum SortOrder {
     Desc,
 }
 
+/// How many of what was found are wanted at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "usize")]
+pub(crate) struct Limit(usize);
+
+impl Limit {
+    pub(crate) const ONE: Self = Self(1);
+
+    pub(crate) fn get(self) -> usize {
+        self.0
+    }
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(10)
+    }
+}
+
+impl TryFrom<usize> for Limit {
+    type Error = &'static str;
+
+    fn try_from(limit: usize) -> Result<Self, Self::Error> {
+        if (1..=1000).contains(&limit) { Ok(Self(limit)) } else { Err("a limit is 1 to 1000") }
+    }
+}
+
 /// Whether an object has all of what is wanted, also inside of objects.
 pub(crate) fn contains(has: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(key, wanted)| match (has.get(key), wanted) {
         (Some(Value::Object(has)), Value::Object(wanted)) => contains(has, wanted),
+        // 1 and 1.0 are one number.
+        (Some(Value::Number(has)), Value::Number(wanted)) => has == wanted || has.as_f64() == wanted.as_f64(),
         (has, wanted) => has == Some(wanted),
     })
 }

@@ -15,7 +15,7 @@ use deepagents_core::state::Update;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::page::contains;
+use super::page::{Limit, contains};
 use super::record::{Held, set_own, shown};
 use super::run_metadata::RunMetadata;
 use super::search::{count, search};
@@ -24,7 +24,7 @@ use super::stopped::{calls_left_behind, changes_what_is_asked, has_next, leave_s
 use super::ttl::{Ttl, touch};
 use crate::app::{App, OWN, take_own};
 use crate::auth::{caller, owns_thread};
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::runs::Command;
@@ -55,7 +55,9 @@ enum IfExists {
 
 #[derive(Deserialize)]
 struct Create {
+    #[serde(default, deserialize_with = "present")]
     thread_id: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     metadata: Option<Map<String, Value>>,
     if_exists: Option<IfExists>,
     ttl: Option<Ttl>,
@@ -151,6 +153,7 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json
 
 #[derive(Deserialize)]
 struct Patch {
+    #[serde(default, deserialize_with = "present")]
     metadata: Option<Map<String, Value>>,
     ttl: Option<Ttl>,
 }
@@ -390,11 +393,17 @@ async fn update_state(
 
 #[derive(Deserialize)]
 struct History {
-    limit: Option<usize>,
+    #[serde(default = "one_state")]
+    limit: Limit,
     before: Option<CheckpointRef>,
     metadata: Option<Map<String, Value>>,
     /// The one that is looked for.
     checkpoint: Option<CheckpointRef>,
+}
+
+/// Official clients say how many they want; who says nothing is given the newest.
+fn one_state() -> Limit {
+    Limit::ONE
 }
 
 async fn history(
@@ -414,7 +423,7 @@ async fn history(
     let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
     let wanted = body.metadata.unwrap_or_default();
     let mut runs = RunMetadata::new(&app, &id);
-    let (limit, mut out) = (body.limit.unwrap_or(10), Vec::new());
+    let (limit, mut out) = (body.limit.get(), Vec::new());
     let hidden = entries.newest_first().count() - shown_entries(&entries, &info).count();
     let newer = std::iter::once(None).chain(shown_entries(&entries, &info).map(Some));
     let shown = (hidden..).zip(shown_entries(&entries, &info));
@@ -444,7 +453,8 @@ async fn history(
 
 #[derive(Deserialize)]
 struct HistoryQuery {
-    limit: Option<usize>,
+    #[serde(default = "one_state")]
+    limit: Limit,
     before: Option<String>,
 }
 

@@ -10,12 +10,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::extract::Paths;
-use super::page::{Fields, SortOrder, contains, pagination};
+use super::page::{Fields, Limit, SortOrder, contains, pagination};
 use super::record::{Held, shown, status};
 use crate::app::{App, shown_metadata};
 use crate::auth::owns_thread;
-use crate::body::Body;
-use crate::error::Result;
+use crate::body::{Body, present};
+use crate::error::{ApiError, Result};
+use crate::ids;
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,11 +67,15 @@ const FIELDS: [&str; 11] = [
 #[derive(Deserialize)]
 pub(super) struct Search {
     ids: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
     metadata: Option<Map<String, Value>>,
     values: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "present")]
     status: Option<Status>,
-    limit: Option<usize>,
-    offset: Option<usize>,
+    #[serde(default)]
+    limit: Limit,
+    #[serde(default)]
+    offset: usize,
     sort_by: Option<SortBy>,
     sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
@@ -79,10 +84,12 @@ pub(super) struct Search {
 
 async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
     let wanted = search.metadata.clone().unwrap_or_default();
-    let mut found = match &search.ids {
+    // An empty list is no choice.
+    let mut found = match search.ids.as_ref().filter(|ids| !ids.is_empty()) {
         Some(ids) => {
             let mut found = Vec::new();
             for id in ids {
+                ids::check("thread ID", id).map_err(|error| ApiError::bad_request(error.to_string()))?;
                 found.extend(app.journal.threads().get(id).await?);
             }
             found
@@ -120,7 +127,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>
     let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let paths = body.extract.as_ref().map(Paths::read).transpose()?;
     let found = found(&app, &body).await?;
-    let (offset, limit) = (body.offset.unwrap_or(0), body.limit.unwrap_or(10));
+    let (offset, limit) = (body.offset, body.limit.get());
     let headers = pagination(found.len(), offset, limit);
     let with_values = paths.is_some() || fields.have("values") || fields.have("interrupts");
     let mut page = Vec::new();

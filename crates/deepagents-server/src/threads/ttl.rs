@@ -16,13 +16,26 @@ use crate::error::{ApiError, Result};
 #[serde(untagged)]
 pub(super) enum Ttl {
     Minutes(f64),
-    Object { ttl: f64 },
+    Object {
+        ttl: f64,
+        #[serde(default)]
+        #[allow(dead_code, reason = "there is one, and others are refused")]
+        strategy: Strategy,
+    },
+}
+
+/// What becomes of a thread whose time is over.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Strategy {
+    #[default]
+    Delete,
 }
 
 impl Ttl {
     /// Minutes.
     pub(super) fn read(self) -> Result<f64> {
-        let (Self::Minutes(minutes) | Self::Object { ttl: minutes }) = self;
+        let (Self::Minutes(minutes) | Self::Object { ttl: minutes, .. }) = self;
         match Duration::try_from_secs_f64(minutes * 60.0) {
             Ok(life) if !life.is_zero() && Timestamp::now().checked_add(life).is_ok() => Ok(minutes),
             _ => Err(ApiError::invalid("`ttl` is a number of minutes, more than none")),

@@ -30,10 +30,14 @@ async fn a_cron_is_made_found_changed_and_gone() {
 #[tokio::test]
 async fn what_could_never_run_is_refused_when_it_is_made() {
     let client = serve(vec![]).await;
-    for (schedule, assistant) in [("whenever", "agent"), ("0 0 30 2 *", "agent"), ("* * * * *", "nobody")] {
+    for (schedule, assistant, expected) in [
+        ("whenever", "agent", StatusCode::UNPROCESSABLE_ENTITY),
+        ("0 0 30 2 *", "agent", StatusCode::BAD_REQUEST),
+        ("* * * * *", "nobody", StatusCode::NOT_FOUND),
+    ] {
         let body = json!({"schedule": schedule, "assistant_id": assistant, "input": {}});
         let (status, answer) = client.send(Method::POST, "/runs/crons", &body).await;
-        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}: {answer}");
+        assert_eq!(status, expected, "{body}: {answer}");
     }
 }
 

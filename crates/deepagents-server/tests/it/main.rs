@@ -17,6 +17,7 @@ mod others;
 mod outages;
 mod page;
 mod protocol;
+mod refusals;
 mod restart;
 mod runs;
 mod sdk;

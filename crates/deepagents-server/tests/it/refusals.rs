@@ -1,0 +1,182 @@
+//! What is refused, with which status, and what is taken although it looks odd.
+
+use deepagents::models::scripted::Turn;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Client, say, serve};
+
+/// The status of a request.
+async fn status(client: &Client, method: Method, path: &str, body: &Value) -> u16 {
+    let (status, answer) = client.send(method, path, body).await;
+    assert!(status.is_success() || answer["detail"].is_string(), "{path} {body}: {status} {answer}");
+    status.as_u16()
+}
+
+async fn posted(client: &Client, path: &str, body: Value) -> u16 {
+    status(client, Method::POST, path, &body).await
+}
+
+#[tokio::test]
+async fn fields_that_are_not_wanted_are_left_out_and_not_null() {
+    let client = serve(vec![]).await;
+    let thread = client.thread().await;
+    let (history, runs) = (format!("/threads/{thread}/history"), format!("/threads/{thread}/runs"));
+    for (path, field) in [
+        ("/threads", "metadata"),
+        ("/threads", "thread_id"),
+        ("/threads/search", "status"),
+        ("/threads/search", "limit"),
+        ("/threads/search", "offset"),
+        ("/assistants/search", "metadata"),
+        ("/assistants/search", "limit"),
+        ("/runs/crons/search", "limit"),
+        (&history, "limit"),
+        (&runs, "metadata"),
+        (&runs, "config"),
+        (&runs, "stream_mode"),
+        (&runs, "multitask_strategy"),
+        (&runs, "checkpoint"),
+        (&runs, "after_seconds"),
+    ] {
+        let mut body = if path == runs { say("hi") } else { json!({}) };
+        body[field] = Value::Null;
+        assert_eq!(posted(&client, path, body).await, 422, "{path} {field}");
+    }
+    for path in ["/threads", "/threads/search", "/threads/count", "/assistants/search", "/store/namespaces", &history] {
+        let response = client.http.post(format!("{}{path}", client.url)).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 422, "{path} without a body");
+    }
+}
+
+#[tokio::test]
+async fn pages_have_one_to_a_thousand_entries_and_a_history_the_newest_where_nobody_says() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let thread = client.thread().await;
+    client.post(&format!("/threads/{thread}/runs/wait"), say("hi")).await;
+    let history = format!("/threads/{thread}/history");
+    for path in ["/threads/search", "/assistants/search", "/runs/crons/search", "/assistants/agent/versions", &history]
+    {
+        for (limit, expected) in [(0, 422), (1, 200), (1000, 200), (1001, 422)] {
+            assert_eq!(posted(&client, path, json!({"limit": limit})).await, expected, "{path} {limit}");
+        }
+    }
+    assert_eq!(client.post(&history, json!({})).await.as_array().unwrap().len(), 1);
+    assert_eq!(client.get(&history).await.as_array().unwrap().len(), 1);
+    assert!(client.post(&history, json!({"limit": 10})).await.as_array().unwrap().len() > 1);
+}
+
+#[tokio::test]
+async fn a_run_is_refused_for_what_cannot_be_meant_and_taken_for_what_can() {
+    let client = serve(vec![Turn::text("Hello."); 8]).await;
+    let thread = client.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    for (field, value, expected) in [
+        ("durability", json!("never"), 422),
+        ("durability", json!("exit"), 200),
+        ("checkpoint_during", json!("x"), 422),
+        ("feedback_keys", json!("mine"), 422),
+        ("config", json!({"recursion_limit": "x"}), 422),
+        ("config", json!({"tags": "mine"}), 422),
+        ("config", json!({"tags": ["mine"], "recursion_limit": 9}), 200),
+        ("interrupt_before", json!("tools"), 422),
+        ("after_seconds", json!(-1), 200),
+        ("after_seconds", json!(0.0), 200),
+        ("after_seconds", json!("soon"), 422),
+    ] {
+        let mut body = say("hi");
+        body[field] = value.clone();
+        assert_eq!(posted(&client, &wait, body).await, expected, "{field} {value}");
+    }
+    assert_eq!(posted(&client, "/runs/batch", json!([])).await, 422);
+}
+
+#[tokio::test]
+async fn things_that_could_never_be_there_are_told_from_those_that_are_not() {
+    let client = serve(vec![]).await;
+    let none = "00000000-0000-4000-8000-000000000000";
+    for what in ["", "/graph", "/schemas", "/subgraphs"] {
+        for (id, expected) in [("zz", 422), (none, 404), ("agent", 200)] {
+            let path = format!("/assistants/{id}{what}");
+            assert_eq!(status(&client, Method::GET, &path, &json!({})).await, expected, "{path}");
+        }
+    }
+    for (xray, expected) in [("-1", 422), ("zz", 422), ("true", 200), ("2", 200)] {
+        let path = format!("/assistants/agent/graph?xray={xray}");
+        assert_eq!(status(&client, Method::GET, &path, &json!({})).await, expected, "{path}");
+    }
+    assert_eq!(posted(&client, "/assistants/search", json!({"graph_id": "nobody"})).await, 404);
+    let odd = json!({"graph_id": "agent", "config": {"recursion_limit": "x"}});
+    assert_eq!(posted(&client, "/assistants", odd).await, 422);
+    let thread = client.thread().await;
+    assert_eq!(posted(&client, "/threads/search", json!({"ids": ["zz"]})).await, 400);
+    assert_eq!(client.post("/threads/search", json!({"ids": []})).await[0]["thread_id"], thread, "no choice");
+    assert_eq!(posted(&client, "/threads", json!({"ttl": {"ttl": 9, "strategy": "hide"}})).await, 422);
+    assert_eq!(status(&client, Method::DELETE, "/threads", &json!({})).await, 405);
+    assert_eq!(posted(&client, "/runs/crons", json!({"schedule": "* * * * *", "assistant_id": none})).await, 404);
+    for (schedule, zone, expected) in
+        [("0 0 31 2 *", "UTC", 400), ("0 0 1 1 *", "", 400), ("0 0 1 1 *", "Mars/Sea", 422)]
+    {
+        let body = json!({"schedule": schedule, "timezone": zone, "assistant_id": "agent", "input": {}});
+        assert_eq!(posted(&client, "/runs/crons", body).await, expected, "{schedule} {zone}");
+    }
+    assert_eq!(posted(&client, "/runs/crons/search", json!({"thread_id": "zz"})).await, 422);
+    let cron = json!({"schedule": "0 0 1 1 *", "assistant_id": "agent", "end_time": "2090-01-01T00:00:00"});
+    let made = client.post("/runs/crons", cron).await;
+    assert_eq!((&made["end_time"], &made["on_run_completed"]), (&json!("2090-01-01T00:00:00Z"), &json!("delete")));
+    let path = format!("/runs/crons/{}", made["cron_id"].as_str().unwrap());
+    assert_eq!(status(&client, Method::PATCH, &path, &json!({})).await, 400);
+}
+
+#[tokio::test]
+async fn an_items_place_is_labels_without_dots_and_its_fields_are_found_by_their_worth() {
+    let client = serve(vec![]).await;
+    let put = |namespace: Value, key: &str, value: Value| json!({"namespace": namespace, "key": key, "value": value});
+    for (namespace, expected) in
+        [(json!(null), 422), (json!([]), 400), (json!(["langgraph"]), 400), (json!(["a.b"]), 422), (json!(["a"]), 204)]
+    {
+        let body = put(namespace, "k", json!({}));
+        assert_eq!(status(&client, Method::PUT, "/store/items", &body).await, expected, "{body}");
+    }
+    let mut indexed = put(json!(["a"]), "k", json!({}));
+    indexed["index"] = json!("x");
+    assert_eq!(status(&client, Method::PUT, "/store/items", &indexed).await, 422);
+    for query in ["key=k", "namespace=&key=k"] {
+        assert_eq!(status(&client, Method::GET, &format!("/store/items?{query}"), &json!({})).await, 422, "{query}");
+    }
+    for (label, key, value) in
+        [("x", "one", json!({"n": 1, "d": {"e": 1}})), ("y", "two", json!({"n": 2, "d": {"e": 2}}))]
+    {
+        let body = put(json!(["b", label]), key, value);
+        assert_eq!(status(&client, Method::PUT, "/store/items", &body).await, 204);
+    }
+    for (filter, expected) in [
+        (json!({"n": 1.0}), json!(["one"])),
+        (json!({"d": {"e": {"$gt": 1}}}), json!(["two"])),
+        (json!({"d": {"e": 1}}), json!(["one"])),
+        (json!({"missing": null}), json!(["one", "two"])),
+    ] {
+        let found = client.post("/store/items/search", json!({"namespace_prefix": ["b"], "filter": filter})).await;
+        let mut keys: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|item| &item["key"]).collect();
+        keys.sort_by_key(|key| key.to_string());
+        assert_eq!(json!(keys), expected, "{filter}");
+    }
+    let found = client.post("/store/namespaces", json!({"suffix": ["*", "x"]})).await;
+    assert_eq!(found["namespaces"], json!([["b", "x"]]));
+    let found = client.post("/store/namespaces", json!({"suffix": ["*", "a"]})).await;
+    assert_eq!(found["namespaces"], json!([]), "what is above those of clients is no label");
+}
+
+#[tokio::test]
+async fn a_stream_is_read_from_its_beginning_under_both_names_of_it() {
+    let client = serve(vec![Turn::text("Hello.")]).await;
+    let thread = client.thread().await;
+    let mut body = say("hi");
+    (body["stream_mode"], body["stream_resumable"]) = (json!(["values"]), json!(true));
+    let run = client.post(&format!("/threads/{thread}/runs"), body).await["run_id"].as_str().unwrap().to_owned();
+    client.get(&format!("/threads/{thread}/runs/{run}/join")).await;
+    let path = format!("/threads/{thread}/runs/{run}/stream");
+    let all = client.events(Method::GET, &path, Some("-1"), &json!({})).await;
+    assert!(all.len() > 1);
+    assert_eq!(client.events(Method::GET, &path, Some("0"), &json!({})).await, all);
+}
