@@ -11,10 +11,11 @@ use futures_util::stream;
 use reqwest::Response;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::error::{REQUEST_ID, authority, from_body, from_transport};
+use super::error::{REQUEST_ID, authority, compressed, from_body, from_transport};
 use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
 use crate::body::RequestBody;
 use crate::credentials::Credential;
+use crate::decoded::Decoded;
 use crate::events::events_of;
 use crate::hook::Attempt;
 
@@ -235,6 +236,9 @@ impl Call {
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         endpoint.answered(&attempt, status, headers, began.elapsed());
         let request_id = REQUEST_ID.iter().find_map(|name| header(name));
+        if let Some(why) = compressed(headers).filter(|_| status.is_success()) {
+            return Err(with_request_id(ModelError::invalid(why), request_id));
+        }
         if status.is_success()
             && endpoint.streaming
             && let Some(framing) = Framing::detect(headers, b"")
@@ -250,10 +254,15 @@ impl Call {
         }
         let decoded = super::decode_recorded(&*self.wire, status.as_u16(), &headers, &body)
             .map_err(|error| with_request_id(error, request_id))?;
+        self.whole(decoded);
+        Ok(())
+    }
+
+    /// The answer came in one piece.
+    fn whole(&mut self, decoded: Decoded) {
         self.queue.extend(events_of(&decoded.output.message, usize::MAX));
         self.finish(decoded.output);
         self.state = State::Done;
-        Ok(())
     }
 
     async fn read(&mut self) -> Result<(), ModelError> {
@@ -297,6 +306,12 @@ impl Call {
             }
         }
         self.queue.extend(self.scratch.drain(..));
+        let in_vain = ended && flow == Flow::More && result.is_ok();
+        if let Some(outside) = in_vain.then(|| reading.decoder.outside(&*self.wire)).flatten() {
+            let decoded = outside.map_err(|error| with_request_id(error, reading.request_id.take()))?;
+            self.whole(decoded);
+            return Ok(());
+        }
         let result = result.and_then(|()| match broke {
             None if flow == Flow::More => Ok(None),
             // An answer may be whole although its end frame is missing; if it is not, the break is the fault.

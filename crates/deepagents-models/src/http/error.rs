@@ -4,23 +4,31 @@ use std::time::Duration;
 
 use deepagents_core::model::{ErrorInfo, ModelError};
 use reqwest::Url;
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_ENCODING, HeaderMap};
 use serde_json::Value;
 
+use super::error_body::{quote, read, words};
 use super::rate_limit;
 
-/// How much of an unreadable answer is quoted, in characters.
-const QUOTED: usize = 400;
-
 /// The headers that providers put their id of a request into.
-pub(super) const REQUEST_ID: [&str; 5] =
-    ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "mistral-correlation-id"];
+pub(super) const REQUEST_ID: [&str; 7] = [
+    "request-id",
+    "x-request-id",
+    "x-amzn-requestid",
+    "apim-request-id",
+    "mistral-correlation-id",
+    "x-oai-request-id",
+    "cf-request-id",
+];
 
 /// An answer whose status is not a success.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let (mut info, codes) = match serde_json::from_slice::<Value>(body) {
         Ok(value) => read(&value),
-        Err(_) => (words(&String::from_utf8_lossy(body)).into(), Vec::new()),
+        Err(_) => {
+            let message = compressed(headers).unwrap_or_else(|| words(&String::from_utf8_lossy(body)));
+            (message.into(), Vec::new())
+        }
     };
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if info.message.is_empty() {
@@ -44,6 +52,12 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     classify(Some(status), &codes, info)
 }
 
+/// That an answer is compressed, if it is: that is not asked for, and cannot be read.
+pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
+    let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok().filter(|encoding| *encoding != "identity")?;
+    Some(format!("the server compresses its answers without being asked (content-encoding: {encoding})"))
+}
+
 /// An error inside a streamed answer whose status was a success; `value` is the whole event.
 pub(crate) fn from_stream(value: &Value) -> ModelError {
     let (mut info, codes) = read(value);
@@ -55,62 +69,36 @@ pub(crate) fn from_stream(value: &Value) -> ModelError {
     classify(status, &codes, info)
 }
 
-/// What an error says, and its codes, the most specific first. Understands `{error: {message, type, code}}`,
-/// `{error: "…"}`, `{message, type, code}`, `{detail: …}` and arrays of them.
-fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
-    let top = value.as_array().and_then(|list| list.first()).unwrap_or(value);
-    let error = top.get("error").unwrap_or(top);
-    let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-    let detail = error.get("detail").map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
-    let kind = text("type").filter(|kind| kind != "error");
-    let codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
-    let status = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-    let mut message = error
-        .as_str()
-        .map(str::to_owned)
-        .or_else(|| text("message"))
-        .or_else(|| text("Message"))
-        .or(detail)
-        .unwrap_or_default();
-    if let Some(raw) = error.get("metadata").and_then(|m| m.get("raw")).and_then(Value::as_str) {
-        // Gateways put the words of the provider behind them here.
-        message = format!("{message}: {}", quote(raw));
-    }
-    let info = ErrorInfo {
-        message,
-        status: status.filter(|status| (400..600).contains(status)),
-        code: codes.first().cloned(),
-        retry_after: retry_delay(error),
-        request_id: top.get("request_id").and_then(Value::as_str).map(str::to_owned),
-    };
-    (info, codes)
-}
-
-/// How long Google asks to wait: `retryDelay` among the details, as in `34.5s`.
-fn retry_delay(error: &Value) -> Option<Duration> {
-    let details = error.get("details").and_then(Value::as_array)?;
-    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
-    let seconds = delay.strip_suffix('s')?.parse::<f64>().ok().filter(|seconds| *seconds >= 0.0)?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
 pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
     let has = |words: &[&str]| codes.iter().any(|code| words.contains(&code.as_str()));
     let text = info.message.to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     if !matches!(status, Some(401 | 403 | 429))
-        && (has(&["context_length_exceeded", "exceed_context_size_error", "request_too_large"]) || says(TOO_LONG))
+        && (has(&[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "request_too_large",
+            "model_max_prompt_tokens_exceeded",
+        ]) || says(TOO_LONG))
     {
         return ModelError::ContextLength(info);
     }
+    // Filters refuse what is asked, so it is refused again.
+    if has(&["content_filter", "content_policy_violation"]) {
+        return ModelError::Invalid(info);
+    }
+    // Google says the same of every limit, also of one that ends in a second.
+    let may_wait = info.retry_after.is_some() || has(&["RESOURCE_EXHAUSTED"]);
     if status == Some(402)
         || has(&["insufficient_quota", "billing_error", "billing_not_active", "insufficient_balance"])
         || says(&[
             "api key not valid",
+            "incorrect api key",
+            "invalid api key",
             "credit balance is too low",
             "insufficient balance",
-            "exceeded your current quota",
         ])
+        || (says(&["exceeded your current quota"]) && !may_wait)
     {
         return ModelError::Auth(info);
     }
@@ -140,6 +128,8 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
             "invalid_prompt",
             "model_not_found",
             "validationException",
+            "BadRequestError",
+            "NotFoundError",
         ]) =>
         {
             ModelError::Invalid(info)
@@ -170,6 +160,13 @@ const TOO_LONG: &[&str] = &[
     "exceeds the maximum number of tokens",
     "reduce the length of the messages",
     "please reduce your message size",
+    "number of tokens in the prompt cannot exceed",
+    "context window exceeds limit",
+    "exceeded model token limit",
+    "range of input length should be",
+    "`inputs` tokens + `max_new_tokens` must be",
+    "greater than the context length",
+    "prompt exceeds max length",
 ];
 
 /// `retry-after-ms`, or `retry-after` in seconds or as a date.
@@ -233,26 +230,6 @@ fn root_cause(error: &reqwest::Error) -> String {
         Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
         Some(std::io::ErrorKind::ConnectionReset) => "connection reset by the server".to_owned(),
         _ => cause.to_string(),
-    }
-}
-
-/// What a body that is no JSON says. A page, which proxies and other servers answer with, says it in its title.
-fn words(body: &str) -> String {
-    if !body.trim_start().starts_with('<') {
-        return quote(body);
-    }
-    let title = body.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
-    match title.map(|(title, _)| title.trim()).filter(|title| !title.is_empty()) {
-        Some(title) => format!("the server answered with a page that is titled \"{}\"", quote(title)),
-        None => "the server answered with a page".to_owned(),
-    }
-}
-
-fn quote(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(QUOTED) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 

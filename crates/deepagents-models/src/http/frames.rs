@@ -3,9 +3,14 @@
 use deepagents_core::model::ModelError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
+use serde_json::Value;
+
+use super::Wire;
 use super::aws_events::AwsEventDecoder;
+use super::error::from_stream;
 use super::lines::LineDecoder;
 use super::sse::SseDecoder;
+use crate::decoded::Decoded;
 
 /// One piece of a streamed answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +33,8 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// How an answer is cut; `None` when it came in one piece. Some servers name no content type, so the first byte
-    /// decides where the header does not: JSON opens with a brace or a bracket.
+    /// How an answer is cut; `None` when it came in one piece. Some servers name no content type, or
+    /// that of JSON for events, so the beginning of the body decides, too: JSON opens with a brace or a bracket.
     pub(crate) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if kind.contains("amazon.eventstream") {
@@ -41,8 +46,17 @@ impl Framing {
         if kind.contains("ndjson") || kind.contains("jsonl") {
             return Some(Self::Lines);
         }
+        if body.first() == Some(&0) {
+            // The length of a frame, which is never that of gigabytes.
+            return Some(Self::AwsEvents);
+        }
+        if kind.contains("json") {
+            let text = body.trim_ascii_start();
+            let is_event = [&b"data:"[..], b"event:", b"id:", b":"].iter().any(|field| text.starts_with(field));
+            return is_event.then_some(Self::Sse);
+        }
         let first = body.iter().find(|b| !b.is_ascii_whitespace());
-        (!kind.contains("json") && first.is_some_and(|b| !matches!(b, b'{' | b'['))).then_some(Self::Sse)
+        first.is_some_and(|b| !matches!(b, b'{' | b'[')).then_some(Self::Sse)
     }
 }
 
@@ -78,6 +92,20 @@ impl FrameDecoder {
             Self::Lines(decoder) => decoder.end(),
             Self::AwsEvents(_) => {}
         }
+    }
+
+    /// The answer that a stream holds outside of its frames, once it has ended: some servers answer in one piece under
+    /// the type of a stream, and tell of errors that way.
+    pub(crate) fn outside(&mut self, wire: &dyn Wire) -> Option<Result<Decoded, ModelError>> {
+        let Self::Sse(decoder) = self else { return None };
+        let text = decoder.take_outside();
+        let value: Value =
+            serde_json::from_str(&text).ok().filter(|value: &Value| value.is_object() || value.is_array())?;
+        let error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());
+        if error(&value) || value.get(0).is_some_and(error) {
+            return Some(Err(from_stream(&value)));
+        }
+        (!decoder.has_events()).then(|| wire.decode(text.as_bytes()))
     }
 
     /// The next whole frame.

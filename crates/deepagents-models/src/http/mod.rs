@@ -6,6 +6,7 @@ mod call;
 mod client;
 mod endpoint;
 mod error;
+mod error_body;
 mod frames;
 mod lines;
 mod post;
@@ -80,10 +81,10 @@ pub(crate) fn decode_recorded(
     decoder.end();
     while let Some(frame) = decoder.next()? {
         if answer.event(&frame.name, &frame.data, &mut events)? == Flow::Complete {
-            break;
+            return answer.finish();
         }
     }
-    answer.finish()
+    decoder.outside(wire).unwrap_or_else(|| answer.finish())
 }
 
 /// Reads JSON that a provider sent; `what` it is is told where it is none.

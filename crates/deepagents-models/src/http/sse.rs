@@ -14,8 +14,15 @@ pub(crate) struct SseDecoder {
     searched: usize,
     event: Frame,
     has_data: bool,
+    /// Whether there was an event.
+    has_events: bool,
+    /// Lines that are no part of an event.
+    outside: String,
     ended: bool,
 }
+
+/// How much is kept of what is no part of an event.
+const OUTSIDE: usize = 16 << 20;
 
 impl SseDecoder {
     /// Takes more bytes.
@@ -76,8 +83,24 @@ impl SseDecoder {
                 self.event.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.event.name),
+            // A comment has no name.
+            "" | "id" | "retry" => {}
+            _ if self.outside.len() + line.len() < OUTSIDE => {
+                self.outside.push_str(line);
+                self.outside.push('\n');
+            }
             _ => {}
         }
+    }
+
+    /// The lines that are no part of an event.
+    pub(crate) fn take_outside(&mut self) -> String {
+        std::mem::take(&mut self.outside)
+    }
+
+    /// Whether there was an event.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events
     }
 
     /// The next whole event.
@@ -94,6 +117,7 @@ impl SseDecoder {
 
     fn dispatch(&mut self) -> Option<Frame> {
         let event = std::mem::take(&mut self.event);
+        self.has_events |= self.has_data;
         std::mem::take(&mut self.has_data).then_some(event)
     }
 }

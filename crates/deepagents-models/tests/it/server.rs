@@ -46,6 +46,10 @@ impl Reply {
         Self { status: 200, body: body.into(), ..Self::default() }.header("content-type", content_type)
     }
 
+    pub(crate) fn status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -1,0 +1,119 @@
+//! What the bodies of errors say, in the many forms that there are.
+
+use std::time::Duration;
+
+use deepagents_core::model::ErrorInfo;
+use serde_json::{Map, Value};
+
+/// How much of an unreadable answer is quoted, in characters.
+const QUOTED: usize = 400;
+
+/// Where the words of an error stand, the best first.
+const WORDS: [&str; 13] = [
+    "message",
+    "Message",
+    "detail",
+    "msg",
+    "error_msg",
+    "error_description",
+    "error",
+    "errors",
+    "title",
+    "text",
+    "reason",
+    "fault",
+    "faultstring",
+];
+
+/// What an error says, and its codes, the most specific first. Understands `{error: {message, type, code}}`,
+/// `{error: "…"}`, `{message, type, code}`, `{detail: …}`, `{errors: […]}` and arrays of them; of others, which say
+/// something in another way, it quotes what they are.
+pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
+    let top = first(value);
+    let error = ["error", "errors"].iter().find_map(|key| top.get(key).filter(|error| !error.is_null()));
+    let error = error.map_or(top, first);
+    let text = |key: &str| [error, top].iter().find_map(|value| value.get(key)?.as_str()).map(str::to_owned);
+    let kind = text("type").filter(|kind| kind != "error");
+    let codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
+    let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    let status = ["code", "status"].iter().filter_map(|key| number(key)).find(|status| (400..600).contains(status));
+    let mut message = match (said(error), top.as_object().filter(|_| error.is_string())) {
+        // The kind of the error alone, and beside it what is meant.
+        (Some(kind), Some(top)) => match ["message", "error_description"].iter().find_map(|key| said(top.get(*key)?)) {
+            Some(more) => format!("{kind}: {more}"),
+            None => kind,
+        },
+        (words, _) => words.or_else(|| said(top)).unwrap_or_default(),
+    };
+    if let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")).filter(|raw| !raw.is_null()) {
+        // Gateways put the words of the provider behind them here.
+        let raw = raw.as_str().map_or_else(|| raw.to_string(), str::to_owned);
+        message = format!("{message}: {}", quote(&raw));
+    }
+    if message.is_empty() && !is_empty(value) {
+        message = quote(&value.to_string());
+    }
+    let info = ErrorInfo {
+        message,
+        status,
+        code: codes.first().cloned(),
+        retry_after: retry_delay(error),
+        request_id: top.get("request_id").and_then(Value::as_str).map(str::to_owned),
+    };
+    (info, codes)
+}
+
+fn first(value: &Value) -> &Value {
+    value.as_array().and_then(|list| list.first()).unwrap_or(value)
+}
+
+/// Whether a body says nothing at all.
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// The words in an error, whatever they are called.
+fn said(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Array(list) => {
+            let texts: Vec<String> = list.iter().filter_map(said).collect();
+            (!texts.is_empty()).then(|| texts.join("; "))
+        }
+        Value::Object(map) => WORDS.iter().find_map(|key| match map.get(*key)? {
+            // A list says which part of the request is meant.
+            detail @ (Value::Array(_) | Value::Object(_)) if *key == "detail" => Some(quote(&detail.to_string())),
+            words => said(words),
+        }),
+        _ => None,
+    }
+}
+
+/// How long Google asks to wait: `retryDelay` among the details, as in `34.5s`.
+fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error.get("details").and_then(Value::as_array)?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds = delay.strip_suffix('s')?.parse::<f64>().ok().filter(|seconds| *seconds >= 0.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// What a body that is no JSON says. A page, which proxies and other servers answer with, says it in its title.
+pub(super) fn words(body: &str) -> String {
+    if !body.trim_start().starts_with('<') {
+        return quote(body);
+    }
+    let title = body.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    match title.map(|(title, _)| title.trim()).filter(|title| !title.is_empty()) {
+        Some(title) => format!("the server answered with a page that is titled \"{}\"", quote(title)),
+        None => "the server answered with a page".to_owned(),
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn quote(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(QUOTED) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

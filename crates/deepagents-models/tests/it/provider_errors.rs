@@ -1,0 +1,84 @@
+//! Refusals of many services: their words reach the reader, under the right class.
+
+use std::time::Duration;
+
+use deepagents_core::model::{ModelError, ModelRequest};
+use deepagents_models::Gemini;
+use reqwest::header::HeaderMap;
+use serde_json::json;
+
+use crate::server::{Reply, Server, events, output, retries, sse};
+
+fn refusal(status: u16, body: &str) -> ModelError {
+    let headers = HeaderMap::from_iter([("cf-request-id".parse().unwrap(), "r1".parse().unwrap())]);
+    Gemini::new("g", deepagents_models::ModelConfig::default())
+        .unwrap()
+        .decode(status, &headers, body.as_bytes())
+        .unwrap_err()
+}
+
+#[tokio::test]
+async fn a_limit_of_google_that_ends_soon_is_waited_for() {
+    let quota = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.02s"}]}});
+    let piece = json!({"candidates": [{"index": 0, "content": {"parts": [{"text": "ok"}]}, "finishReason": "STOP"}]});
+    let server = Server::start([Reply::json(429, &quota), Reply::sse(sse(&[piece]))]).await;
+    let told = events(&Gemini::new("g", server.config()).unwrap(), ModelRequest::new("x")).await;
+    assert_eq!(retries(&told), [("rate_limited", Duration::from_millis(20))]);
+    assert_eq!(output(&told).message.text(), "ok");
+
+    let no_wait = r#"{"error":{"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED"}}"#;
+    assert_eq!(refusal(429, no_wait).kind(), "rate_limited");
+    let money = r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#;
+    assert_eq!(refusal(429, money).kind(), "auth");
+    assert_eq!(refusal(429, r#"{"error":{"message":"You exceeded your current quota"}}"#).kind(), "auth");
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_known_in_the_words_of_many_services() {
+    let cases = [
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000",
+        "invalid params, context window exceeds limit (2013)",
+        "Invalid request: Your request exceeded model token limit: 8192",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "Prompt exceeds max length",
+    ];
+    for words in cases {
+        let error = refusal(400, &json!({"error": {"message": words}}).to_string());
+        assert_eq!(error.kind(), "context_length", "{words}");
+    }
+    let code = r#"{"error":{"message":"prompt token count of 130000","code":"model_max_prompt_tokens_exceeded"}}"#;
+    assert_eq!(refusal(400, code).kind(), "context_length");
+    let key = r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***."}"#;
+    assert_eq!(refusal(400, key).kind(), "auth");
+}
+
+#[test]
+fn the_words_of_an_error_are_found_wherever_they_stand() {
+    let cases = [
+        r#"{"success":false,"errors":[{"code":7003,"message":"THE WORDS"}]}"#,
+        r#"{"msg":"THE WORDS"}"#,
+        r#"{"error_code":17,"error_msg":"THE WORDS"}"#,
+        r#"{"title":"THE WORDS","status":422,"type":"about:blank"}"#,
+        r#"{"error":"invalid_grant","error_description":"THE WORDS"}"#,
+        r#"{"error":{"error":"THE WORDS"}}"#,
+        r#"{"error":["THE WORDS"]}"#,
+        r#"{"message":["THE WORDS","b"]}"#,
+        r#"{"error":{"message":{"text":"THE WORDS"}}}"#,
+        r#"{"object":"error","message":{"detail":[{"loc":["body","messages"],"msg":"THE WORDS"}]},"type":"x"}"#,
+        r#"{"detail":[{"loc":["body"],"msg":"THE WORDS"}]}"#,
+        r#"{"error":{"message":"Provider returned error","metadata":{"raw":{"error":{"message":"THE WORDS"}}}}}"#,
+        r#"{"fault":{"faultstring":"THE WORDS"}}"#,
+        r#"{"something":{"else":"THE WORDS"}}"#,
+        r#""THE WORDS""#,
+    ];
+    for body in cases {
+        let error = refusal(422, body);
+        assert!(error.to_string().contains("THE WORDS"), "{body}: {error}");
+        assert_eq!((error.kind(), error.info().request_id.as_deref()), ("invalid_request", Some("r1")), "{body}");
+    }
+    assert!(refusal(422, "{}").to_string().contains("the server gave no reason"));
+}
