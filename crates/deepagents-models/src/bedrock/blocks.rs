@@ -10,6 +10,11 @@ pub(super) fn is_thought(block: &Value) -> bool {
     block.get("reasoningContent").is_some()
 }
 
+/// Whether the provider itself answers a call; the others are for us, whatever else their type says.
+pub(super) fn is_servers(made: &Value) -> bool {
+    made.get("type").is_some_and(|kind| kind == "server_tool_use")
+}
+
 /// A whole block; it is kept itself where ours does not say everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
     let is_alone = item.len() == 1;
@@ -21,11 +26,14 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
         let text = thought.pointer("/reasoningText/text").and_then(Value::as_str).unwrap_or_default().to_owned();
         return Block::Reasoning(Reasoning { text, native: native(item) });
     }
-    if let Some(Value::Object(made)) = item.get("toolUse") {
-        // A call with a type is one that the provider itself answers.
-        if made.contains_key("type") {
-            return Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) });
-        }
+    if let Some(cited) = item.get("citationsContent") {
+        let parts = cited.get("content").and_then(Value::as_array).into_iter().flatten();
+        let text = parts.filter_map(|part| part.get("text")?.as_str()).collect();
+        return Block::Text(Text { text, native: native(item) });
+    }
+    if let Some(made) = item.get_mut("toolUse").filter(|made| !is_servers(made)).and_then(Value::as_object_mut) {
+        // Answers say that a call is one; requests know no such type.
+        made.remove("type");
         let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (id, name) = (field("toolUseId"), field("name"));
         let usual = is_alone && made.len() <= 3;

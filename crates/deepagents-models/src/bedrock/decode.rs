@@ -4,7 +4,8 @@ use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
 
-use super::blocks::{block, call};
+use super::blocks::{block, call, is_servers};
+use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, parse_json};
 
@@ -61,7 +62,9 @@ struct Part {
     /// A call's id and name.
     call: Option<(String, String)>,
     thought: Option<Thought>,
-    /// A block of another kind.
+    /// What a text is taken from.
+    citations: Vec<Value>,
+    /// A block of another kind: a call that the provider answers itself, whose input comes as text, or its result.
     other: Map<String, Value>,
 }
 
@@ -82,10 +85,37 @@ impl Part {
                 json!({"reasoningContent": {"reasoningText": {"text": self.text, "signature": signature}}})
             }
             Some(_) => json!({"reasoningContent": {"reasoningText": {"text": self.text}}}),
-            None if !self.other.is_empty() => Value::Object(self.other),
+            None if !self.other.is_empty() => with_input(self.other, &self.text),
+            None if !self.citations.is_empty() => {
+                json!({"citationsContent": {"content": [{"text": self.text}], "citations": self.citations}})
+            }
             None => json!({"text": self.text}),
         };
         item.as_object().cloned().map(block)
+    }
+}
+
+/// A block of the provider's own with the input that came for it.
+fn with_input(mut item: Map<String, Value>, raw: &str) -> Value {
+    if let Some(Value::Object(made)) = item.get_mut("toolUse") {
+        // What was cut cannot be sent as an object.
+        let input = args::parse(raw).unwrap_or_else(|_| json!({}));
+        made.entry("input").or_insert(input);
+    }
+    Value::Object(item)
+}
+
+/// Adds a piece of the result of a call that the provider answered itself.
+fn add_result(item: &mut Map<String, Value>, piece: &Value) {
+    let result = item.entry("toolResult").or_insert_with(|| json!({}));
+    let Some(result) = result.as_object_mut() else { return };
+    let content = result.entry("content").or_insert_with(|| json!([]));
+    let Some(content) = content.as_array_mut() else { return };
+    for part in piece.as_array().into_iter().flatten() {
+        match (content.last_mut().and_then(|last| last.get_mut("text")), part.get("text").and_then(Value::as_str)) {
+            (Some(Value::String(text)), Some(more)) => text.push_str(more),
+            _ => content.push(part.clone()),
+        }
     }
 }
 
@@ -117,7 +147,7 @@ impl ConverseDecoder {
         let Some(Value::Object(start)) = event.get_mut("start").map(Value::take) else { return };
         let (block, Some(part)) = self.part(&event) else { return };
         match start.get("toolUse") {
-            Some(made) if made.get("type").is_none() => {
+            Some(made) if !is_servers(made) => {
                 let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let (id, name) = (field("toolUseId"), field("name"));
                 out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
@@ -141,6 +171,10 @@ impl ConverseDecoder {
             if part.call.is_some() {
                 out.push(ModelEvent::ToolArgs { block, delta });
             }
+        } else if let Some(citation) = delta.get("citation") {
+            part.citations.push(citation.clone());
+        } else if let Some(piece) = delta.get("toolResult") {
+            add_result(&mut part.other, piece);
         } else if delta.get("reasoningContent").is_some() {
             let thought = part.thought.get_or_insert_default();
             if let Some(more) = text("/reasoningContent/signature") {

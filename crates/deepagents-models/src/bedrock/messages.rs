@@ -146,14 +146,38 @@ fn document_name(name: Option<&str>, at: usize) -> String {
     if words.is_empty() { format!("document {}", at + 1) } else { words.join(" ") }
 }
 
+/// Who made a model: the part of its name before the last but for the model itself, behind the region or the address that
+/// may come first. Names of inference profiles do not say it.
+fn vendor(model: &str) -> Option<&str> {
+    const KNOWN: [&str; 12] = [
+        "anthropic",
+        "amazon",
+        "meta",
+        "mistral",
+        "deepseek",
+        "openai",
+        "qwen",
+        "cohere",
+        "ai21",
+        "moonshot",
+        "minimax",
+        "writer",
+    ];
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.split('.').find(|part| KNOWN.contains(part))
+}
+
 /// What the model said: its own blocks as they came, the canonical view of what others said.
 fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
     let own = is_from(answer, origin);
+    // Thoughts are signed by the vendor of the model, and that of another refuses them.
+    let is_vendors = answer.origin.as_ref().is_some_and(|from| vendor(&from.model) == vendor(&origin.model));
     let item = |block: &Block| {
         let native = block.native().filter(|_| own).map(|native| native.value().clone());
         let call = |id: &str, name: &str, input: &Value| json!({"toolUse": {"toolUseId": wire_name(id), "name": wire_name(name), "input": input}});
         match block {
             Block::Text(text) if text.text.trim().is_empty() => None,
+            Block::Reasoning(_) if !is_vendors => None,
             _ if native.is_some() => native,
             Block::Text(text) => Some(json!({"text": text.text})),
             Block::ToolCall(made) => Some(call(&made.id, &made.name, &made.args)),

@@ -260,3 +260,83 @@ async fn the_messages_api_is_spoken_on_bedrock_and_on_vertex() {
     assert_eq!((&vertex["anthropic_version"], &vertex["stream"]), (&json!("vertex-2023-10-16"), &json!(true)));
     assert!(vertex.get("model").is_none());
 }
+
+/// A model of this name that answered so, and what of its answer goes back to a model of another name.
+async fn sent_back(events: &[(&str, Value)], from: &str, to: &str) -> (Vec<Block>, Value) {
+    let server = Server::start([stream(events)]).await;
+    let answer = Bedrock::new(from, config(&server)).unwrap().invoke(ModelRequest::new("x")).await.unwrap().message;
+    let request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(answer.clone())]);
+    let body = Bedrock::new(to, config(&server)).unwrap().request_body(&request).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    (answer.content, body["messages"][1]["content"].clone())
+}
+
+fn told(deltas: Vec<(&'static str, Value)>, stop: &str) -> Vec<(&'static str, Value)> {
+    let start = [("messageStart", json!({"role": "assistant"}))];
+    let end = [("messageStop", json!({"stopReason": stop})), ("metadata", json!({"usage": {"inputTokens": 1}}))];
+    start.into_iter().chain(deltas).chain(end).collect()
+}
+
+fn start(index: u64, start: &Value) -> (&'static str, Value) {
+    ("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))
+}
+
+#[tokio::test]
+async fn a_call_whose_type_says_that_it_is_one_is_for_us() {
+    let call = json!({"toolUse": {"name": "f", "toolUseId": "t1", "type": "tool_use"}});
+    let told = told(vec![start(0, &call), delta(0, &json!({"toolUse": {"input": "{\"a\":1}"}}))], "tool_use");
+    let (content, sent) = sent_back(&told, NOVA, NOVA).await;
+    assert_eq!(content, [Block::call("t1", "f", json!({"a": 1}))]);
+    assert_eq!(sent, json!([{"toolUse": {"toolUseId": "t1", "name": "f", "input": {"a": 1}}}]));
+
+    let made = json!({"toolUse": {"name": "f", "toolUseId": "t1", "type": "tool_use", "input": {"a": 1}}});
+    let plain = json!({"output": {"message": {"content": [made]}}, "stopReason": "tool_use"});
+    let server = Server::start([]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    let decoded = model.decode(200, &reqwest::header::HeaderMap::new(), plain.to_string().as_bytes()).unwrap();
+    assert_eq!(decoded.output.message.content, content);
+}
+
+#[tokio::test]
+async fn what_the_provider_looked_up_itself_and_cites_is_kept_and_goes_back() {
+    let call = json!({"toolUse": {"toolUseId": "s", "name": "search", "type": "server_tool_use"}});
+    let found = json!({"toolResult": {"toolUseId": "s", "type": "search_result", "status": "success"}});
+    let citation = json!({"title": "d", "location": {"web": {"url": "u"}}});
+    let told = told(
+        vec![
+            start(0, &call),
+            delta(0, &json!({"toolUse": {"input": "{\"q\""}})),
+            delta(0, &json!({"toolUse": {"input": ":1}"}})),
+            start(1, &found),
+            delta(1, &json!({"toolResult": [{"text": "re"}]})),
+            delta(1, &json!({"toolResult": [{"text": "s"}, {"json": {"n": 1}}]})),
+            delta(2, &json!({"text": "It is "})),
+            delta(2, &json!({"text": "so"})),
+            delta(2, &json!({"citation": citation})),
+            delta(3, &json!({"text": "."})),
+        ],
+        "end_turn",
+    );
+    let (content, sent) = sent_back(&told, NOVA, NOVA).await;
+    assert_eq!(content.iter().filter_map(Block::as_text).collect::<Vec<_>>(), ["It is so", "."]);
+    let want = json!([
+        {"toolUse": {"toolUseId": "s", "name": "search", "type": "server_tool_use", "input": {"q": 1}}},
+        {"toolResult": {"toolUseId": "s", "type": "search_result", "status": "success",
+            "content": [{"text": "res"}, {"json": {"n": 1}}]}},
+        {"citationsContent": {"content": [{"text": "It is so"}], "citations": [citation]}},
+        {"text": "."},
+    ]);
+    assert_eq!(sent, want);
+}
+
+#[tokio::test]
+async fn thoughts_go_back_to_models_of_their_vendor_alone() {
+    let thought = delta(0, &json!({"reasoningContent": {"text": "hm"}}));
+    let signature = delta(0, &json!({"reasoningContent": {"signature": "SIG"}}));
+    let told = told(vec![thought, signature, delta(1, &json!({"text": "yes"}))], "end_turn");
+    const CLAUDE: &str = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+    let (_, sent) = sent_back(&told, CLAUDE, "anthropic.claude-haiku-4-5-20251001-v1:0").await;
+    assert_eq!(sent[0]["reasoningContent"]["reasoningText"]["signature"], "SIG");
+    let (_, sent) = sent_back(&told, CLAUDE, NOVA).await;
+    assert_eq!(sent, json!([{"text": "yes"}]));
+}
