@@ -204,7 +204,8 @@ impl AnswerDecoder for MessageDecoder {
         // Arguments that came, be they none, are whole.
         let without_args = self.blocks.last().is_some_and(|part| part.json.trim().is_empty());
         let content = std::mem::take(&mut self.blocks).into_iter().map(|part| {
-            let takes_json = part.item.contains_key("input");
+            // Some gateways leave the empty input out of the start.
+            let takes_json = part.item.contains_key("input") || !part.json.is_empty();
             if takes_json { block_with_json(part.item, &part.json) } else { block(part.item) }
         });
         let mut content: Vec<Block> = content.collect();

@@ -154,6 +154,14 @@ async fn arguments_that_are_not_json_become_an_invalid_call() {
 }
 
 #[tokio::test]
+async fn arguments_are_read_where_the_start_of_a_call_has_none() {
+    let start = json!({"type": "tool_use", "id": "t", "name": "look"});
+    let args = ["{\"a\":", "1}"].map(|text| json!({"type": "input_json_delta", "partial_json": text}));
+    let (content, _) = content_of(sse(&anthropic_stream(&[(start, args.to_vec())], "tool_use"))).await;
+    assert_eq!(content, [Block::call("t", "look", json!({"a": 1}))]);
+}
+
+#[tokio::test]
 async fn every_stop_reason_has_its_meaning() {
     let cases = [
         ("end_turn", StopReason::End),
