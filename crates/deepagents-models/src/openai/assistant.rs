@@ -20,6 +20,8 @@ pub(super) struct Assistant<'a> {
     content: Content<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refusal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<AudioId<'a>>,
     /// What only the service itself understands: reasoning, and fields that we do not know.
     #[serde(flatten)]
     own: OwnFields<'a>,
@@ -39,23 +41,38 @@ impl<'a> Assistant<'a> {
         if !says_something {
             return None;
         }
-        let refusal =
-            |block: &&Block| own && block.native().is_some_and(|native| native.value().get("refusal").is_some());
+        let says = |block: &Block, key: &str| own && block.native().is_some_and(|item| item.value().get(key).is_some());
+        let refusal = |block: &&Block| says(block, "refusal");
+        let audio = blocks.iter().filter(|block| own && block.as_text().is_some()).find_map(audio_id);
+        let is_told = |block: &&Block| refusal(block) || (audio.is_some() && says(block, "audio"));
         let in_place = own
             && dialect.reasoning == ReasoningForm::Content
             && blocks.iter().any(|block| matches!(block, Block::Reasoning(_)) || content_item(block).is_some());
         let tool_calls: Vec<_> = blocks.iter().filter_map(|block| call(block, own, dialect)).collect();
-        let texts = blocks.iter().filter(|b| b.as_text().is_some_and(|text| !text.is_empty()) && !refusal(b));
+        let texts = blocks.iter().filter(|b| b.as_text().is_some_and(|text| !text.is_empty()) && !is_told(b));
         let text = joined(texts);
         let refusal = blocks.iter().filter(refusal).find_map(Block::as_text);
         let content = match text {
             _ if in_place => Content::Parts(blocks.iter().filter_map(part).collect()),
-            text if text.is_empty() && (refusal.is_some() || !tool_calls.is_empty()) => Content::Null,
+            text if text.is_empty() && (refusal.is_some() || audio.is_some() || !tool_calls.is_empty()) => {
+                Content::Null
+            }
             text => Content::Text(text),
         };
         let own = if own { own_fields(blocks, dialect) } else { OwnFields(Vec::new()) };
-        Some(Self { role: "assistant", content, refusal, own, tool_calls })
+        Some(Self { role: "assistant", content, refusal, audio, own, tool_calls })
     }
+}
+
+/// What the model said aloud goes back by its name.
+#[derive(Serialize)]
+struct AudioId<'a> {
+    id: &'a str,
+}
+
+fn audio_id(block: &Block) -> Option<AudioId<'_>> {
+    let id = block.native()?.value().get("audio")?.get("id")?.as_str()?;
+    Some(AudioId { id })
 }
 
 /// An item of a content array that only the service understands.

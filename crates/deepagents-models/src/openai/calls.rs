@@ -21,10 +21,22 @@ impl MessageDecoder {
             _ => Map::new(),
         };
         let name = take_text(&mut function, "name");
+        let more = match function.remove("arguments") {
+            Some(Value::String(text)) => text,
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => String::new(),
+        };
+        // Servers that number nothing say each call whole, with its name.
+        let is_whole = |call: &Call| serde_json::from_str::<Map<String, Value>>(&call.raw).is_ok();
+        let may_be_next = id.is_empty() && !name.is_empty() && !more.is_empty();
         let found = self.parts.iter().rposition(|part| match part {
             Part::Call(call) => match index {
                 // A new id under an old index is another call.
-                Some(_) => call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id),
+                Some(_) if call.index == index => {
+                    let is_next = may_be_next && !call.name.is_empty() && is_whole(call);
+                    !is_next && (id.is_empty() || call.id.is_empty() || call.id == id)
+                }
+                Some(_) => false,
                 None if id.is_empty() => name.is_empty(),
                 None => call.id == id,
             },
@@ -41,11 +53,6 @@ impl MessageDecoder {
         if call.name.is_empty() {
             call.name = name;
         }
-        let more = match function.remove("arguments") {
-            Some(Value::String(text)) => text,
-            Some(object @ Value::Object(_)) => object.to_string(),
-            _ => String::new(),
-        };
         call.raw.push_str(&more);
         function.retain(|_, value| !value.is_null());
         delta.retain(|_, value| !value.is_null());

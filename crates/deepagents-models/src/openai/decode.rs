@@ -13,7 +13,7 @@ use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
     let value = parse_json("the answer", body)?;
-    if !value.get("choices").is_some_and(Value::is_array) && value.get("error").is_none() {
+    if !value.get("choices").is_some_and(Value::is_array) && !is_error(&value) {
         return Err(ModelError::protocol("the answer has no choices"));
     }
     let mut answer = MessageDecoder::new(origin.clone(), dialect.clone());
@@ -24,6 +24,12 @@ pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<D
     }
     answer.done = true;
     answer.finish()
+}
+
+/// Whether a piece says that the call failed; some servers do so without the usual key.
+fn is_error(chunk: &Value) -> bool {
+    let has = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
+    has("error") || chunk.get("object").is_some_and(|kind| kind == "error") || (!has("choices") && has("message"))
 }
 
 /// Folds a streamed answer.
@@ -62,7 +68,7 @@ impl MessageDecoder {
     }
 
     fn chunk(&mut self, mut chunk: Value, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+        if is_error(&chunk) {
             return Err(from_stream(&chunk));
         }
         if let Some(id) = chunk.get("id").and_then(Value::as_str).filter(|_| self.id.is_empty()) {
@@ -88,6 +94,8 @@ impl MessageDecoder {
             }
         }
         if let Some(stop) = choice.get("finish_reason").and_then(Value::as_str).filter(|stop| !stop.is_empty()) {
+            // What a filter stops may have no message.
+            self.started = true;
             self.stop = Some(stop.to_owned());
         }
         Ok(())
@@ -103,6 +111,10 @@ impl MessageDecoder {
         if let Some(Value::String(text)) = delta.remove("refusal") {
             self.refusal(text, out);
         }
+        if let Some(Value::Object(audio)) = delta.remove("audio") {
+            self.audio(audio, out);
+        }
+        let legacy = delta.remove("function_call");
         if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
             for (position, call) in calls.into_iter().enumerate() {
                 if let Value::Object(call) = call {
@@ -110,8 +122,9 @@ impl MessageDecoder {
                 }
             }
         }
-        if let Some(Value::Object(function)) = delta.remove("function_call") {
-            // The predecessor of tool calls: one a message, without an id.
+        // The predecessor of tool calls: one a message, without an id. Some servers say the same call in both ways.
+        let has_calls = self.parts.iter().any(|part| matches!(part, Part::Call(call) if !call.id.is_empty()));
+        if let (Some(Value::Object(function)), false) = (legacy, has_calls) {
             let mut call = Map::new();
             call.insert("index".to_owned(), 0.into());
             call.insert("function".to_owned(), Value::Object(function));
@@ -184,6 +197,25 @@ impl MessageDecoder {
         self.more_text(at, more, Part::Refusal, out);
     }
 
+    /// What the model said aloud: its pieces grow, and its words are text.
+    fn audio(&mut self, more: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let block = self.parts.iter().position(|part| matches!(part, Part::Audio(_))).unwrap_or(self.parts.len());
+        if block == self.parts.len() {
+            self.parts.push(Part::Audio(Map::new()));
+        }
+        let Some(Part::Audio(audio)) = self.parts.get_mut(block) else { return };
+        for (key, value) in more {
+            if let (Value::String(delta), "transcript") = (&value, key.as_str()) {
+                out.push(ModelEvent::Text { block, delta: delta.clone() });
+            }
+            if matches!(key.as_str(), "transcript" | "data") {
+                merge_delta(audio.entry(key).or_insert(Value::Null), value);
+            } else {
+                audio.insert(key, value);
+            }
+        }
+    }
+
     /// Adds to the text at a position, or a new one at the end.
     fn more_text(
         &mut self,
@@ -252,7 +284,7 @@ impl MessageDecoder {
 }
 
 impl AnswerDecoder for MessageDecoder {
-    fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         match data.trim() {
             "" => return Ok(Flow::More),
             "[DONE]" => {
@@ -260,6 +292,9 @@ impl AnswerDecoder for MessageDecoder {
                 return Ok(Flow::Complete);
             }
             _ => {}
+        }
+        if name == "error" {
+            return Err(from_stream(&serde_json::from_str(data).unwrap_or_else(|_| data.into())));
         }
         self.chunk(parse_json("a piece of the answer", data.as_bytes())?, out)?;
         Ok(Flow::More)

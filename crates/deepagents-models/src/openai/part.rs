@@ -11,6 +11,8 @@ use crate::args;
 pub(super) enum Part {
     Text(String),
     Refusal(String),
+    /// What was said aloud, with its words.
+    Audio(Map<String, Value>),
     Reasoning(Thought),
     Call(Call),
     /// An item of a content array that we do not know.
@@ -61,6 +63,10 @@ impl Part {
             Self::Refusal(text) => {
                 let native = Some(ProviderItem::new(json!({"refusal": text})));
                 Block::Text(Text { text, native })
+            }
+            Self::Audio(audio) => {
+                let text = audio.get("transcript").and_then(Value::as_str).unwrap_or_default().to_owned();
+                Block::Text(Text { text, native: Some(ProviderItem::new(json!({"audio": audio}))) })
             }
             Self::Reasoning(thought) => thought.into_block(whole.dialect),
             Self::Call(call) => call.into_block(at, whole),

@@ -3,10 +3,14 @@
 use deepagents_core::message::Usage;
 use serde_json::{Map, Value};
 
-/// Pieces of one structured thought share an index: their texts grow, the rest is replaced.
+/// Pieces of one structured thought share an index and, where they have one, an id: their texts grow, the rest is replaced.
 pub(super) fn merge_detail(details: &mut Vec<Value>, detail: Value) {
     let same = |other: &&mut Value| {
-        detail.get("index").is_some() && ["index", "type"].iter().all(|key| other.get(key) == detail.get(key))
+        let ids = [other.get("id"), detail.get("id")].map(|id| id.filter(|id| !id.is_null()));
+        // What belongs to two calls is two pieces, although some services number both alike.
+        let differ = matches!(ids, [Some(one), Some(two)] if one != two);
+        let keys = ["index", "type"];
+        !differ && detail.get("index").is_some() && keys.iter().all(|key| other.get(key) == detail.get(key))
     };
     match (details.iter_mut().rfind(same), detail) {
         (Some(Value::Object(target)), Value::Object(detail)) => {

@@ -69,7 +69,7 @@ fn a_plain_call_keeps_no_second_copy() {
 fn calls_are_put_together_however_their_pieces_are_labelled() {
     let call = |value: Value| json!({"tool_calls": [value]});
     let args = |text: &str| json!({"arguments": text});
-    let cases: [(&str, Vec<Value>); 4] = [
+    let cases: [(&str, Vec<Value>); 6] = [
         (
             "indexed pieces, the id only in the first",
             vec![
@@ -94,6 +94,22 @@ fn calls_are_put_together_however_their_pieces_are_labelled() {
             ],
         ),
         (
+            "whole calls that all say index 0 and have no id",
+            vec![json!({"tool_calls": [
+                {"index": 0, "function": {"name": "f", "arguments": "{\"x\":1}"}},
+                {"index": 0, "function": {"name": "g", "arguments": "{}"}},
+            ]})],
+        ),
+        (
+            "a name that each piece repeats",
+            vec![
+                call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":"}})),
+                call(json!({"index": 0, "id": "", "function": {"name": "f", "arguments": "1}"}})),
+                call(json!({"index": 0, "id": "", "function": {"name": "f", "arguments": ""}})),
+                call(json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}})),
+            ],
+        ),
+        (
             "arguments as objects",
             vec![
                 call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}})),
@@ -103,7 +119,10 @@ fn calls_are_put_together_however_their_pieces_are_labelled() {
     ];
     for (what, deltas) in cases {
         let output = decode("custom", &streamed(&deltas, Some("tool_calls")));
-        let want = [Block::call("a", "f", json!({"x": 1})), Block::call("b", "g", json!({}))];
+        let named = !what.contains("no id");
+        let id = |id: &str, made: &str| if named { id.to_owned() } else { made.to_owned() };
+        let (a, b) = (id("a", "call_chatcmpl1_0"), id("b", "call_chatcmpl1_1"));
+        let want = [Block::call(a, "f", json!({"x": 1})), Block::call(b, "g", json!({}))];
         assert_eq!(output.message.content, want, "{what}");
     }
 }
@@ -239,4 +258,70 @@ fn an_error_inside_an_answer_is_typed() {
         b"{\"error\": {\"message\": \"m\", \"type\": \"server_error\"}}",
     );
     assert_eq!(plain.unwrap_err().kind(), "overloaded");
+}
+
+#[test]
+fn a_call_that_is_said_in_the_old_way_too_is_made_once() {
+    let function = json!({"name": "f", "arguments": "{\"a\":1}"});
+    let call = json!({"id": "x", "type": "function", "function": function});
+    let output = decode("custom", &plain(&json!({"tool_calls": [call], "function_call": function}), "tool_calls"));
+    assert_eq!(output.message.content, [Block::call("x", "f", json!({"a": 1}))]);
+    let old = decode("custom", &plain(&json!({"function_call": function}), "function_call"));
+    assert_eq!(old.message.tool_calls().next().unwrap().args, json!({"a": 1}));
+}
+
+#[test]
+fn an_error_in_the_middle_is_no_end_of_an_answer() {
+    let half = streamed(&[json!({"content": "half"})], None);
+    let kind = |more: &str| {
+        let body = format!("{half}{more}\n\ndata: [DONE]\n\n");
+        let error = model("vllm").decode(200, &HeaderMap::new(), body.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("engine died"), "{error}");
+        error.kind()
+    };
+    assert_eq!(kind("data: {\"object\":\"error\",\"message\":\"engine died\",\"code\":500}"), "overloaded");
+    assert_eq!(kind("event: error\ndata: {\"message\":\"engine died\",\"code\":\"x\"}"), "overloaded");
+    assert_eq!(kind("event: error\ndata: engine died"), "overloaded");
+    assert_eq!(kind("data: {\"message\":\"engine died\",\"type\":\"BadRequestError\"}"), "invalid_request");
+    let whole = json!({"object": "error", "message": "engine died", "code": 500}).to_string();
+    let error = model("vllm").decode(200, &HeaderMap::new(), whole.as_bytes()).unwrap_err();
+    assert_eq!((error.kind(), error.info().message.as_str()), ("overloaded", "engine died"));
+}
+
+#[test]
+fn what_a_filter_stops_is_a_refusal() {
+    let filtered = json!({"id": "c", "choices": [{"index": 0, "finish_reason": "content_filter"}]}).to_string();
+    let output = decode("azure-chat", &filtered);
+    assert_eq!((output.stop, output.message.content.len()), (StopReason::Refusal, 0));
+    let refused = json!({"error": {"code": "content_filter", "message": "m", "status": 400}}).to_string();
+    let error = model("azure-chat").decode(200, &HeaderMap::new(), refused.as_bytes()).unwrap_err();
+    assert_eq!(error.kind(), "invalid_request");
+}
+
+#[test]
+fn encrypted_thoughts_of_two_calls_stay_two() {
+    let detail = |id: &str, data: &str| json!({"type": "reasoning.encrypted", "index": 0, "id": id, "data": data});
+    let deltas = [detail("t1", "A"), detail("t1", "B"), detail("t2", "C")];
+    let mut deltas: Vec<Value> = deltas.iter().map(|detail| json!({"reasoning_details": [detail]})).collect();
+    deltas.push(json!({"content": "ok"}));
+    let back = sent_back("openrouter", &decode("openrouter", &streamed(&deltas, Some("stop"))));
+    assert_eq!(back["reasoning_details"], json!([detail("t1", "AB"), detail("t2", "C")]));
+}
+
+#[test]
+fn what_is_said_aloud_is_text_and_goes_back_by_its_name() {
+    let deltas = [
+        json!({"audio": {"id": "audio_1"}}),
+        json!({"audio": {"transcript": "Hel"}}),
+        json!({"audio": {"transcript": "lo", "data": "AAAA"}}),
+        json!({"audio": {"data": "BBBB", "expires_at": 9}}),
+    ];
+    let whole = json!({"content": null, "audio": {"id": "audio_1", "transcript": "Hello", "data": "AAAABBBB",
+        "expires_at": 9}});
+    let told = decode("openai-chat", &streamed(&deltas, Some("stop")));
+    assert_eq!(told.message.content, decode("openai-chat", &plain(&whole, "stop")).message.content);
+    assert_eq!(told.message.text(), "Hello");
+    let want = json!({"role": "assistant", "content": null, "audio": {"id": "audio_1"}});
+    assert_eq!(sent_back("openai-chat", &told), want);
+    assert_eq!(sent_back("groq", &told), json!({"role": "assistant", "content": "Hello"}));
 }
