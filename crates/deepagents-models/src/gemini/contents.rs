@@ -4,7 +4,7 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaSource, Mess
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use super::parts::{is_part, merge_signature};
+use super::parts::{is_part, merge_beside, sign_first_call};
 use crate::body::{Turn, is_from, joined, last_answer, wire_name};
 
 /// The contents from a message on that is the first or follows an answer. The results of an answer's calls are one.
@@ -32,7 +32,10 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                let parts = assistant(answer, is_from(answer, origin))?;
+                let mut parts = assistant(answer, is_from(answer, origin))?;
+                if origin.model.contains("gemini-3") {
+                    sign_first_call(&mut parts);
+                }
                 if !parts.is_empty() {
                     turns.push(Turn { item: content("model", &parts), upto, settled: true });
                 }
@@ -117,10 +120,17 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelEr
     for block in &answer.content {
         let native = block.native().filter(|_| own).map(|native| native.value());
         match (block, native) {
-            (Block::ProviderItem(_), Some(native)) if !is_part(native) => merge_signature(&mut parts, native),
+            (Block::ProviderItem(_), Some(native)) if !is_part(native) => merge_beside(&mut parts, native),
             (_, Some(native)) => parts.push(native.clone()),
             (Block::Text(text), None) if !text.text.trim().is_empty() => parts.push(json!({"text": text.text})),
-            (Block::Media(media), None) => parts.push(media_part(media)?),
+            (Block::Media(media), None) => {
+                let mut part = media_part(media)?;
+                let data = part.get_mut("inlineData").and_then(Value::as_object_mut);
+                if let (true, Some(name), Some(data)) = (own, &media.name, data) {
+                    data.insert("displayName".to_owned(), json!(name));
+                }
+                parts.push(part);
+            }
             (Block::Reasoning(thought), None) if own && !thought.text.is_empty() => {
                 parts.push(json!({"text": thought.text, "thought": true}));
             }

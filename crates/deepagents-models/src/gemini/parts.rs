@@ -8,18 +8,30 @@ use serde_json::{Map, Value, json};
 /// The key of a signature, on a part or alone behind a medium.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
 
+/// What a medium says beside its bytes.
+const BESIDE: [&str; 2] = [SIGNATURE, "thought"];
+
 /// What the model did outside of its parts, such as the pages that it found: kept for the user, never sent back.
 const ASIDE: [&str; 3] = ["groundingMetadata", "urlContextMetadata", "citationMetadata"];
 
 /// Whether an item is a part of a content.
 pub(super) fn is_part(item: &Value) -> bool {
-    item.as_object().is_some_and(|item| !item.keys().all(|key| key == SIGNATURE || ASIDE.contains(&key.as_str())))
+    let is_beside = |key: &str| BESIDE.contains(&key) || ASIDE.contains(&key);
+    item.as_object().is_some_and(|item| !item.keys().all(|key| is_beside(key)))
 }
 
-/// Puts a signature that stands alone back on the part that it came with.
-pub(super) fn merge_signature(parts: &mut [Value], item: &Value) {
-    if let (Some(signature), Some(Value::Object(part))) = (item.get(SIGNATURE), parts.last_mut()) {
-        part.insert(SIGNATURE.to_owned(), signature.clone());
+/// Puts what stands alone back on the medium that it came with.
+pub(super) fn merge_beside(parts: &mut [Value], item: &Value) {
+    let Some(Value::Object(part)) = parts.last_mut() else { return };
+    let values = BESIDE.iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())));
+    part.extend(values);
+}
+
+/// Marks the first call of an answer where the model did not sign it: models that sign their calls refuse it otherwise.
+pub(super) fn sign_first_call(parts: &mut [Value]) {
+    let call = parts.iter_mut().filter_map(Value::as_object_mut).find(|part| part.contains_key("functionCall"));
+    if let Some(part) = call {
+        part.entry(SIGNATURE).or_insert_with(|| "skip_thought_signature_validator".into());
     }
 }
 
@@ -37,7 +49,7 @@ fn item(native: Value) -> Block {
     Block::ProviderItem(ProviderBlock { native: ProviderItem::new(native) })
 }
 
-/// A part as blocks: one, or a medium and its signature. The part itself is kept where the block does not say everything.
+/// A part as blocks: one, or a medium and what it says beside its bytes. The part itself is kept where the block does not say everything.
 pub(super) fn blocks(part: Map<String, Value>, id: impl FnOnce() -> String) -> Vec<Block> {
     let is_thought = part.get("thought").is_some_and(|thought| thought == true);
     if let Some(Value::String(text)) = part.get("text") {
@@ -53,8 +65,9 @@ pub(super) fn blocks(part: Map<String, Value>, id: impl FnOnce() -> String) -> V
         return vec![tool_call(call.clone(), part, id)];
     }
     if let Some(medium) = part.get("inlineData").and_then(medium) {
-        let signature = part.get(SIGNATURE).map(|signature| item(json!({SIGNATURE: signature})));
-        return std::iter::once(Block::Media(medium)).chain(signature).collect();
+        let beside: Map<String, Value> = part.into_iter().filter(|(key, _)| BESIDE.contains(&key.as_str())).collect();
+        let beside = (!beside.is_empty()).then(|| item(Value::Object(beside)));
+        return std::iter::once(Block::Media(medium)).chain(beside).collect();
     }
     vec![item(Value::Object(part))]
 }
@@ -84,5 +97,6 @@ fn medium(data: &Value) -> Option<Media> {
         Some("video") => MediaKind::Video,
         _ => MediaKind::File,
     };
-    Some(Media { kind, mime, source: MediaSource::Base64(data.get("data")?.as_str()?.to_owned()), name: None })
+    let name = data.get("displayName").and_then(Value::as_str).map(str::to_owned);
+    Some(Media { kind, mime, source: MediaSource::Base64(data.get("data")?.as_str()?.to_owned()), name })
 }

@@ -70,6 +70,11 @@ impl InteractionDecoder {
                 push_text(part.step.entry("summary").or_insert_with(|| json!([])), &delta);
                 out.push(ModelEvent::Reasoning { block, delta });
             }
+            _ if delta.contains_key("data") || delta.contains_key("uri") => {
+                if let Value::Array(content) = part.step.entry("content").or_insert_with(|| json!([])) {
+                    content.push(Value::Object(delta));
+                }
+            }
             // A signature, or fields of a step of the provider's own.
             _ => {
                 delta.remove("type");

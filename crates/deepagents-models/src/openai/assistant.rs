@@ -59,7 +59,13 @@ impl<'a> Assistant<'a> {
             }
             text => Content::Text(text),
         };
-        let own = if own { own_fields(blocks, dialect) } else { OwnFields(Vec::new()) };
+        let own = match (own, dialect.reasoning, dialect.missing_reasoning) {
+            (true, ..) => own_fields(blocks, dialect),
+            (false, ReasoningForm::Field(field), Some(thought)) if !tool_calls.is_empty() => {
+                OwnFields(vec![(field, OwnField::Text(thought))])
+            }
+            _ => OwnFields(Vec::new()),
+        };
         Some(Self { role: "assistant", content, refusal, audio, own, tool_calls })
     }
 }

@@ -35,6 +35,9 @@ pub struct Dialect {
     pub system_role: &'static str,
     /// What the model thought: where it stands in answers and whether it is sent back.
     pub reasoning: ReasoningForm,
+    /// What stands in for the reasoning before calls that another service's model made, where the service refuses them
+    /// without.
+    pub missing_reasoning: Option<&'static str>,
     /// Whether token counts of streams must be asked for (`stream_options.include_usage`).
     pub asks_usage: bool,
     /// How answers are held to a schema.
@@ -98,6 +101,7 @@ impl Dialect {
         max_tokens_field: "max_tokens",
         system_role: "system",
         reasoning: ReasoningForm::Field("reasoning_content"),
+        missing_reasoning: None,
         asks_usage: true,
         output: OutputForm::JsonSchema,
         any_tool: "required",

@@ -26,6 +26,7 @@ pub(super) static TABLE: [Dialect; 20] = [
         output: OutputForm::JsonObject,
         parallel_field: false,
         malformed_arguments: true,
+        missing_reasoning: Some(""),
         ..Dialect::service("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
     },
     Dialect {
@@ -70,8 +71,9 @@ pub(super) static TABLE: [Dialect; 20] = [
         parallel_field: false,
         ..Dialect::service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY")
     },
-    // Thinking models are refused where a call goes back without what was thought before it.
+    // Calls are refused by thinking models where nothing was thought before them.
     Dialect {
+        missing_reasoning: Some(" "),
         any_tool: "auto",
         parallel_field: false,
         output: OutputForm::JsonObject,

@@ -47,7 +47,10 @@ impl ResponseDecoder {
 
     /// Takes the item at a position: its beginning or its end.
     fn item(&mut self, index: u64, item: Map<String, Value>, done: bool, out: &mut Vec<ModelEvent>) {
-        if let Some(part) = self.parts.iter_mut().find(|part| part.index == index) {
+        let known = self.parts.iter().position(|part| is_same(&part.item, &item));
+        // Some services number all items alike, others name one item anew each time.
+        let known = known.or_else(|| self.parts.iter().rposition(|part| part.index == index && (done || !part.done)));
+        if let Some(part) = known.and_then(|at| self.parts.get_mut(at)) {
             part.done |= done;
             part.item = item;
             return;
@@ -63,9 +66,10 @@ impl ResponseDecoder {
     /// Tells a piece of an item; the item itself comes whole at its end.
     fn delta(&mut self, kind: &str, event: &Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let index = event.get("output_index").and_then(Value::as_u64).unwrap_or_default();
-        let Some((block, part)) = self.parts.iter_mut().enumerate().find(|(_, part)| part.index == index) else {
-            return;
-        };
+        let id = text(event, "item_id");
+        let named = self.parts.iter().position(|part| !id.is_empty() && text(&part.item, "id") == id);
+        let Some(block) = named.or_else(|| self.parts.iter().rposition(|part| part.index == index)) else { return };
+        let Some(part) = self.parts.get_mut(block) else { return };
         let mut delta = text(event, "delta").to_owned();
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => out.push(ModelEvent::Text { block, delta }),
@@ -97,8 +101,9 @@ impl ResponseDecoder {
         if let Some(Value::Array(output)) = response.remove("output") {
             for (index, item) in (0..).zip(output) {
                 // What was told to its end stays: some services leave the items out here, or parts of them.
-                let known = self.parts.iter().any(|part| part.index == index && part.done);
-                if let (Value::Object(item), false) = (item, known) {
+                let Value::Object(item) = item else { continue };
+                let is_known = |part: &Part| part.done && (part.index == index || is_same(&part.item, &item));
+                if !self.parts.iter().any(is_known) {
                     self.item(index, item, true, &mut Vec::new());
                 }
             }
@@ -106,6 +111,12 @@ impl ResponseDecoder {
         self.response = Some(response);
         Ok(())
     }
+}
+
+/// Whether two items have the same name.
+fn is_same(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
+    let id = text(one, "id");
+    !id.is_empty() && id == text(two, "id")
 }
 
 fn failure(mut response: Map<String, Value>) -> ModelError {
@@ -157,7 +168,10 @@ impl AnswerDecoder for ResponseDecoder {
         };
         match kind.as_str() {
             "response.output_item.added" | "response.output_item.done" => {
-                let index = event.get("output_index").and_then(Value::as_u64).unwrap_or(self.parts.len() as u64);
+                // Services that number nothing tell one item after the other.
+                let open = self.parts.iter().rposition(|part| !part.done).filter(|_| kind.ends_with("done"));
+                let next = open.unwrap_or(self.parts.len()) as u64;
+                let index = event.get("output_index").and_then(Value::as_u64).unwrap_or(next);
                 if let Some(Value::Object(item)) = event.remove("item") {
                     self.item(index, item, kind.ends_with("done"), out);
                 }

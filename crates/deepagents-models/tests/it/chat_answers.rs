@@ -325,3 +325,14 @@ fn what_is_said_aloud_is_text_and_goes_back_by_its_name() {
     assert_eq!(sent_back("openai-chat", &told), want);
     assert_eq!(sent_back("groq", &told), json!({"role": "assistant", "content": "Hello"}));
 }
+
+#[test]
+fn a_call_of_another_model_goes_to_those_that_think_with_a_thought() {
+    let call = json!({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]});
+    let output = decode("groq", &plain(&call, "tool_calls"));
+    assert_eq!(sent_back("deepseek", &output)["reasoning_content"], "");
+    assert_eq!(sent_back("moonshot", &output)["reasoning_content"], " ");
+    assert_eq!(sent_back("custom", &output).get("reasoning_content"), None);
+    let own = decode("deepseek", &plain(&call, "tool_calls"));
+    assert_eq!(sent_back("deepseek", &own).get("reasoning_content"), None);
+}

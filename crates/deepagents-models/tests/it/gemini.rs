@@ -196,3 +196,27 @@ async fn keys_and_tokens_go_in_the_headers_of_their_host() {
     let path = "POST /v1/projects/p/locations/l/publishers/google/models/gemini-3-pro:streamGenerateContent?alt=sse ";
     assert!(seen[1].head.starts_with(path) && seen[1].head.contains("authorization: Bearer ya29"), "{}", seen[1].head);
 }
+
+#[test]
+fn a_picture_goes_back_with_all_that_came_with_it() {
+    let parts = [
+        json!({"inlineData": {"mimeType": "image/png", "data": "AA", "displayName": "x.png"}, "thought": true}),
+        json!({"inlineData": {"mimeType": "image/png", "data": "BB"}, "thoughtSignature": "S"}),
+    ];
+    let output = decode(&piece(&parts, Some("STOP")).to_string());
+    let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
+    assert_eq!(sent["contents"][1]["parts"], json!(parts));
+}
+
+#[test]
+fn calls_that_the_model_did_not_sign_are_marked_for_those_that_sign_theirs() {
+    let calls = vec![Block::call("a", "f", json!({})), Block::call("b", "g", json!({}))];
+    let answer = Message::Assistant(deepagents_core::message::AssistantMessage::new(calls));
+    let request = ModelRequest::new(vec![Message::user("x"), answer, result("a", "f", "1"), result("b", "g", "2")]);
+    let parts = &body(&request)["contents"][1]["parts"];
+    assert_eq!(parts[0]["thoughtSignature"], "skip_thought_signature_validator");
+    assert_eq!(parts[1].get("thoughtSignature"), None);
+    let older = Gemini::new("gemini-2.5-pro", ModelConfig::default()).unwrap();
+    let sent: Value = serde_json::from_slice(&older.request_body(&request).unwrap()).unwrap();
+    assert_eq!(sent["contents"][1]["parts"][0].get("thoughtSignature"), None);
+}

@@ -83,3 +83,17 @@ fn answers_that_are_cut_or_failed_are_typed() {
     assert_eq!(output.stop, StopReason::MaxTokens);
     assert!(matches!(&output.message.content[0], Block::InvalidToolCall(call) if call.raw == "{\"a"));
 }
+
+#[test]
+fn a_picture_in_a_stream_is_a_part_of_its_step() {
+    let delta = |delta: Value| json!({"event_type": "step.delta", "index": 0, "delta": delta});
+    let picture = json!({"type": "image", "mime_type": "image/png", "data": "AAAA"});
+    let output = decode(&sse(&[
+        json!({"event_type": "step.start", "index": 0, "step": {"type": "model_output"}}),
+        delta(json!({"type": "text", "text": "hi"})),
+        delta(picture.clone()),
+        json!({"event_type": "interaction.completed", "interaction": end("completed")}),
+    ]));
+    let want = json!({"type": "model_output", "content": [{"text": "hi", "type": "text"}, picture]});
+    assert_eq!(output.message.content[0].native().unwrap().value(), &want);
+}

@@ -212,3 +212,26 @@ fn refusals_limits_and_failures_are_typed() {
     assert_eq!(error(&sse(&[json!({"type": "response.created", "response": {}})])).kind(), "truncated");
     assert_eq!(error(&json!({"id": "r", "status": "in_progress", "output": []}).to_string()).kind(), "protocol");
 }
+
+#[test]
+fn items_that_are_not_numbered_or_all_alike_stay_what_they_are() {
+    let items = [reasoning(), message("hi"), call("c1", "{}")];
+    let whole: Vec<Value> = {
+        let told = stream(&items, &response(&items));
+        let data = told.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).unwrap()).collect()
+    };
+    for index in [None, Some(0)] {
+        let mut told = whole.clone();
+        for event in told.iter_mut().filter_map(Value::as_object_mut).filter(|event| event.contains_key("output_index"))
+        {
+            event.remove("output_index");
+            if let Some(index) = index {
+                event.insert("output_index".to_owned(), index.into());
+            }
+        }
+        let output = model().decode(200, &HeaderMap::new(), sse(&told).as_bytes()).unwrap().output;
+        let kept: Vec<&Value> = output.message.content.iter().map(|block| block.native().unwrap().value()).collect();
+        assert_eq!(kept, items.iter().collect::<Vec<_>>(), "{index:?}");
+    }
+}

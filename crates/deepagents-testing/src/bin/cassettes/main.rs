@@ -116,8 +116,15 @@ fn usable(answer: &Answer) -> Result<Wire, String> {
     let wire = Wire::of_path(&answer.path).ok_or_else(|| no_conversation(&answer.path))?;
     match answer.status {
         200 if answer.body.trim_ascii().is_empty() => Err("the answer has no body".to_owned()),
+        200 if is_unfinished(&answer.body) => Err("the answer is made in the background".to_owned()),
         _ => Ok(wire),
     }
+}
+
+/// Whether an answer says that it will be given later.
+fn is_unfinished(body: &[u8]) -> bool {
+    let answer = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
+    answer.get("status").and_then(|status| status.as_str()).is_some_and(|s| matches!(s, "in_progress" | "queued"))
 }
 
 /// What is done at a path at which nobody talks to a model.

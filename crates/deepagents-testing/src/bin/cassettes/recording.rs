@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// A recorded answer with the path that it answers.
 #[derive(Debug, Deserialize)]
@@ -88,7 +89,11 @@ pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 pub(crate) fn read(file: &Path) -> io::Result<Vec<Result<Answer, String>>> {
     let bytes = std::fs::read(file)?;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(serde_yaml_ng::Deserializer::from_str(&text)
+    let documents = || serde_yaml_ng::Deserializer::from_str(&text);
+    // Behind what is no YAML the reader finds the same error again and again, without an end.
+    let whole = documents().map(IgnoredAny::deserialize).take_while(Result::is_ok).count();
+    Ok(documents()
+        .take(whole + 1)
         .map(|document| Answer::deserialize(document).map_err(|error| format!("not a recording: {error}")))
         .collect())
 }

@@ -31,12 +31,16 @@ fn class(answer: &Answer) -> &'static str {
     let body = String::from_utf8_lossy(&answer.body).to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
     match answer.status {
-        401 | 403 => "auth",
-        400 if says(&["api_key_invalid"]) => "auth",
+        401..=403 => "auth",
+        400 if says(&["api_key_invalid", "incorrect api key", "credit balance is too low"]) => "auth",
+        429 if says(&["insufficient_quota"]) => "auth",
+        429 if says(&["exceeded your current quota"]) && !says(&["resource_exhausted", "retrydelay"]) => "auth",
         400 | 413 if says(&["exceed_context_size", "context_length_exceeded", "prompt is too long"]) => {
             "context_length"
         }
         429 => "rate_limited",
+        408 | 409 | 425 => "overloaded",
+        501 | 505 => "invalid_request",
         500.. => "overloaded",
         _ => "invalid_request",
     }

@@ -33,6 +33,7 @@ impl Wire {
         let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
         Some(match path {
             _ if ends(&["/v1/messages", ":rawPredict", ":streamRawPredict"]) => Self::Anthropic,
+            _ if path.contains("anthropic.") && ends(&["/invoke", "/invoke-with-response-stream"]) => Self::Anthropic,
             _ if ends(&["/chat/completions"]) => Self::Chat,
             _ if ends(&["/responses"]) => Self::Responses,
             _ if ends(&[":generateContent", ":streamGenerateContent"]) => Self::Gemini,
@@ -109,6 +110,7 @@ impl Wire {
             }};
         }
         Ok(match self {
+            Self::Anthropic if answer.path.contains("/invoke") => through!(Anthropic::on_bedrock("recorded", config)),
             Self::Anthropic => through!(Anthropic::new("recorded", config)),
             Self::Chat => through!(OpenAiChat::new(dialect(folders, &answer.path), "recorded", config)),
             Self::Responses => through!(OpenAiResponses::new("openai", "recorded", config)),
@@ -180,6 +182,8 @@ mod tests {
         assert_eq!(Wire::of_path("/v1/messages/count_tokens"), None);
         assert_eq!(Wire::of_path("/v1beta/models/g:streamGenerateContent?alt=sse"), Some(Wire::Gemini));
         assert_eq!(Wire::of_path("/model/amazon.nova-lite-v1%3A0/converse-stream"), Some(Wire::Bedrock));
+        assert_eq!(Wire::of_path("/model/eu.anthropic.claude-v1%3A0/invoke"), Some(Wire::Anthropic));
+        assert_eq!(Wire::of_path("/model/amazon.titan-v1/invoke"), None);
         assert_eq!(Wire::of_path("/v1beta/models/g:batchEmbedContents"), None);
     }
 }

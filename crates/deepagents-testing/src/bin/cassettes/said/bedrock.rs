@@ -9,7 +9,10 @@ use super::text;
 /// The content blocks of an answer.
 pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     if let Ok(answer) = serde_json::from_slice::<Value>(body) {
-        return answer.pointer("/output/message/content").and_then(Value::as_array).cloned().unwrap_or_default();
+        let content = answer.pointer("/output/message/content").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut blocks: Vec<Map<String, Value>> = content.iter().filter_map(|b| b.as_object().cloned()).collect();
+        blocks.iter_mut().for_each(drop_type);
+        return blocks.into_iter().map(Value::Object).collect();
     }
     let mut blocks: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
     let mut inputs: BTreeMap<u64, String> = BTreeMap::new();
@@ -18,6 +21,7 @@ pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
         let block = blocks.entry(index).or_default();
         if let Some(start) = event.get("start").and_then(Value::as_object) {
             block.extend(start.clone());
+            drop_type(block);
         }
         let Some(delta) = event.get("delta") else { continue };
         if delta.get("text").is_some() {
@@ -45,8 +49,17 @@ pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     blocks.into_values().map(Value::Object).collect()
 }
 
+/// Answers say of calls that they are such; requests know that type of the provider's own tools alone.
+fn drop_type(block: &mut Map<String, Value>) {
+    if let Some(Value::Object(call)) = block.get_mut("toolUse")
+        && call.get("type").is_some_and(|kind| kind == "tool_use")
+    {
+        call.remove("type");
+    }
+}
+
 /// The payloads of the frames: two lengths and a checksum, headers, payload, a checksum.
-fn payloads(mut body: &[u8]) -> Vec<Value> {
+pub(super) fn payloads(mut body: &[u8]) -> Vec<Value> {
     let mut payloads = Vec::new();
     let length = |bytes: &[u8], at: usize| {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;

@@ -54,6 +54,7 @@ fn add(said: &mut Chat, calls: &mut BTreeMap<u64, Call>, message: &Value, whole:
         Some(Value::Array(items)) => {
             for item in items {
                 said.content.push_str(text(item, "text"));
+                said.reasoning.push_str(text(item, "thinking"));
                 let thinking = item.get("thinking").and_then(Value::as_array);
                 thinking.into_iter().flatten().for_each(|thought| said.reasoning.push_str(text(thought, "text")));
             }

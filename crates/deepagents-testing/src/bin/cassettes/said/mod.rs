@@ -8,16 +8,34 @@ pub(crate) mod interactions;
 pub(crate) mod ollama;
 pub(crate) mod responses;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
-/// The events of a recorded body: the one object of a plain answer, or the data of a streamed one.
+/// The events of a recorded body: the one object or the list of a plain answer, or the data of a streamed one.
 fn events(body: &[u8]) -> Vec<Value> {
-    let body = String::from_utf8_lossy(body);
-    if body.trim_start().starts_with('{') {
-        return serde_json::from_str(&body).into_iter().collect();
+    if body.first() == Some(&0) {
+        let chunks = bedrock::payloads(body).into_iter();
+        let bytes = chunks.filter_map(|chunk| BASE64_STANDARD.decode(chunk.get("bytes")?.as_str()?).ok());
+        return bytes.filter_map(|bytes| serde_json::from_slice(&bytes).ok()).collect();
     }
-    let data = body.lines().filter_map(|line| line.strip_prefix("data:"));
-    data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect()
+    let body = String::from_utf8_lossy(body).replace("\r\n", "\n").replace('\r', "\n");
+    let body = body.trim_start_matches('\u{feff}').trim_start();
+    match serde_json::from_str(body) {
+        Ok(Value::Array(list)) => return list,
+        Ok(value) => return vec![value],
+        Err(_) => {}
+    }
+    let mut events = Vec::new();
+    for event in body.split("\n\n") {
+        let lines: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+        match serde_json::from_str(&lines.join("\n")) {
+            Ok(value) => events.push(value),
+            // Some servers leave out the line between two events.
+            Err(_) => events.extend(lines.iter().filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok())),
+        }
+    }
+    events
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
