@@ -13,14 +13,52 @@ use futures_util::{StreamExt, stream};
 use crate::channels::Files;
 use crate::shared::Shared;
 
+/// Where large results go.
+pub(crate) const RESULTS: &str = "/large_tool_results";
+/// Where what summaries leave out and long messages go.
+pub(crate) const HISTORY: &str = "/conversation_history";
+
+/// What the harness keeps for the agent, which reads it and does not change it.
+pub(crate) fn kept() -> impl Iterator<Item = VPath> {
+    [RESULTS, HISTORY].into_iter().filter_map(|path| VPath::parse(path).ok())
+}
+
 /// Makes the backend of a run.
 type Make = dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync;
 
-/// The files of a run: one backend for all, or one made for each run.
+/// The files of a run: as its tools reach them, and as the harness does for what it [keeps](kept).
 #[derive(Clone, Debug)]
-pub(crate) enum Workspace {
+pub(crate) struct Workspace {
+    files: Place,
+    /// The same under rules that leave alone what is kept, unless they name it: an agent that may write nowhere has long
+    /// conversations too.
+    kept: Place,
+}
+
+/// One backend for all runs, or one made for each.
+#[derive(Clone, Debug)]
+enum Place {
     One(Shared<dyn Backend>),
     PerRun(Shared<Make>),
+}
+
+impl Place {
+    fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
+        match self {
+            Self::One(backend) => backend.0.clone(),
+            Self::PerRun(make) => make(cx),
+        }
+    }
+
+    /// The same place under rules; what they want to be asked about is asked about elsewhere.
+    fn guarded(self, rules: Permissions) -> Self {
+        let guard =
+            move |backend| Arc::new(PermissionedBackend::new(backend, rules.clone(), OnAsk::Allow)) as Arc<dyn Backend>;
+        match self {
+            Self::One(backend) => Self::One(Shared(guard(backend.0))),
+            Self::PerRun(make) => Self::PerRun(Shared(Arc::new(move |cx| guard(make(cx))))),
+        }
+    }
 }
 
 impl Default for Workspace {
@@ -31,50 +69,62 @@ impl Default for Workspace {
 }
 
 impl Workspace {
+    fn at(files: Place) -> Self {
+        Self { kept: files.clone(), files }
+    }
+
     /// One backend for all runs.
     pub(crate) fn one(backend: impl Backend) -> Self {
-        Self::One(Shared(Arc::new(backend)))
+        Self::shared(Shared(Arc::new(backend)))
+    }
+
+    /// One backend for all runs, which others have too.
+    pub(crate) fn shared(backend: Shared<dyn Backend>) -> Self {
+        Self::at(Place::One(backend))
+    }
+
+    /// A backend made for each run.
+    pub(crate) fn per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        Self::at(Place::PerRun(Shared(Arc::new(make))))
     }
 
     pub(crate) fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
-        match self {
-            Self::One(backend) => backend.0.clone(),
-            Self::PerRun(make) => make(cx),
-        }
+        self.files.backend_for(cx)
+    }
+
+    /// Where the harness writes what it keeps, and reads it back.
+    pub(crate) fn kept_for(&self, cx: &Context) -> Arc<dyn Backend> {
+        self.kept.backend_for(cx)
     }
 
     /// Whether there may be a shell; a backend made for each run may have one.
     pub(crate) fn may_run_commands(&self) -> bool {
-        match self {
-            Self::One(backend) => backend.shell().is_some(),
-            Self::PerRun(_) => true,
+        match &self.files {
+            Place::One(backend) => backend.shell().is_some(),
+            Place::PerRun(_) => true,
         }
     }
 
     /// Whether commands may share a shell that begins so; a backend made for each run may have one.
     pub(crate) fn may_keep_session(&self, options: &SessionOptions) -> bool {
-        match self {
-            Self::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
-            Self::PerRun(_) => true,
+        match &self.files {
+            Place::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
+            Place::PerRun(_) => true,
         }
     }
 
     /// The same files under permission rules; what they want to be asked about is asked about elsewhere.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
-        let guard =
-            move |backend| Arc::new(PermissionedBackend::new(backend, rules.clone(), OnAsk::Allow)) as Arc<dyn Backend>;
-        match self {
-            Self::One(backend) => Self::One(Shared(guard(backend.0))),
-            Self::PerRun(make) => Self::PerRun(Shared(Arc::new(move |cx| guard(make(cx))))),
-        }
+        let kept = self.kept.guarded(rules.clone().sparing(kept()));
+        Self { files: self.files.guarded(rules), kept }
     }
 
     /// The state that the backend needs; whoever uses it declares it.
     pub(crate) fn channels(&self) -> Vec<ChannelSpec> {
-        match self {
-            Self::One(backend) => backend.channels(),
+        match &self.files {
+            Place::One(backend) => backend.channels(),
             // Any backend may come, so the kinds of state that backends use are always there.
-            Self::PerRun(_) => vec![
+            Place::PerRun(_) => vec![
                 ChannelSpec::new::<Files>(),
                 #[cfg(all(unix, feature = "undo"))]
                 ChannelSpec::new::<deepagents_fs::FileUndo>(),

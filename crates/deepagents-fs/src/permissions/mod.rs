@@ -136,6 +136,8 @@ impl Decision<'_> {
 pub struct Permissions {
     rules: Vec<Compiled>,
     commands: CommandRules,
+    /// Directories in which only the patterns that name them hold.
+    spared: Vec<VPath>,
 }
 
 #[derive(Clone, Debug)]
@@ -154,7 +156,7 @@ impl Permissions {
     /// large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
-        Ok(Self { rules, commands: CommandRules::default() })
+        Ok(Self { rules, ..Self::default() })
     }
 
     /// The same rules, and these about commands, in the place of those there were: the first that is about a simple
@@ -185,6 +187,29 @@ impl Permissions {
     #[must_use]
     pub fn with_commands_of(self, other: &Self) -> Self {
         Self { commands: other.commands.clone(), ..self }
+    }
+
+    /// The same rules, of which only the patterns that name one of these directories, or something in it, bind what is in
+    /// it: `/**` does not, `/kept/**` does.
+    ///
+    /// ```
+    /// use deepagents_fs::VPath;
+    /// use deepagents_fs::permissions::{AccessMode, Operation, Permissions, Rule};
+    /// let kept = VPath::parse("/kept")?;
+    /// let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/**"])])?.sparing([kept.clone()]);
+    /// assert_eq!(rules.decide(Operation::Write, &kept.join("log")?).mode, AccessMode::Allow);
+    /// assert_eq!(rules.decide(Operation::Write, &VPath::parse("/src")?).mode, AccessMode::Deny);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn sparing(self, directories: impl IntoIterator<Item = VPath>) -> Self {
+        Self { spared: directories.into_iter().collect(), ..self }
+    }
+
+    /// Whether a pattern says anything about a path: in a directory that is spared it has to name that.
+    fn speaks_of(&self, path: &VPath, pattern: &Pattern) -> bool {
+        let mut spared = self.spared.iter().filter(|directory| path.starts_with(directory));
+        spared.all(|directory| pattern.anchors().any(|anchor| anchor.starts_with(directory)))
     }
 
     /// Whether commands may be refused, or asked about.
@@ -234,7 +259,7 @@ impl Permissions {
     /// What the rules say about one path.
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {
-            for pattern in &rule.patterns {
+            for pattern in rule.patterns.iter().filter(|pattern| self.speaks_of(path, pattern)) {
                 let covered = match pattern.match_of(path) {
                     PatternMatch::Path => true,
                     PatternMatch::Above => rule.mode != AccessMode::Allow,
@@ -260,7 +285,7 @@ impl Permissions {
         }
         let overlapping = |mode: AccessMode| {
             let rules = self.rules.iter().filter(|rule| rule.mode == mode && rule.operations.contains(&operation));
-            let mut patterns = rules.flat_map(|rule| &rule.patterns);
+            let mut patterns = rules.flat_map(|rule| &rule.patterns).filter(|pattern| self.speaks_of(path, pattern));
             let pattern = patterns.find(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)?;
             Some(Decision { mode, pattern: Some(pattern.as_str()) })
         };

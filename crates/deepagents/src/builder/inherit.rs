@@ -77,7 +77,7 @@ impl DeepAgentBuilder {
     /// Where the files of a sub-agent are.
     pub(super) fn workspace_for(&self, spec: &SubAgentSpec) -> Result<Workspace, String> {
         if let Some(backend) = &spec.code.backend {
-            return Ok(Workspace::One(backend.clone()));
+            return Ok(Workspace::shared(backend.clone()));
         }
         let Some(name) = &spec.backend else { return Ok(self.workspace.clone()) };
         let backend = self.named_backends.get(name).ok_or_else(|| {
@@ -85,7 +85,7 @@ impl DeepAgentBuilder {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             format!("no files `{name}` were given with `.named_backend(...)`; there are {known}")
         })?;
-        Ok(Workspace::One(backend.clone()))
+        Ok(Workspace::shared(backend.clone()))
     }
 
     /// What a sub-agent may spend beside what it shares.

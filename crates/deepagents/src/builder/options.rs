@@ -100,11 +100,11 @@ impl DeepAgentBuilder {
 
     crate::shared::setters! {
         /// Where the files are; in the thread's state by default.
-        backend(backend: impl Backend) => workspace = Workspace::One(Shared(Arc::new(backend)));
+        backend(backend: impl Backend) => workspace = Workspace::one(backend);
 
         /// Where the files are, made for each run from its context: one place per user, per tenant.
         backend_per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static)
-            => workspace = Workspace::PerRun(Shared(Arc::new(make)));
+            => workspace = Workspace::per_run(make);
 
         /// How the file tools behave.
         files(options: FilesystemOptions) => files = options;

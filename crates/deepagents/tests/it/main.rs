@@ -20,6 +20,7 @@ mod decisions;
 mod durable_background;
 mod files;
 mod hooks;
+mod kept;
 mod killed;
 mod limits;
 mod logs;

@@ -9,11 +9,8 @@ use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
 use crate::tokens;
+use crate::workspace::RESULTS;
 
-/// Where large results go.
-const FOLDER: &str = "/large_tool_results";
-/// What the harness keeps for the agent, which reads it and does not change it.
-pub(super) const KEPT: [&str; 2] = [FOLDER, super::long::FOLDER];
 /// Lines of a preview, at each end.
 const PREVIEW_LINES: usize = 5;
 /// Characters of a line of a preview.
@@ -72,7 +69,7 @@ async fn store(
     let name = file_name(cx);
     for suffix in 1u32.. {
         let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
-        let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap_or_default();
+        let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap_or_default();
         match backend.write(state, &path, text.to_owned().into(), WriteMode::Create).await {
             Ok(written) => return Ok((path, written.update)),
             Err(FsError::AlreadyExists(_)) => {}
@@ -142,9 +139,9 @@ mod tests {
         assert_eq!(name_of("call_1"), "call_1");
         assert_ne!(name_of("c.1"), name_of("c_1"));
         for id in ["", "a\0b", "日本語", "..", "/", "\\"] {
-            let folder = VPath::parse(FOLDER).unwrap();
+            let folder = VPath::parse(RESULTS).unwrap();
             for name in [readable(id), name_of(id)] {
-                let path = VPath::parse(&format!("{FOLDER}/{name}")).unwrap();
+                let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap();
                 assert_eq!(path.parent(), Some(folder.clone()), "{id}");
             }
         }

@@ -12,10 +12,7 @@ use deepagents_fs::{Backend, VPath, WriteMode};
 
 use super::evict::{name_of, preview};
 use crate::tokens;
-use crate::workspace::Workspace;
-
-/// Where long messages go, beside what summaries leave out.
-pub(super) const FOLDER: &str = "/conversation_history";
+use crate::workspace::{HISTORY, Workspace};
 
 /// Where each long message is, by its id. The conversation keeps the message whole; what the model is shown is made from
 /// it again for every request, the same each time.
@@ -54,7 +51,7 @@ pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx:
     let long = looked_at.filter(|message| is_long(message, limit) && !known.contains_key(message.id()));
     let (mut update, mut stored) = (Update::none(), Vec::new());
     for message in long {
-        match put(message, &update, &*workspace.backend_for(cx), cx).await {
+        match put(message, &update, &*workspace.kept_for(cx), cx).await {
             Ok((path, written)) => {
                 update = update.and(written);
                 stored.push((message.id().to_owned(), path));
@@ -87,7 +84,7 @@ async fn put(
     let applied = state.apply(before);
     let state = if applied.is_ok() { &state } else { cx.state() };
     // Apart from what summaries leave out: an id may be what a thread is called.
-    let path = VPath::parse(&format!("{FOLDER}/messages/{}.md", name_of(message.id())))?;
+    let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", name_of(message.id())))?;
     let written = backend.write(state, &path, message.text().into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }

@@ -298,7 +298,7 @@ impl Middleware for Filesystem {
             _ => response,
         };
         match self.budget().filter(|_| !is_bounded) {
-            Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.backend_for(&cx), &cx).await),
+            Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
         }
     }

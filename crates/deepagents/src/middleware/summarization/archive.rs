@@ -10,9 +10,8 @@ use deepagents_fs::{Backend, ByteRange, FsError, PathError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
 use super::render::Stored;
+use crate::workspace::{HISTORY, RESULTS};
 
-const FOLDER: &str = "/conversation_history";
-const RESULTS: &str = "/large_tool_results";
 /// Bytes after which the history goes on in another file: each addition writes its file anew, so files stay small.
 const PART_BYTES: usize = 1 << 20;
 /// How often a file that others change is tried.
@@ -56,7 +55,7 @@ impl<'a> Archive<'a> {
         let mut tries = 0;
         loop {
             let suffix = if part == 1 { String::new() } else { format!("-{part}") };
-            let path = VPath::parse(&format!("{FOLDER}/{name}{suffix}.md"))?;
+            let path = VPath::parse(&format!("{HISTORY}/{name}{suffix}.md"))?;
             let guard = self.backend.lock(&path).await;
             let (before, mode) = match self.backend.read(&self.state, &path, ByteRange::ALL).await {
                 Ok(file) => (file.bytes, WriteMode::IfVersion(file.stat.version)),
@@ -99,7 +98,7 @@ impl<'a> Archive<'a> {
                 };
                 // What is not base64 after all is stored as it came.
                 let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
-                let name = format!("{FOLDER}/media/{}.{}", hash(&data, 8), extension(&media.mime));
+                let name = format!("{HISTORY}/media/{}.{}", hash(&data, 8), extension(&media.mime));
                 stored.insert((place, at), self.create(&name, data.into()).await?);
             }
         }
@@ -187,7 +186,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_thread_id_gives_a_path_in_the_folder(id: String) {
-            let path = VPath::parse(&format!("{FOLDER}/{}.md", safe(&id))).unwrap();
+            let path = VPath::parse(&format!("{HISTORY}/{}.md", safe(&id))).unwrap();
             prop_assert_eq!(path.as_str().matches('/').count(), 2);
         }
     }

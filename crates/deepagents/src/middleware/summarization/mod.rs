@@ -234,7 +234,7 @@ impl Middleware for Summarization {
     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
         let inner = &*self.inner;
         let cx = next.cx().clone();
-        let backend = inner.workspace.backend_for(&cx);
+        let backend = inner.workspace.kept_for(&cx);
         let ledger = inner.take(&cx);
         let mut work = inner.work(request, &cx, &*backend, next.model().clone(), ledger);
         inner.prepare(&mut work).await?;

@@ -15,7 +15,7 @@ impl Summarization {
     /// state and how many messages it evicts; nothing where there is nothing to evict.
     pub(crate) async fn compact_now(&self, cx: &Context) -> Result<Option<(usize, Update)>, String> {
         let inner: &Inner = &self.inner;
-        let backend = inner.workspace.backend_for(cx);
+        let backend = inner.workspace.kept_for(cx);
         let mut ledger = inner.take(cx);
         let shown = ledger.view.view(cx.messages(), &inner.state(cx), inner.options.args.as_ref());
         let mut work = inner.work(ModelRequest::new(shown), cx, &*backend, inner.model.clone(), ledger);

@@ -28,7 +28,7 @@ pub(super) fn compact_conversation(inner: &Arc<Inner>) -> Arc<dyn DynTool> {
 impl Inner {
     async fn compact(&self, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let cx = cx.context();
-        let backend = self.workspace.backend_for(cx);
+        let backend = self.workspace.kept_for(cx);
         let mut ledger = self.take(cx);
         let shown = ledger.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
         let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), ledger);

@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
 
-use super::evict::KEPT;
 use super::{BackgroundCommands, Filesystem};
 use crate::tokens;
+use crate::workspace;
 
 /// What a call gives.
 type Answered = Result<ToolOutput, ToolError>;
@@ -137,8 +137,7 @@ impl Filesystem {
         }
         let place = self.place(&path, at_link, cx).await?;
         self.check_place(&path, &place)?;
-        for kept in KEPT {
-            let kept = VPath::parse(kept).map_err(failed)?;
+        for kept in workspace::kept() {
             if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
                 return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
             }

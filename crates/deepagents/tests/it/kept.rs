@@ -1,0 +1,108 @@
+//! What the harness keeps for the agent, where rules leave the agent little to write.
+
+use std::path::Path;
+
+use deepagents::fs::LocalBackend;
+use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
+use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Message, Outcome, RunInput, tool_fn};
+use serde_json::{Value, json};
+
+use crate::results;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn say() -> impl deepagents::Tool {
+    tool_fn("say", "Says a lot.", |_: Nothing, _cx| async { Ok("x".repeat(1_000)) })
+}
+
+/// A conversation that is compacted, with a result and a message that are too large to show, then one written file. No path
+/// below these may be written.
+async fn run(dir: &Path, denied: &[&str]) -> (Outcome, ScriptedModel) {
+    let script = [
+        Turn::calls([("c1", "say", json!({}))]),
+        Turn::call("write_file", json!({"file_path": "/new.txt", "content": "x"})),
+        Turn::text("Done."),
+    ];
+    let model = ScriptedModel::rules()
+        .when(|request| request.tools.is_empty(), (0..4).map(|_| Turn::text("A SUMMARY")))
+        .otherwise(script)
+        .build();
+    let rule = Rule::new(AccessMode::Deny, denied.iter().copied()).only([Operation::Write]);
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .backend(LocalBackend::open(dir).unwrap())
+        .permissions(Permissions::new([rule]).unwrap())
+        .files(FilesystemOptions {
+            result_tokens: Some(100),
+            message_tokens: Some(1_000),
+            ..FilesystemOptions::default()
+        })
+        .summarization(SummarizationOptions::default().trigger(Trigger::messages(5)).keep(Size::Messages(2)))
+        .tool(say())
+        .build()
+        .unwrap();
+    let words = ["question 0", "answer 1", "question 2", "answer 3"];
+    let turn = |(at, text): (usize, &str)| if at % 2 == 0 { Message::user(text) } else { Message::assistant(text) };
+    let mut asked = Message::user("long ".repeat(2_000));
+    asked.set_id("m1".into());
+    let history = words.into_iter().enumerate().map(turn).chain([asked]);
+    let outcome = agent.invoke(RunInput::messages(history)).await.unwrap();
+    (outcome, model)
+}
+
+/// What the model was shown last.
+fn shown(model: &ScriptedModel) -> String {
+    let requests = model.requests();
+    let last = requests.iter().rfind(|request| !request.tools.is_empty()).unwrap();
+    serde_json::to_value(&last.messages).map(|value: Value| value.to_string()).unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_that_may_write_nowhere_is_compacted_and_keeps_what_is_too_large_to_show() {
+    let dir = tempfile::tempdir().unwrap();
+    let (outcome, model) = run(dir.path(), &["/**"]).await;
+    let results = results(&outcome);
+    assert!(results[0].0.contains("It is in /large_tool_results/c1;"), "{results:?}");
+    assert_eq!(results[1], ("Error: permission denied for write on /new.txt".to_owned(), true));
+    assert_eq!(std::fs::read(dir.path().join("large_tool_results/c1")).unwrap().len(), 1_000);
+    assert!(shown(&model).contains("A SUMMARY") && !shown(&model).contains("question 0"), "{}", shown(&model));
+    let kept = dir.path().join("conversation_history");
+    assert_eq!(std::fs::read_to_string(kept.join("messages/m1.md")).unwrap(), "long ".repeat(2_000));
+    let history = std::fs::read_dir(kept).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
+    assert!(std::fs::read_to_string(history.unwrap()).unwrap().contains("question 0"));
+}
+
+#[tokio::test]
+async fn a_rule_that_names_what_is_kept_binds_the_harness_too() {
+    for (rule, results_kept, history_kept) in [
+        ("/large_tool_results/**", false, true),
+        ("/conversation_history", true, false),
+        ("/{src,conversation_history}/**", true, false),
+        ("/large_*/**", true, true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (outcome, model) = run(dir.path(), &[rule]).await;
+        assert_eq!(dir.path().join("large_tool_results").exists(), results_kept, "{rule}");
+        assert_eq!(results(&outcome)[0].0.contains("could not be stored"), !results_kept, "{rule}");
+        assert_eq!(dir.path().join("conversation_history").exists(), history_kept, "{rule}");
+        assert_eq!(shown(&model).contains("A SUMMARY"), history_kept, "{rule}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_kept_does_not_lead_elsewhere_past_the_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("src")).unwrap();
+    for name in ["large_tool_results", "conversation_history"] {
+        std::os::unix::fs::symlink("src", dir.path().join(name)).unwrap();
+    }
+    let (outcome, model) = run(dir.path(), &["/**"]).await;
+    assert!(results(&outcome)[0].0.contains("could not be stored"), "{:?}", results(&outcome));
+    assert!(shown(&model).contains("question 0"));
+    assert_eq!(std::fs::read_dir(dir.path().join("src")).unwrap().count(), 0);
+}
