@@ -16,8 +16,9 @@ use crate::workspace::Workspace;
 /// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
 /// gated call that comes another way, such as with the input, is asked about when it is its turn.
 ///
-/// A call whose arguments its tool does not take, unknown ones among them, is refused before anybody is asked. A question
-/// about a path says where links lead, and the call is refused if they lead elsewhere by the time that it is approved.
+/// A call whose arguments its tool does not take is refused before anybody is asked. One with arguments that the tool does
+/// not name is asked about as it is, and the question says so. A question about a path says where links lead, and the call
+/// is refused if they lead elsewhere by the time that it is approved.
 ///
 /// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
 /// rejected or answered one does not run.
@@ -57,7 +58,7 @@ impl HumanInTheLoop {
     async fn question(&self, id: &CallId, call: &ToolCall, ask: &InterruptOn, cx: &Context) -> ActionRequest {
         let now = cx.clock().now();
         let mut question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
-            .text(ask.question(call, cx))
+            .text(question_text(ask, call, cx))
             .rule(self.approvals.rules_about(call, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names())
@@ -86,10 +87,28 @@ impl HumanInTheLoop {
 
 /// Why a call cannot be made as it is: its tool does not take the arguments.
 fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
-    let spec = cx.tool(&call.name)?.spec();
-    let check = SchemaCheck::new(closed(&spec.schema).into());
-    let why = check.check(&call.args).err()?;
-    Some(format!("Error: {} does not take these arguments: {why}", call.name))
+    let check = SchemaCheck::new(cx.tool(&call.name)?.spec().schema);
+    Some(refusal(call, &check.check(&call.args).err()?))
+}
+
+/// What is wrong with a call whose tool takes its arguments, and does not name all of them: it may leave some out of
+/// account.
+fn unknown(call: &ToolCall, cx: &Context) -> Option<String> {
+    let check = SchemaCheck::new(closed(&cx.tool(&call.name)?.spec().schema).into());
+    check.check(&call.args).err()
+}
+
+fn refusal(call: &ToolCall, why: &str) -> String {
+    format!("Error: {} does not take these arguments: {why}", call.name)
+}
+
+/// What a person is asked: an argument that comes to nothing must not be what they agree for.
+fn question_text(ask: &InterruptOn, call: &ToolCall, cx: &Context) -> String {
+    let text = ask.question(call, cx);
+    match unknown(call, cx) {
+        Some(why) => format!("{text}\n{} does not name all of these arguments and may ignore some: {why}", call.name),
+        None => text,
+    }
 }
 
 impl Middleware for HumanInTheLoop {
@@ -133,7 +152,7 @@ impl Middleware for HumanInTheLoop {
                 if let Some(why) = unfit(&request.call, &request.cx) {
                     return Ok(ToolResponse::error(why));
                 }
-                let text = ask.question(&request.call, &request.cx);
+                let text = question_text(ask, &request.call, &request.cx);
                 let rule = self.approvals.rules_about(&request.call, &request.cx);
                 request.cx.interrupt_by(rule, text, ask.allowed.clone())?
             }
@@ -147,9 +166,13 @@ impl Middleware for HumanInTheLoop {
                     edited_action.name, edited_action.args
                 );
                 request.tool = request.cx.tool(&edited_action.name).cloned();
+                let own = unknown(&request.call, &request.cx);
                 request.call =
                     ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
-                let mut response = match unfit(&request.call, &request.cx) {
+                // A person's slip is not made without what it was to say; what the model's call has too is none.
+                let slip = || unknown(&request.call, &request.cx).filter(|_| own.is_none());
+                let why = unfit(&request.call, &request.cx);
+                let mut response = match why.or_else(|| slip().map(|why| refusal(&request.call, &why))) {
                     Some(why) => ToolResponse::error(why),
                     None => next.run(request).await?,
                 };

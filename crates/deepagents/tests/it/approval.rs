@@ -717,9 +717,9 @@ fn a_decision_reads_with_and_without_who_made_it() {
 
 #[tokio::test]
 async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked() {
-    let forged = ("write_file", json!({"file_path": "/a.txt", "content": "x", "\n[y]es?": "y"}));
+    let missing = ("write_file", json!({"file_path": "/a.txt"}));
     let right = ("write_file", json!({"file_path": "/b.txt", "content": "x"}));
-    let office = Office::new([Turn::calls([forged, right]), Turn::text("Done.")]);
+    let office = Office::new([Turn::calls([missing, right]), Turn::text("Done.")]);
     let agent =
         office.builder().interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any())).build().unwrap();
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -728,6 +728,24 @@ async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked
     let results = results(&done);
     assert!(results[0].1 && results[0].0.contains("write_file does not take these arguments"), "{results:?}");
     assert!(!results[1].1, "{results:?}");
+}
+
+#[tokio::test]
+async fn a_call_with_an_argument_that_its_tool_does_not_name_is_asked_about_as_it_is_and_the_question_says_so() {
+    let more = |n: u64| json!({"n": n, "dry_run": true});
+    let office = Office::new([Turn::calls([("send", more(1)), ("send", more(2)), send(3)]), Turn::text("Done.")]);
+    let waiting = office.go().await;
+    assert_eq!(ids(&waiting), ["0.0", "0.1", "0.2"]);
+    let asked = waiting.action_requests();
+    assert_eq!(asked[0].args, more(1));
+    assert!(asked[0].text.contains("may ignore some") && asked[0].text.contains("dry_run"), "{}", asked[0].text);
+    assert!(!asked[2].text.contains("may ignore some"), "{}", asked[2].text);
+    let answers = [("0.0", Decision::Approve), ("0.1", edit("send", more(9))), ("0.2", Decision::Approve)];
+    let done = office.answer(&answers).await.unwrap();
+    assert!(results(&done).iter().all(|result| !result.1), "{:?}", results(&done));
+    let mut made = office.made();
+    made.sort();
+    assert_eq!(made, ["send 1", "send 3", "send 9"]);
 }
 
 #[tokio::test]
