@@ -13,6 +13,7 @@ use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, CompositeBackend, Content, FileData, LocalBackend, StateBackend, StoreBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::loop_detection::LoopPolicy;
 use deepagents::middleware::summarization::{CacheReuse, Size, SummarizationOptions, Trigger, TruncateArgs};
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
@@ -44,6 +45,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     let mut builder = DeepAgent::builder()
         .journal(journal)
         .todos(TodoPolicy::off())
+        .loop_detection(LoopPolicy::off())
         .summarization(summarization(spec.summarization.as_ref())?)
         .files(files);
     // The model server of the scenarios speaks Chat Completions.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use deepagents::core::tool::DynTool;
 use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::loop_detection::LoopPolicy;
 use deepagents::middleware::todo::TodoPolicy;
 use deepagents::models::{ModelConfig, Registry};
 use deepagents::subagents::SubAgentSpec;
@@ -104,6 +105,7 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
         .journal(journal)
         .model(model)
         .todos(TodoPolicy::off())
+        .loop_detection(LoopPolicy::off())
         .files(files)
         .without("Summarization");
     for entry in &spec.subagents {

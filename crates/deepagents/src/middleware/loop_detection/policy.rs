@@ -44,6 +44,11 @@ impl Default for LoopPolicy {
 }
 
 impl LoopPolicy {
+    /// Nothing counts as a loop.
+    pub fn off() -> Self {
+        Self { same_calls: None, alternation: None, undone_edits: None, errors: None, ignored_tools: BTreeSet::new() }
+    }
+
     /// Lets calls of these tools be repeated too.
     #[must_use]
     pub fn ignoring<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
