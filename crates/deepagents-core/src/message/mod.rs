@@ -118,6 +118,10 @@ pub struct ToolMessage {
     /// Whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// Whether it stands in for a result that the tool did not give, such as a person's answer or a note that the call
+    /// was not made. Its words say so: they are shown as they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_synthetic: bool,
     /// Data for the application, never shown to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<Value>,
@@ -254,6 +258,11 @@ impl ToolMessage {
             is_error: true,
             ..Default::default()
         }
+    }
+
+    /// What stands in for the result of a call that has none.
+    pub fn synthetic(call_id: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { is_synthetic: true, ..Self::error(call_id, name, text) }
     }
 }
 

@@ -254,6 +254,10 @@ pub struct ToolResponse {
     pub content: Vec<Block>,
     /// Whether the call failed.
     pub is_error: bool,
+    /// Whether it stands in for a result that the tool did not give; see [`ToolMessage::is_synthetic`].
+    ///
+    /// [`ToolMessage::is_synthetic`]: crate::message::ToolMessage::is_synthetic
+    pub is_synthetic: bool,
     /// What changes in the state.
     pub update: Update,
     /// The error that a failed call ended with, for wraps that look for its type; it is not stored.
@@ -275,6 +279,13 @@ impl ToolResponse {
     /// A failure.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Says that it stands in for a result that the tool did not give.
+    #[must_use]
+    pub fn synthetic(mut self) -> Self {
+        self.is_synthetic = true;
+        self
     }
 
     /// Says that a rule allowed the call, unless something else was decided about it.
@@ -385,6 +396,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
         Ok(output) => Ok(ToolResponse {
             content: output.content,
             is_error: output.is_error,
+            is_synthetic: false,
             update: output.update,
             artifact: output.artifact,
             child_state: output.child_state,

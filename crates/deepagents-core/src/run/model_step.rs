@@ -273,7 +273,7 @@ fn answers(open: &[Pending], text: impl Fn(&PendingCall) -> String) -> Vec<Messa
 }
 
 fn error_result(call: &PendingCall, text: String) -> ToolMessage {
-    ToolMessage::error(call.provider_call_id(), call.name(), text)
+    ToolMessage::synthetic(call.provider_call_id(), call.name(), text)
 }
 
 pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {

@@ -114,7 +114,7 @@ impl Driver {
             let (call, text) = (planned.id.clone(), unknown_outcome(planned.call.name()));
             self.queue_started(turn, at);
             let child_state = self.joined_below(&call, Vec::new())?;
-            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) })?;
+            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
             self.flush().await?;
         }
         Ok(())
@@ -201,7 +201,7 @@ impl Driver {
                 // What sub-agents of it had changed in an earlier process is kept.
                 let child_state = self.joined_below(&call, Vec::new())?;
                 let text = format!("The call of {name} was not made: {}.", stop.reason());
-                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) })?;
+                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
                 self.flush().await?;
             }
         }
@@ -289,7 +289,8 @@ impl Driver {
     /// Puts a result into the log, to be flushed, and makes its changes.
     fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
-        let ToolResponse { mut content, is_error, update, artifact, child_state, source: _, decision } = response;
+        let ToolResponse { mut content, is_error, is_synthetic, update, artifact, child_state, source: _, decision } =
+            response;
         let mut update = self.stamp(update);
         // Joined only now: siblings may have changed since this call began what it hands back.
         if let Some(child_state) = child_state {
@@ -304,6 +305,7 @@ impl Driver {
             name: planned.call.name().to_owned(),
             content,
             is_error,
+            is_synthetic,
             artifact,
         };
         let exclusive = rest.entries().iter().map(crate::state::UpdateEntry::spec);
@@ -408,7 +410,8 @@ impl Driver {
                 untaken = logged.extract_if(.., |child| child.call == call).collect();
             }
             let child_state = self.joined_below(&call, untaken)?;
-            kept = kept.and(self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text) }));
+            let response = ToolResponse { child_state, ..ToolResponse::error(text).synthetic() };
+            kept = kept.and(self.finished(turn, at, response));
         }
         kept.and(self.flush().await)
     }

@@ -119,6 +119,7 @@ fn every_kind_of_block_and_message_survives_json() {
             name: "n".into(),
             content: blocks,
             is_error: true,
+            is_synthetic: true,
             artifact: Some(json!({"rows": 3})),
         }),
     ]

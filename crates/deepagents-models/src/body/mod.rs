@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub(crate) use self::extra::{Extra, Fields};
 pub(crate) use self::parts::{
-    CacheControl, TextPart, has_own_call, is_from, is_wire_name, joined, last_answer, wire_name,
+    CacheControl, TextPart, has_own_call, is_from, is_wire_name, joined, lacks_error, last_answer, wire_name,
 };
 pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use deepagents_core::message::{AssistantMessage, Block, Origin};
+use deepagents_core::message::{AssistantMessage, Block, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelRequest};
 use serde::Serialize;
 
@@ -56,6 +56,12 @@ pub(crate) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a
         text.push_str(more);
     }
     text
+}
+
+/// Whether a result of that text is an error that does not say so, for APIs that have no flag for it.
+pub(crate) fn lacks_error(result: &ToolMessage, text: &str) -> bool {
+    let is_told = || text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error"));
+    result.is_error && !result.is_synthetic && !is_told()
 }
 
 /// Whether an answer made a call of this id that is sent as the provider wrote it.

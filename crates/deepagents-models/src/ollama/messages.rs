@@ -4,7 +4,7 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use crate::body::{Turn, is_from, joined};
+use crate::body::{Turn, is_from, joined, lacks_error};
 
 /// The messages from one on that is the first or follows an answer.
 pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
@@ -14,9 +14,9 @@ pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> 
             Message::User(user) => plain("user", &user.content)?,
             Message::Tool(result) => {
                 let mut item = plain("tool", &result.content)?.unwrap_or_else(|| object("tool", ""));
-                if result.is_error {
-                    let text = item.get("content").and_then(Value::as_str).unwrap_or_default();
-                    let text = format!("Error: {}", text.strip_prefix("Error: ").unwrap_or(text));
+                let text = item.get("content").and_then(Value::as_str).unwrap_or_default();
+                if lacks_error(result, text) {
+                    let text = format!("Error: {text}");
                     item.insert("content".to_owned(), Value::String(text));
                 }
                 item.insert("tool_name".to_owned(), json!(result.name));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Chat;
 use super::assistant::{Assistant, provider_call_id};
 use super::dialect::{CallIds, Dialect};
-use crate::body::{TextPart, Turn, is_from, joined, last_answer};
+use crate::body::{TextPart, Turn, is_from, joined, lacks_error, last_answer};
 
 /// One message of the body.
 #[derive(serde::Serialize)]
@@ -127,7 +127,7 @@ fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>
 fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: Option<CacheTtl>) -> Item<'a> {
     let mut text = joined(&result.content);
     let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
-    if result.is_error && !text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error")) {
+    if lacks_error(result, &text) {
         text = Cow::Owned(format!("Error: {text}"));
     } else if text.is_empty() && has_media {
         text = Cow::Borrowed("(the result is attached below)");

@@ -56,7 +56,7 @@ impl From<&ModelRequest> for Request {
         }
         for message in value.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(message) = message.as_object_mut() {
-                message.retain(|name, _| !matches!(name.as_str(), "id" | "usage" | "artifact"));
+                message.retain(|name, _| !matches!(name.as_str(), "id" | "usage" | "artifact" | "is_synthetic"));
             }
         }
         Self::from_json(value)

@@ -4,7 +4,7 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::body::{Turn, is_from, joined, last_answer, wire_name};
+use crate::body::{Turn, is_from, joined, lacks_error, last_answer, wire_name};
 
 /// The items from a message on that is the first or follows an answer. Each answer may be several.
 pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
@@ -80,8 +80,7 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
 fn result_item(result: &ToolMessage, own: bool) -> Result<Value, ModelError> {
     let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
     let text = joined(&result.content);
-    let is_told = text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error"));
-    let output = match (has_media, result.is_error && !is_told) {
+    let output = match (has_media, lacks_error(result, &text)) {
         (true, true) => {
             let mut parts = parts(&result.content)?;
             parts.insert(0, json!({"type": "input_text", "text": "Error:"}));

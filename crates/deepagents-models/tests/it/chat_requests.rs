@@ -8,7 +8,7 @@ use deepagents_core::message::{
 use deepagents_core::model::{CacheTtl, ModelRequest, OutputSchema, SystemBlock, ToolChoice};
 use deepagents_core::tool::ToolSpec;
 use deepagents_models::openai::OutputForm;
-use deepagents_models::{Dialect, ModelConfig, OpenAiChat};
+use deepagents_models::{Dialect, ModelConfig, Ollama, OpenAiChat, OpenAiResponses};
 use serde_json::{Value, json};
 
 fn with_model(dialect: Dialect, model: &str, request: &ModelRequest) -> Value {
@@ -109,6 +109,22 @@ fn a_failed_result_says_so_in_its_text() {
         ["messages"]
         .clone();
     assert_eq!((&messages[1]["content"], &messages[2]["content"]), (&json!("Error: no such file"), &json!("Error: x")));
+}
+
+#[test]
+fn what_stands_in_for_a_result_is_told_in_its_own_words_on_every_wire_without_a_flag_for_errors() {
+    let rejected = Message::Tool(ToolMessage::synthetic("a", "look", "User rejected the call of look."));
+    let request = ModelRequest::new(vec![call("a"), rejected]);
+    let config = ModelConfig { base_url: Some("http://localhost/v1".into()), ..ModelConfig::default() };
+    let bodies = [
+        OpenAiChat::new(Dialect::named("openai-chat").unwrap(), "m", config.clone()).unwrap().request_body(&request),
+        OpenAiResponses::new("openai", "m", config.clone()).unwrap().request_body(&request),
+        Ollama::new("m", config).unwrap().request_body(&request),
+    ];
+    for (body, place) in bodies.into_iter().zip(["/messages/1/content", "/input/1/output", "/messages/1/content"]) {
+        let body: Value = serde_json::from_slice(&body.unwrap()).unwrap();
+        assert_eq!(body.pointer(place), Some(&json!("User rejected the call of look.")), "{body}");
+    }
 }
 
 #[test]

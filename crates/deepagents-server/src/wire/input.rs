@@ -226,6 +226,7 @@ impl Wire {
                 content,
                 is_error: self.status.as_deref() == Some("error"),
                 artifact: self.artifact.filter(|artifact| !artifact.is_null()),
+                ..ToolMessage::default()
             }),
             "remove" | "RemoveMessage" if id == "__remove_all__" => return Ok(MessageOp::RemoveAll),
             "remove" | "RemoveMessage" if !id.is_empty() => return Ok(MessageOp::Remove(id)),

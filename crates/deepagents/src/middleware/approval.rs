@@ -181,11 +181,12 @@ impl Middleware for HumanInTheLoop {
             }
             Decision::Reject { message } => {
                 let reason = message.filter(|m| !m.trim().is_empty()).map(|m| format!(": {m}")).unwrap_or_default();
-                Ok(ToolResponse::error(format!(
+                let text = format!(
                     "User rejected the call of {name}{reason}. It was not made; make it again only if asked to."
-                )))
+                );
+                Ok(ToolResponse::error(text).synthetic())
             }
-            Decision::Respond { message } => Ok(ToolResponse::text(message)),
+            Decision::Respond { message } => Ok(ToolResponse::text(message).synthetic()),
             Decision::Approve => next.run(request).await,
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }

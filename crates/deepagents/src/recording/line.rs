@@ -46,6 +46,8 @@ pub(super) struct CallResult {
     pub(super) content: Vec<Block>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_error: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_synthetic: bool,
     pub(super) update: RecordUpdate,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<Value>,

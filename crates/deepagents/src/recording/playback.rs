@@ -68,14 +68,14 @@ impl Replay {
             return Err(Error::other(self.over().await));
         };
         match called.outcome {
-            CallOutcome::Result(CallResult { content, is_error, update, artifact, decision }) => {
+            CallOutcome::Result(CallResult { content, is_error, is_synthetic, update, artifact, decision }) => {
                 let update = update.resolve(request.cx.state().schema()).map_err(|error| {
                     Error::other(self.diverge(Divergence::Result { call: id, tool: name, reason: error.to_string() }))
                 })?;
                 let mut response = ToolResponse::default();
                 (response.content, response.is_error, response.update, response.artifact) =
                     (content, is_error, update, artifact);
-                response.decision = decision;
+                (response.is_synthetic, response.decision) = (is_synthetic, decision);
                 Ok(response)
             }
             CallOutcome::Interrupted(_) => {

@@ -145,6 +145,7 @@ impl RunObserver for RunRecorder {
                 Ok(Ok(response)) => CallOutcome::Result(CallResult {
                     content: response.content.clone(),
                     is_error: response.is_error,
+                    is_synthetic: response.is_synthetic,
                     update: RecordUpdate::Live(response.update.clone()),
                     artifact: response.artifact.clone(),
                     decision: response.decision.clone(),

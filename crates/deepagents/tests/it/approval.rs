@@ -9,6 +9,7 @@ use deepagents::core::interrupt::DecisionError;
 use deepagents::core::journal::{Claim, Journal, LogPosition, Record};
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::middleware::HumanInTheLoop;
+use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::profile::{ProfileConfig, Profiles};
 use deepagents::subagents::SubAgentSpec;
@@ -224,6 +225,22 @@ async fn a_response_is_the_result_and_the_tool_does_not_run() {
     let done = office.answer(&[("0.0", respond("I sent it myself."))]).await.unwrap();
     assert_eq!(results(&done), [("I sent it myself.".to_owned(), false), ("read 2".to_owned(), false)]);
     assert_eq!(office.made(), ["read 2"]);
+}
+
+#[tokio::test]
+async fn what_a_person_says_in_the_place_of_a_result_is_shown_whole_however_long() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    let files = FilesystemOptions { result_tokens: Some(10), ..FilesystemOptions::default() };
+    let agent = || {
+        let asked = InterruptPolicy::new().before("send", InterruptOn::any());
+        office.builder().interrupt_on(asked).files(files.clone()).build().unwrap()
+    };
+    agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let words = "word ".repeat(100);
+    let input = RunInput::resume("t").decide("0.0", respond(&words)).decide("0.1", reject(&words));
+    let results = results(&agent().invoke(input).await.unwrap());
+    assert_eq!(results[0], (words.clone(), false));
+    assert!(results[1].1 && results[1].0.contains(&words), "{results:?}");
 }
 
 #[tokio::test]

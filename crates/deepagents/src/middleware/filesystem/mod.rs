@@ -297,7 +297,8 @@ impl Middleware for Filesystem {
             Some(rule) if !response.is_error => response.allowed_by(rule),
             _ => response,
         };
-        match self.budget().filter(|_| !is_bounded) {
+        // What a person answers in the tool's place is shown as they said it.
+        match self.budget().filter(|_| !is_bounded && !response.is_synthetic) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
         }

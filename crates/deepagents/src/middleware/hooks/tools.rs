@@ -78,19 +78,18 @@ impl HookRunner {
         match review.decision {
             Some(HookDecision::Deny(why)) => {
                 let text = format!("A hook does not allow this call: {why}");
-                return Ok(ToolResponse::error(&text).denied_by(HOOK, text));
+                return Ok(ToolResponse::error(&text).synthetic().denied_by(HOOK, text));
             }
             Some(HookDecision::Ask(why)) if !request.cx.get::<ActionRequests>().contains_key(&id) => {
                 if request.cx.thread().is_none() {
-                    return Ok(ToolResponse::error(format!(
-                        "A hook wants a person to be asked, and nobody can be: {why}"
-                    )));
+                    let text = format!("A hook wants a person to be asked, and nobody can be: {why}");
+                    return Ok(ToolResponse::error(text).synthetic());
                 }
                 let text =
                     if why.is_empty() { format!("A hook asks about this call of {}", request.call.name) } else { why };
                 match request.cx.interrupt_by(HOOK, text, [DecisionKind::Approve, DecisionKind::Reject])? {
                     Decision::Approve => {}
-                    _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.")),
+                    _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.").synthetic()),
                 }
             }
             _ => {}

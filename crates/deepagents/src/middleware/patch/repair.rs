@@ -146,7 +146,7 @@ fn answer_for(id: &str, name: &str, valid: bool) -> ToolMessage {
     } else {
         "was not made: its arguments were malformed or cut off"
     };
-    ToolMessage::error(id, name, format!("Tool call {name} with id {id} {what}."))
+    ToolMessage::synthetic(id, name, format!("Tool call {name} with id {id} {what}."))
 }
 
 #[cfg(test)]
