@@ -4,6 +4,7 @@ use deepagents_core::message::ToolCall;
 use deepagents_core::run::Context;
 use deepagents_fs::VPath;
 use deepagents_fs::permissions::{AccessMode, CommandReason, Decision, Operation, Permissions};
+use deepagents_fs::search::Pattern;
 use serde_json::Value;
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
@@ -11,6 +12,9 @@ use crate::middleware::filesystem::Patch;
 
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
+
+/// The tool that looks for names, whose pattern may be absolute.
+const GLOB: &str = "glob";
 
 /// The tool that changes several files.
 const APPLY_PATCH: &str = "apply_patch";
@@ -22,7 +26,7 @@ const TOOLS: [(&str, Operation, &str, bool); 7] = [
     ("edit_file", Operation::Write, "file_path", false),
     ("delete", Operation::Write, "file_path", true),
     ("ls", Operation::Read, "path", true),
-    ("glob", Operation::Read, "path", true),
+    (GLOB, Operation::Read, "path", true),
     ("grep", Operation::Read, "path", true),
 ];
 
@@ -100,7 +104,8 @@ fn asks(rules: &Permissions, call: &ToolCall, operation: Operation, argument: &s
     decide(rules, call, operation, argument, tree).is_some_and(|decision| decision.mode == AccessMode::Ask)
 }
 
-/// What the rules say about the path of a call.
+/// What the rules say about the path of a call, and about where the pattern of a search begins that is absolute: who names
+/// a place there is asked about it, whatever the directory.
 fn decide<'a>(
     rules: &'a Permissions,
     call: &ToolCall,
@@ -113,5 +118,17 @@ fn decide<'a>(
         Some(Value::String(text)) => VPath::parse(text).ok()?,
         Some(_) => return None,
     };
-    Some(if tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) })
+    let own = if tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) };
+    if own.mode != AccessMode::Allow || call.name != GLOB {
+        return Some(own);
+    }
+    let mut named = named_by_pattern(call).into_iter().map(|path| rules.decide_tree(operation, &path));
+    Some(named.find(|decision| decision.mode == AccessMode::Ask).unwrap_or(own))
+}
+
+/// The places that an absolute pattern names.
+fn named_by_pattern(call: &ToolCall) -> Vec<VPath> {
+    let text = call.args.get("pattern").and_then(Value::as_str).filter(|text| text.starts_with('/'));
+    let pattern = text.and_then(|text| Pattern::new(text).ok());
+    pattern.iter().flat_map(Pattern::anchors).collect()
 }

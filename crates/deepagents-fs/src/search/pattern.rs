@@ -249,7 +249,14 @@ impl Pattern {
     }
 
     /// The paths at or below which all that it matches lies, one for each alternative.
-    pub(crate) fn anchors(&self) -> impl Iterator<Item = VPath> {
+    ///
+    /// ```
+    /// use deepagents_fs::search::Pattern;
+    /// let anchors = Pattern::new("/src/{core,web/**}/*.rs")?.anchors().map(|path| path.to_string()).collect::<Vec<_>>();
+    /// assert_eq!(anchors, ["/src/core", "/src/web"]);
+    /// # Ok::<(), deepagents_fs::search::PatternError>(())
+    /// ```
+    pub fn anchors(&self) -> impl Iterator<Item = VPath> {
         let anchor = |segments: &Vec<Segment>| {
             segments.iter().map_while(Segment::literal).fold(VPath::root(), |path, name| path.child(name))
         };

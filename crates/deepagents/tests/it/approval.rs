@@ -618,7 +618,10 @@ async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_
         ("grep", json!({"pattern": "x", "path": "/pub"}), false),
         ("glob", json!({"pattern": "*"}), true),
         ("glob", json!({"pattern": "*", "path": "/pub"}), false),
-        ("glob", json!({"pattern": "/sec/**", "path": "/pub"}), false),
+        ("glob", json!({"pattern": "/sec/**", "path": "/pub"}), true),
+        ("glob", json!({"pattern": "/{pub,sec}/*", "path": "/pub"}), true),
+        ("glob", json!({"pattern": "/pub/*", "path": "/pub"}), false),
+        ("glob", json!({"pattern": "sec/**", "path": "/pub"}), false),
     ];
     let mut model_calls: Vec<(&str, Value)> = vec![("write_file", json!({"file_path": "/sec/a", "content": "KEY"}))];
     model_calls.extend(calls.iter().map(|(name, args, _)| (*name, args.clone())));

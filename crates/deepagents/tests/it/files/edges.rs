@@ -66,7 +66,7 @@ async fn windows_before_the_start_of_nothing_and_past_the_end_are_told_apart() {
             false,
         ),
         ("No lines of /three were read, as limit was 0.", false),
-        ("Error: limit is -3, but it is the number of lines to read: give 1 or more", true),
+        ("No lines of /three were read, as limit was -3.", false),
         ("     2\t\n     3\t\n[lines 2-3 of 5; continue with offset 3]", false),
         ("The file exists but holds nothing but white space: 3 lines of it.", false),
         ("     2\t\n[lines 2-2 of 3; continue with offset 2]", false),

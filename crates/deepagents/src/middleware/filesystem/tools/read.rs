@@ -76,15 +76,9 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
         return Ok(ToolOutput::text("The file exists but is empty.").with_update(seen));
     }
     let output = match classify::classify(&path, &head.bytes, whole) {
-        (ContentKind::Text, _) if args.limit < 0 => {
-            return Err(failed(format!(
-                "limit is {}, but it is the number of lines to read: give 1 or more",
-                args.limit
-            )));
-        }
         // Nothing was seen of it.
-        (ContentKind::Text, _) if args.limit == 0 => {
-            return Ok(format!("No lines of {path} were read, as limit was 0.").into());
+        (ContentKind::Text, _) if args.limit <= 0 => {
+            return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
         }
         (ContentKind::Text, _) => text(&files, &args, &path, head, &*backend, &cx).await?,
         (kind, mime) => media(&files, &path, kind, mime, &head.stat, &*backend, &cx).await?,
