@@ -7,7 +7,7 @@ use std::time::Duration;
 use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
 use deepagents::middleware::hooks::HOOK;
-use deepagents::{Event, EventKind, MiddlewareEvent, State};
+use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent, Outcome, State};
 use serde_json::Value;
 
 use super::notices::notice;
@@ -282,7 +282,13 @@ impl Renderer for Live {
         if ending.result.is_err() && self.last == Shown::Nothing && ending.tally == Tally::default() {
             return Ok(());
         }
-        if let (true, Ok(outcome)) = (self.is_behind, &ending.result) {
+        // A run that had its answer before this process showed anything.
+        let untold = |outcome: &Outcome| {
+            let has_answer =
+                matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
+            has_answer && ending.tally.model_calls == 0 && !outcome.text().trim().is_empty()
+        };
+        if let Some(outcome) = ending.result.as_ref().ok().filter(|outcome| self.is_behind || untold(outcome)) {
             // Pieces of the answer may be among what is not shown.
             self.screen.text(outcome.text().trim_end())?;
             self.screen.break_line()?;

@@ -162,6 +162,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if inside && !args.quiet && !args.json {
         output::remark("files cannot be put back later: the database is inside of the directory; name one with --db");
     }
+    if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over && !args.quiet) {
+        output::remark(&format!(
+            "the last run of thread {thread} has ended, and this is what it came to; to go on, say what is to be done next"
+        ));
+    }
     let limits = Limits {
         turns: args.max_turns,
         tokens: args.max_tokens,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
-use deepagents::{MemoryJournal, Message, RunInput};
+use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQuery};
+use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
 use crate::args::{AgentArgs, Approve, RunArgs};
@@ -19,6 +19,8 @@ const NO_THREAD: &str = "there is no thread of this directory to go on with; nam
 const MODE: &str = "approve";
 /// The key under which a thread notes the trace that its caller had.
 const CALLER: &str = "traceparent";
+/// Records of a log that are looked through for its end: what was changed since stands behind it.
+const LAST: u64 = 100;
 /// What the model is told where there is nothing else to do.
 const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
                     with their results when they are there.";
@@ -86,6 +88,8 @@ pub(super) struct Session {
     pub(super) has_tasks: bool,
     /// Whether there is nothing to do but to go on with those.
     pub(super) waits: bool,
+    /// Whether there is nothing to do at all: the last run has ended, and its answer is shown.
+    pub(super) is_over: bool,
     /// Whether the thread is taken from a process that is gone.
     pub(super) takes_over: bool,
     /// What the caller's trace was of the process that worked on the thread before.
@@ -108,9 +112,17 @@ impl Session {
             let input = RunInput::new(task.unwrap_or_default()).thread("run");
             // Questions and tasks are kept in a thread, if only for as long as the program runs.
             let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
-            let (has_tasks, waits, takes_over, metadata) = (false, false, false, Map::new());
-            let (kept, caller) = (None, None);
-            return Ok(Self { journal: Some(journal), kept, input, has_tasks, waits, takes_over, caller, metadata });
+            return Ok(Self {
+                journal: Some(journal),
+                kept: None,
+                input,
+                has_tasks: false,
+                waits: false,
+                is_over: false,
+                takes_over: false,
+                caller: None,
+                metadata: Map::new(),
+            });
         }
         let root = root(args.agent.directory());
         let (journal, found) = match found {
@@ -125,7 +137,7 @@ impl Session {
         let noted = found.as_ref().and_then(|info| info.metadata.get(CALLER));
         let caller = noted.and_then(Value::as_str).map(str::to_owned);
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
-        let mut waits = false;
+        let (mut waits, mut is_over) = (false, false);
         let (id, input) = match found {
             Some(info)
                 if task.is_none() && info.status == RunStatus::Ended && tasks.iter().any(|t| is_left(t, &info)) =>
@@ -133,7 +145,11 @@ impl Session {
                 waits = true;
                 (info.id.clone(), RunInput::new(Message::harness(LEFT)).thread(&info.id))
             }
-            Some(info) => (info.id.clone(), go_on(&info, task.as_deref())?),
+            Some(info) => {
+                is_over = task.is_none() && has_answered(&*journal, &info).await?;
+                let input = if is_over { RunInput::resume(&info.id) } else { go_on(&info, task.as_deref())? };
+                (info.id.clone(), input)
+            }
             None => {
                 let id = fresh(&*journal).await?;
                 (id.clone(), RunInput::new(task.as_deref().unwrap_or_default()).thread(id))
@@ -152,6 +168,7 @@ impl Session {
             input,
             has_tasks: is_task || !tasks.is_empty(),
             waits,
+            is_over,
             takes_over,
             caller,
             metadata,
@@ -187,6 +204,19 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Threa
     let query = ThreadQuery::default().metadata("root", root).limit(1);
     let found = journal.threads().list(&query).await?.pop();
     found.ok_or_else(|| anyhow!(NO_THREAD))
+}
+
+/// Whether the last run of a thread came to its end by itself, so that there is an answer and nothing was left.
+async fn has_answered(journal: &dyn Journal, info: &ThreadInfo) -> Result<bool> {
+    if info.status != RunStatus::Ended {
+        return Ok(false);
+    }
+    let last = journal.read(&info.id, info.end.saturating_sub(LAST)..info.end).await?;
+    let ends = last.into_iter().rev().find_map(|entry| match entry.record {
+        Record::RunFinished { stop, .. } => Some(stop),
+        _ => None,
+    });
+    Ok(ends.flatten().is_some_and(|stop| stop != FinishReason::Interrupted && !stop.is_from_outside()))
 }
 
 /// Goes on with a thread: with a new task, or with what it left unfinished.

@@ -86,7 +86,7 @@ fn a_run_that_goes_on_shows_the_whole_todo_list_though_one_item_changed() {
 }
 
 #[test]
-fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown_or_finished() {
+fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two")]);
     finish(place.run(&server).arg("First"));
@@ -97,8 +97,42 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown_or_finished()
     assert_eq!(place.ids().len(), 1);
     let unknown = finish(place.run(&server).args(["--resume", "zzz", "x"]));
     assert!(unknown.one_message().contains("there is no thread `zzz`"));
-    let finished = finish(place.run(&server).args(["--resume", &id]));
-    assert!(finished.one_message().contains("has ended; say what is to be done next"));
+}
+
+#[test]
+fn resume_of_a_run_that_has_ended_gives_its_answer_and_asks_the_model_nothing() {
+    let place = Place::new();
+    let server = Server::start([text("The answer.")]);
+    finish(place.run(&server).arg("First"));
+    let id = place.ids()[0].clone();
+    let quiet = finish(place.run(&server).args(["-q", "--resume", &id]));
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "The answer.\n", ""), "{quiet:?}");
+    let shown = finish(place.run(&server).args(["--resume", &id]));
+    assert!(shown.code == Some(0) && shown.out.starts_with("The answer.\n\n"), "{shown:?}");
+    assert!(shown.err.contains("has ended, and this is what it came to"), "{shown:?}");
+    let lines = finish(place.run(&server).args(["--json", "--resume", &id]));
+    let events: Vec<Value> = lines.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = events.last().unwrap();
+    assert_eq!(
+        (lines.code, &last["type"], &last["stop"]),
+        (Some(0), &json!("run_finished"), &json!("done")),
+        "{lines:?}"
+    );
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn the_answer_is_shown_by_the_process_that_finds_it_there() {
+    let place = Place::new();
+    let server = Server::start([text("The answer.")]);
+    finish(place.run(&server).arg("First"));
+    let history = place.threads(&["show", &place.ids()[0], "--history"]).out;
+    let last = history.split_whitespace().next().unwrap().to_owned();
+    // As after a kill between the answer and the end of its run.
+    let fork = place.threads(&["fork", &place.ids()[0], "--at", &last]).out.trim().to_owned();
+    let shown = finish(place.run(&server).args(["--resume", &fork]));
+    assert!(shown.code == Some(0) && shown.out.starts_with("The answer.\n\n"), "{shown:?}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
