@@ -24,6 +24,7 @@ use deepagents::{
 use serde::{Deserialize, Serialize};
 
 use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
+use crate::exit::WrongUsage;
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::proxy;
@@ -328,8 +329,10 @@ pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<Loc
 fn system(text: &str) -> Result<String> {
     let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     match fs::read_to_string(file) {
-        Ok(text) if text.trim().is_empty() => bail!("the file `{file}` given with --system is empty"),
+        Ok(text) if text.trim().is_empty() => {
+            bail!(WrongUsage(format!("the file `{file}` given with --system is empty")))
+        }
         Ok(text) => Ok(text.trim_end().to_owned()),
-        Err(error) => bail!("the file `{file}` given with --system cannot be read: {error}"),
+        Err(error) => bail!(WrongUsage(format!("the file `{file}` given with --system cannot be read: {error}"))),
     }
 }

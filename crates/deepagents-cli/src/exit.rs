@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Done,
     /// It failed, or ended before it was done.
     Failed,
+    /// The command line cannot be meant so.
+    WrongUsage,
     /// Its time was up.
     TimeUp,
     /// Ctrl-C.
@@ -26,6 +28,7 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
+            Self::WrongUsage => 2,
             Self::TimeUp => 124,
             Self::Interrupted => 130,
             Self::PipeClosed => 141,
@@ -33,10 +36,18 @@ impl Exit {
     }
 }
 
+/// What is wrong with the command line, where that shows only once it is carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUsage(pub(crate) String);
+
 /// The exit code of a command; an error becomes one message.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| match (error.downcast_ref::<io::Error>(), error.chain().count()) {
-        (None, _) => failed(&error.to_string()),
+        (None, _) => {
+            let failed = failed(&error.to_string());
+            if error.is::<WrongUsage>() { Exit::WrongUsage } else { failed }
+        }
         // Bare ones are those of the output; about the others something was said.
         (Some(closed), _) if closed.kind() == io::ErrorKind::BrokenPipe => Exit::PipeClosed,
         (Some(error), 1) => failed(&format!("the output could not be written: {error}")),

@@ -29,7 +29,7 @@ use deepagents::{DeepAgent, RunInput, Update};
 use serde_json::Value;
 
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
@@ -229,11 +229,11 @@ fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
 
 /// The shape of the answer, of a file with a JSON Schema.
 fn answer_format(file: &Path) -> Result<ResponseFormat> {
-    let text = fs::read_to_string(file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
-    let schema: Value = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("`{}` given with --json-schema is no JSON: {error}", file.display()))?;
+    let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        bail!("`{}` given with --json-schema is no schema of an object: it lacks \"type\": \"object\"", file.display());
+        bail!(wrong("is no schema of an object: it lacks \"type\": \"object\"".to_owned()));
     }
     Ok(ResponseFormat::json("answer", schema))
 }
@@ -247,7 +247,8 @@ fn task(args: &RunArgs) -> Result<Task> {
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Some(Approve::Ask) => {
-            bail!("with --approve ask stdin is for your answers: give the task on the command line")
+            let words = "with --approve ask stdin is for your answers: give the task on the command line";
+            bail!(WrongUsage(words.to_owned()))
         }
         given => Task::from_arg(given),
     }

@@ -6,6 +6,8 @@ use std::thread;
 use anyhow::{Result, anyhow, bail};
 use tokio::sync::mpsc;
 
+use crate::exit::WrongUsage;
+
 /// What is to be done.
 #[derive(Debug)]
 pub(super) enum Task {
@@ -23,7 +25,8 @@ impl Task {
         match given {
             Some(text) if text != "-" => not_empty(text.to_owned()).map(Self::Given),
             None if io::stdin().is_terminal() => {
-                bail!("there is no task: give one, as in `deepagents run \"Summarise README.md\"`, or pipe it in")
+                let words = "there is no task: give one, as in `deepagents run \"Summarise README.md\"`, or pipe it in";
+                bail!(WrongUsage(words.to_owned()))
             }
             _ => Ok(Self::OnStdin),
         }
@@ -49,7 +52,8 @@ pub(crate) fn piped() -> Result<Option<String>> {
 
 fn not_empty(text: String) -> Result<String> {
     if text.trim().is_empty() {
-        bail!("the task is empty: say what is to be done, as in `deepagents run \"Summarise README.md\"`");
+        let words = "the task is empty: say what is to be done, as in `deepagents run \"Summarise README.md\"`";
+        bail!(WrongUsage(words.to_owned()));
     }
     Ok(text)
 }

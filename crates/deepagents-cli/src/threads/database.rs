@@ -9,6 +9,7 @@ use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_persist::Sqlite;
 
 use crate::args::Database;
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 
 /// The file that threads are kept in.
@@ -67,7 +68,8 @@ pub(crate) async fn count(path: &Path) -> Result<usize> {
 /// The one thread whose id is or begins with what is given.
 pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInfo> {
     if given.is_empty() {
-        bail!("the id of the thread is empty; `deepagents threads list` shows those there are");
+        let words = "the id of the thread is empty; `deepagents threads list` shows those there are";
+        bail!(WrongUsage(words.to_owned()));
     }
     if let Some(info) = journal.threads().get(given).await? {
         return Ok(info);

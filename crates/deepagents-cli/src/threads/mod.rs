@@ -24,7 +24,7 @@ use deepagents::middleware::background::KnownTasks;
 use deepagents_persist::Sqlite;
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
@@ -85,7 +85,8 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
         ThreadsCommand::Rewind { thread, position, files, conflicts } => {
             let info = find(thread).await?;
             let position = position.ok_or_else(|| {
-                anyhow!("say how far back: `deepagents threads show {} --history` lists the positions", info.id)
+                let id = &info.id;
+                WrongUsage(format!("say how far back: `deepagents threads show {id} --history` lists the positions"))
             })?;
             rewind::rewind(database, store, &info, position, *files, *conflicts).await
         }

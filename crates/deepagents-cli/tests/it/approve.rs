@@ -127,7 +127,7 @@ fn the_task_cannot_come_from_where_the_answers_come_from() {
     let server = Server::start([]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--approve", "ask"]));
-    assert!(finished.one_message().contains("give the task on the command line"));
+    assert!(finished.wrong_usage().contains("give the task on the command line"));
 }
 
 fn writes_to(path: &str) -> Reply {

@@ -80,9 +80,9 @@ fn what_the_command_line_says_wrong_is_told_before_a_missing_key() {
     let root = finish(deepagents().args(["run", "--root", "/no/such/place", "hello"]));
     assert!(root.one_message().contains("`/no/such/place` does not exist"), "{root:?}");
     let task = finish(deepagents().args(["run", " "]));
-    assert!(task.one_message().contains("task is empty"), "{task:?}");
+    assert!(task.wrong_usage().contains("task is empty"), "{task:?}");
     let system = finish(deepagents().args(["run", "--system", "@/no/such/file", "hello"]));
-    assert!(system.one_message().contains("`/no/such/file` given with --system"), "{system:?}");
+    assert!(system.wrong_usage().contains("`/no/such/file` given with --system"), "{system:?}");
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn a_place_where_nothing_can_be_kept_is_told_as_such() {
 fn an_empty_task_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let given = finish(run(dir.path(), "http://127.0.0.1:1/v1").arg("  "));
-    assert!(given.one_message().contains("task is empty"), "{given:?}");
+    assert!(given.wrong_usage().contains("task is empty"), "{given:?}");
     let piped = finish_with(&mut run(dir.path(), "http://127.0.0.1:1/v1"), "\n");
-    assert!(piped.one_message().contains("task is empty"), "{piped:?}");
+    assert!(piped.wrong_usage().contains("task is empty"), "{piped:?}");
 }
 
 #[test]

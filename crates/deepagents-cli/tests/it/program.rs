@@ -66,7 +66,16 @@ impl Finished {
 
     /// One message on stderr, exit code 1, nothing on stdout.
     pub(crate) fn one_message(&self) -> &str {
-        assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{self:?}");
+        self.message(1)
+    }
+
+    /// The same with exit code 2.
+    pub(crate) fn wrong_usage(&self) -> &str {
+        self.message(2)
+    }
+
+    fn message(&self, code: i32) -> &str {
+        assert_eq!((self.code, self.out.as_str()), (Some(code), ""), "{self:?}");
         let message = self.err.strip_prefix("deepagents: ").expect("the program's name leads");
         assert_eq!(message.trim_end().lines().count(), 1, "{self:?}");
         assert!(!message.contains("Error {") && !message.contains("Caused by"), "{message}");

@@ -25,6 +25,9 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
     for (text, why) in [("{", "is no JSON"), ("{\"type\": \"string\"}", "no schema of an object")] {
         fs::write(&file, text).unwrap();
         let refused = finish(run(dir.path(), &server.address).arg("--json-schema").arg(&file).arg("Judge"));
-        assert!(refused.one_message().contains(why), "{refused:?}");
+        assert!(refused.wrong_usage().contains(why), "{refused:?}");
     }
+    let missing = dir.path().join("missing.json");
+    let refused = finish(run(dir.path(), &server.address).arg("--json-schema").arg(&missing).arg("Judge"));
+    assert!(refused.wrong_usage().contains("cannot be read"), "{refused:?}");
 }

@@ -148,7 +148,7 @@ fn tools_say_at_a_terminal_what_they_wait_for() {
 #[test]
 fn without_a_task_a_run_does_not_wait_for_one() {
     let (code, seen) = Terminal::start(deepagents().arg("run")).end();
-    assert!(code == Some(1) && seen.contains("there is no task: give one"), "{seen:?}");
+    assert!(code == Some(2) && seen.contains("there is no task: give one"), "{seen:?}");
 }
 
 #[test]

@@ -97,6 +97,10 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
     assert_eq!(place.ids().len(), 1);
     let unknown = finish(place.run(&server).args(["--resume", "zzz", "x"]));
     assert!(unknown.one_message().contains("there is no thread `zzz`"));
+    let unnamed = finish(place.run(&server).args(["--resume", "", "x"]));
+    assert!(unnamed.wrong_usage().contains("the id of the thread is empty"), "{unnamed:?}");
+    let nowhere = place.threads(&["rewind", &id]);
+    assert!(nowhere.wrong_usage().contains("say how far back"), "{nowhere:?}");
 }
 
 #[test]
