@@ -29,20 +29,20 @@ type Make = dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync;
 /// The files of a run: as its tools reach them, and as the harness does for what it [keeps](kept).
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
-    files: Place,
+    files: Backends,
     /// The same under rules that leave alone what is kept, unless they name it: an agent that may write nowhere has long
     /// conversations too.
-    kept: Place,
+    kept: Backends,
 }
 
 /// One backend for all runs, or one made for each.
 #[derive(Clone, Debug)]
-enum Place {
+enum Backends {
     One(Shared<dyn Backend>),
     PerRun(Shared<Make>),
 }
 
-impl Place {
+impl Backends {
     fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
         match self {
             Self::One(backend) => backend.0.clone(),
@@ -50,7 +50,7 @@ impl Place {
         }
     }
 
-    /// The same place under rules; what they want to be asked about is asked about elsewhere.
+    /// The same under rules; what they want to be asked about is asked about elsewhere.
     fn guarded(self, rules: Permissions) -> Self {
         let guard =
             move |backend| Arc::new(PermissionedBackend::new(backend, rules.clone(), OnAsk::Allow)) as Arc<dyn Backend>;
@@ -69,7 +69,7 @@ impl Default for Workspace {
 }
 
 impl Workspace {
-    fn at(files: Place) -> Self {
+    fn at(files: Backends) -> Self {
         Self { kept: files.clone(), files }
     }
 
@@ -80,12 +80,12 @@ impl Workspace {
 
     /// One backend for all runs, which others have too.
     pub(crate) fn shared(backend: Shared<dyn Backend>) -> Self {
-        Self::at(Place::One(backend))
+        Self::at(Backends::One(backend))
     }
 
     /// A backend made for each run.
     pub(crate) fn per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
-        Self::at(Place::PerRun(Shared(Arc::new(make))))
+        Self::at(Backends::PerRun(Shared(Arc::new(make))))
     }
 
     pub(crate) fn backend_for(&self, cx: &Context) -> Arc<dyn Backend> {
@@ -100,16 +100,16 @@ impl Workspace {
     /// Whether there may be a shell; a backend made for each run may have one.
     pub(crate) fn may_run_commands(&self) -> bool {
         match &self.files {
-            Place::One(backend) => backend.shell().is_some(),
-            Place::PerRun(_) => true,
+            Backends::One(backend) => backend.shell().is_some(),
+            Backends::PerRun(_) => true,
         }
     }
 
     /// Whether commands may share a shell that begins so; a backend made for each run may have one.
     pub(crate) fn may_keep_session(&self, options: &SessionOptions) -> bool {
         match &self.files {
-            Place::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
-            Place::PerRun(_) => true,
+            Backends::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
+            Backends::PerRun(_) => true,
         }
     }
 
@@ -122,9 +122,9 @@ impl Workspace {
     /// The state that the backend needs; whoever uses it declares it.
     pub(crate) fn channels(&self) -> Vec<ChannelSpec> {
         match &self.files {
-            Place::One(backend) => backend.channels(),
+            Backends::One(backend) => backend.channels(),
             // Any backend may come, so the kinds of state that backends use are always there.
-            Place::PerRun(_) => vec![
+            Backends::PerRun(_) => vec![
                 ChannelSpec::new::<Files>(),
                 #[cfg(all(unix, feature = "undo"))]
                 ChannelSpec::new::<deepagents_fs::FileUndo>(),

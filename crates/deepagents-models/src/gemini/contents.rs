@@ -33,7 +33,8 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             Message::Assistant(answer) => {
                 last = Some(answer);
                 let mut parts = assistant(answer, is_from(answer, origin))?;
-                if origin.model.contains("gemini-3") {
+                // What the model itself did not sign goes back as it came.
+                if origin.model.contains("gemini-3") && answer.origin.as_ref() != Some(origin) {
                     sign_first_call(&mut parts);
                 }
                 if !parts.is_empty() {

@@ -37,13 +37,15 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
     let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let status = ["code", "status"].iter().filter_map(|key| number(key)).find(|status| (400..600).contains(status));
-    let mut message = match (said(error), top.as_object().filter(|_| error.is_string())) {
+    let mut message = match (message_of(error), top.as_object().filter(|_| error.is_string())) {
         // The kind of the error alone, and beside it what is meant.
-        (Some(kind), Some(top)) => match ["message", "error_description"].iter().find_map(|key| said(top.get(*key)?)) {
-            Some(more) => format!("{kind}: {more}"),
-            None => kind,
-        },
-        (words, _) => words.or_else(|| said(top)).unwrap_or_default(),
+        (Some(kind), Some(top)) => {
+            match ["message", "error_description"].iter().find_map(|key| message_of(top.get(*key)?)) {
+                Some(more) => format!("{kind}: {more}"),
+                None => kind,
+            }
+        }
+        (words, _) => words.or_else(|| message_of(top)).unwrap_or_default(),
     };
     if let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")).filter(|raw| !raw.is_null()) {
         // Gateways put the words of the provider behind them here.
@@ -73,17 +75,17 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The words in an error, whatever they are called.
-fn said(value: &Value) -> Option<String> {
+fn message_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Array(list) => {
-            let texts: Vec<String> = list.iter().filter_map(said).collect();
+            let texts: Vec<String> = list.iter().filter_map(message_of).collect();
             (!texts.is_empty()).then(|| texts.join("; "))
         }
         Value::Object(map) => WORDS.iter().find_map(|key| match map.get(*key)? {
             // A list says which part of the request is meant.
             detail @ (Value::Array(_) | Value::Object(_)) if *key == "detail" => Some(quote(&detail.to_string())),
-            words => said(words),
+            words => message_of(words),
         }),
         _ => None,
     }

@@ -82,7 +82,7 @@ impl App {
         let decides = match &self.questions.asking {
             Asking::Decide => true,
             Asking::Respond(form) => form.is_choosing(),
-            Asking::Reason(_) | Asking::Change(_) | Asking::Keep(_) => false,
+            Asking::Reason(_) | Asking::Change(_) | Asking::Remember(_) => false,
         };
         if !decides {
             self.questions.ask_plainly();

@@ -28,7 +28,7 @@ pub(crate) enum Asking {
     /// They change the call.
     Change(Editor),
     /// They say whether this rule is kept for the directory.
-    Keep(RememberedRule),
+    Remember(RememberedRule),
     /// They answer in the place of the call.
     Respond(Form),
 }

@@ -40,7 +40,7 @@ impl App {
         }
         let effects = match &mut self.questions.asking {
             Asking::Decide => return self.decision_key(key, pressed),
-            Asking::Keep(rule) => {
+            Asking::Remember(rule) => {
                 let rule = rule.clone();
                 return self.keep_key(key, rule);
             }
@@ -143,7 +143,7 @@ impl App {
                 effects
             }
             KeyCode::Char('p' | 'P') => {
-                self.questions.asking = Asking::Keep(self.lasting_rule()?);
+                self.questions.asking = Asking::Remember(self.lasting_rule()?);
                 Vec::new()
             }
             KeyCode::Char('t' | 'T') => {

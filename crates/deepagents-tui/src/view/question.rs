@@ -170,7 +170,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
         Asking::Respond(form) => super::form::form(form, columns, rows.saturating_sub(title.len() + 1), theme),
         Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
-        Asking::Keep(rule) => (keeping(rule, columns, theme), None),
+        Asking::Remember(rule) => (keeping(rule, columns, theme), None),
     };
     let mut body = question_body(question, columns, theme);
     // A form that is filled in shows them itself.
@@ -189,7 +189,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
             }
             // The last row of an input says what Enter does.
             Asking::Reason(_) | Asking::Change(_) => drop(foot.pop()),
-            Asking::Respond(_) | Asking::Keep(_) => {}
+            Asking::Respond(_) | Asking::Remember(_) => {}
         }
         // A command says itself that it is one; a change needs the name of its file.
         if rows < foot.len() + 2 && question.request.tool == EXECUTE {
