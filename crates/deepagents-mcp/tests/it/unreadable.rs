@@ -44,13 +44,13 @@ async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
 
 #[tokio::test]
 async fn what_is_meant_by_an_answer_is_taken() {
-    let result = r#""result":{"content":[{"type":"text","text":"heard"}]}"#;
+    let result = r#""result":{"content":[{"type":"text","text":"here"}]}"#;
     let cases = [
-        ("batch", format!(r#"printf '[{{"jsonrpc":"2.0","id":%s,{result}}}]\n' $id"#), "heard"),
-        ("unnamed", format!(r#"printf '{{"id":%s,{result}}}\n' $id"#), "heard"),
-        ("nothing", format!(r#"printf '{{"jsonrpc":"2.0","id":%s,{result},"error":null}}\n' $id"#), "heard"),
-        ("words", format!(r#"printf 'DEBUG sent {{"jsonrpc":"2.0","id":%s,{result}}}\n' $id"#), "heard"),
-        ("texts", format!(r#"printf '{{"jsonrpc":"2.0","id":"%s",{result}}}\n' $id"#), "heard"),
+        ("batch", format!(r#"printf '[{{"jsonrpc":"2.0","id":%s,{result}}}]\n' $id"#), "here"),
+        ("unnamed", format!(r#"printf '{{"id":%s,{result}}}\n' $id"#), "here"),
+        ("nothing", format!(r#"printf '{{"jsonrpc":"2.0","id":%s,{result},"error":null}}\n' $id"#), "here"),
+        ("words", format!(r#"printf 'DEBUG sent {{"jsonrpc":"2.0","id":%s,{result}}}\n' $id"#), "here"),
+        ("texts", format!(r#"printf '{{"jsonrpc":"2.0","id":"%s",{result}}}\n' $id"#), "here"),
         (
             "latin",
             r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"caf\351"}]}}\n' $id"#
@@ -86,10 +86,10 @@ async fn what_is_meant_by_an_answer_is_taken() {
 async fn errors_about_no_request_keep_no_server_from_starting() {
     let stray = r#"say '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}'"#;
     let script =
-        Script::new(&[echo()], format!("{stray}\n{}", text("heard"))).at_start(&format!("{stray}\n{stray}\n{stray}"));
+        Script::new(&[echo()], format!("{stray}\n{}", text("here"))).at_start(&format!("{stray}\n{stray}\n{stray}"));
     let servers = alone(script.config());
     let (agent, _) = agent(&servers, crate::script::one_call("echo", json!({})));
     let (outcome, _) = run(&agent, "Go.").await;
     servers.close().await;
-    assert_eq!(results(&outcome), [("heard".to_owned(), false)]);
+    assert_eq!(results(&outcome), [("here".to_owned(), false)]);
 }
