@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deepagents::RunHandle;
 use deepagents::remembered::RememberedRule;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::event::{Connected, Effect, Event, ListOf};
@@ -73,6 +74,10 @@ struct Shared {
     status_number: u64,
     /// Ends what is under way.
     job: CancellationToken,
+    /// Counts the agents that were asked for; only the last one is used.
+    asked_for: u64,
+    /// Makes the last agent that was asked for.
+    connecting: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Session {
@@ -144,25 +149,22 @@ impl Session {
     pub(crate) fn connect(&self, model: Option<String>) {
         self.slot.send_replace(None);
         let this = self.clone();
-        self.spawn(async move {
-            let made = this.host.connect(model.as_deref(), &this.policy).await;
-            let connected = match &made {
-                Ok(Connection { missing: Some(problem), .. }) | Err(problem) => Err(problem.clone()),
-                Ok(connection) => Ok(Box::new(Connected {
-                    model: connection.model.clone(),
-                    window: connection.window,
-                    price: connection.price,
-                    sandbox: connection.sandbox.clone(),
-                    confined: connection.confined,
-                    remembered: connection.remembered.clone(),
-                    skills: browse::skills(connection).await,
-                    commands: connection.commands.clone(),
-                    offered: connection.offered.clone(),
-                    notes: connection.notes.clone(),
-                })),
-            };
-            this.slot.send_replace(Some(made));
-            Some(Event::Connected(connected))
+        self.with(|state| {
+            state.asked_for += 1;
+            let (number, earlier) = (state.asked_for, state.connecting.take());
+            // One after the other, so that what the host keeps of the model is that of the last one.
+            state.connecting = Some(tokio::spawn(async move {
+                if let Some(earlier) = earlier {
+                    // One that panicked made nothing.
+                    let _ = earlier.await;
+                }
+                let made = this.host.connect(model.as_deref(), &this.policy).await;
+                let connected = connected(&made).await;
+                if this.with(|state| state.asked_for == number) {
+                    this.slot.send_replace(Some(made));
+                    this.tell(Event::Connected(connected));
+                }
+            }));
         });
     }
 
@@ -266,5 +268,24 @@ impl Session {
             Effect::Idle => self.idle(),
             Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Demo | Effect::Quit => {}
         }
+    }
+}
+
+/// What the screens are told of an agent.
+async fn connected(made: &Result<Connection, String>) -> Result<Box<Connected>, String> {
+    match made {
+        Ok(Connection { missing: Some(problem), .. }) | Err(problem) => Err(problem.clone()),
+        Ok(connection) => Ok(Box::new(Connected {
+            model: connection.model.clone(),
+            window: connection.window,
+            price: connection.price,
+            sandbox: connection.sandbox.clone(),
+            confined: connection.confined,
+            remembered: connection.remembered.clone(),
+            skills: browse::skills(connection).await,
+            commands: connection.commands.clone(),
+            offered: connection.offered.clone(),
+            notes: connection.notes.clone(),
+        })),
     }
 }

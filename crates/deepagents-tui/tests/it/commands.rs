@@ -1,9 +1,12 @@
 //! Commands that begin with a slash, completion, and commands of the shell.
 
+use std::sync::Arc;
+
 use deepagents::Usage;
 use deepagents::models::scripted::Turn;
 use deepagents_tui::Mode;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::world::{World, say};
 
@@ -392,6 +395,21 @@ async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() 
     let text = screens.text();
     let [first, model, then] = ["First.", "model: other\n", "› and then"].map(|words| text.find(words).unwrap());
     assert!(first < model && model < then && screens.live().join("\n").contains("auto · other"), "{text}");
+}
+
+#[tokio::test]
+async fn a_model_that_is_named_before_the_first_agent_is_there_is_the_one_that_is_used() {
+    let mut world = World::new([Turn::text("Hello.")]);
+    let gate = Arc::new(Notify::new());
+    world.gate = Some(gate.clone());
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "/model other").await;
+    assert!(screens.wait_until_live("auto · other").await, "{}", screens.text());
+    gate.notify_one();
+    say(&mut screens, "hello").await;
+    assert!(screens.wait_for("Hello.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.live().join("\n").contains("auto · other"), "{:?}", screens.live());
+    assert_eq!(*world.named.lock().unwrap(), ["other"]);
 }
 
 #[cfg(unix)]

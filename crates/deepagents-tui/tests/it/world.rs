@@ -20,6 +20,7 @@ use deepagents_tui::{
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 /// Everything that is there before the screens begin.
 pub(crate) struct World {
@@ -46,9 +47,12 @@ pub(crate) struct World {
     pub(crate) offered: Arc<Mutex<Vec<Offered>>>,
     /// The models that agents were made with, by name.
     pub(crate) named: Arc<Mutex<Vec<String>>>,
+    /// What the first agent waits for, if anything.
+    pub(crate) gate: Option<Arc<Notify>>,
 }
 
 struct TestHost {
+    gate: Mutex<Option<Arc<Notify>>>,
     named: Arc<Mutex<Vec<String>>>,
     root: PathBuf,
     undo: PathBuf,
@@ -88,6 +92,7 @@ impl World {
             remembered: Arc::default(),
             offered: Arc::default(),
             named: Arc::default(),
+            gate: None,
         }
     }
 
@@ -124,6 +129,7 @@ impl World {
             remembered: self.remembered.clone(),
             offered: self.offered.clone(),
             named: self.named.clone(),
+            gate: Mutex::new(self.gate.clone()),
         };
         let options = Options {
             version: "0".to_owned(),
@@ -173,6 +179,10 @@ impl Host for TestHost {
         async move {
             self.named.lock().unwrap().extend(model.map(str::to_owned));
             let name = self.named.lock().unwrap().last().cloned().unwrap_or_else(|| "scripted".to_owned());
+            let gate = self.gate.lock().unwrap().take();
+            if let Some(gate) = gate {
+                gate.notified().await;
+            }
             let options = LocalOptions { undo: Some(UndoStore::at(&self.undo)), ..LocalOptions::default() };
             let files = LocalBackend::open_with(&self.root, options).map_err(|error| error.to_string())?;
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
