@@ -16,6 +16,8 @@ pub use file::{ConfigFile, Entry, EntryError, FileError};
 pub use filter::{FilterError, ToolFilter};
 pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, SecretSource};
 
+use crate::text::redact;
+
 /// How long a server may take to answer when it is started.
 const START: Duration = Duration::from_secs(20);
 /// How long a call may go without an answer or progress.
@@ -32,7 +34,7 @@ const CALL: Duration = Duration::from_secs(300);
 /// assert!(!format!("{remote:?}").contains("token"));
 /// # let _ = local;
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerConfig {
     /// How it is reached.
@@ -49,17 +51,7 @@ pub struct ServerConfig {
     /// How long a call may go without an answer or progress; 5 minutes.
     pub call_timeout: Duration,
     /// What else must not be shown to anybody.
-    hidden: Hidden,
-}
-
-/// Values that are not shown.
-#[derive(Clone, Default)]
-struct Hidden(Vec<String>);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().finish_non_exhaustive()
-    }
+    hidden: Vec<String>,
 }
 
 /// Whether a server may use the model during its calls.
@@ -122,7 +114,7 @@ impl ServerConfig {
             sampling: Sampling::Off,
             start_timeout: START,
             call_timeout: CALL,
-            hidden: Hidden::default(),
+            hidden: Vec::new(),
         }
     }
 
@@ -192,7 +184,7 @@ impl ServerConfig {
 
     /// Does not show these values to anybody.
     fn hiding(mut self, values: Vec<String>) -> Self {
-        self.hidden = Hidden(values);
+        self.hidden = values;
         self
     }
 
@@ -209,14 +201,19 @@ impl ServerConfig {
                 http.headers.values().chain(http.oauth.iter().flat_map(OAuthConfig::secrets)).collect()
             }
         };
-        let values = values.into_iter().chain(&self.hidden.0).chain(&in_address);
-        // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
-        let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
-        let mut parts: Vec<String> = parts.filter(|part| part.len() >= 8).map(str::to_owned).collect();
-        // One that holds another is taken out whole.
-        parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
-        parts
+        let values = values.into_iter().chain(&self.hidden).chain(&in_address);
+        parts(values)
     }
+}
+
+/// What is looked for of secrets.
+fn parts<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
+    // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
+    let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
+    let mut parts: Vec<String> = parts.filter(|part| part.len() >= 8).map(str::to_owned).collect();
+    // One that holds another is taken out whole.
+    parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    parts
 }
 
 /// What may be a secret in an address: who asks, and the values of its query, as they are written and as they are meant.
@@ -227,6 +224,29 @@ fn in_address(url: &str) -> Vec<String> {
     let meant = url.query_pairs().map(|(_, value)| value.into_owned());
     let who = [Some(url.username()), url.password()].into_iter().flatten().map(str::to_owned);
     written.chain(meant).chain(who).collect()
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Variables may have been put into each of these.
+        let secrets = self.secrets();
+        let mut transport = self.transport.clone();
+        match &mut transport {
+            TransportConfig::Stdio(stdio) => {
+                let texts = std::iter::once(&mut stdio.command).chain(&mut stdio.args);
+                texts.for_each(|text| *text = redact(text, &secrets));
+            }
+            TransportConfig::Http(http) => http.url = redact(&http.url, &secrets),
+        }
+        f.debug_struct("ServerConfig")
+            .field("transport", &transport)
+            .field("tools", &self.tools)
+            .field("trusted", &self.trusted)
+            .field("sampling", &self.sampling)
+            .field("start_timeout", &self.start_timeout)
+            .field("call_timeout", &self.call_timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for TransportConfig {
@@ -255,7 +275,7 @@ impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.headers.keys().collect();
         f.debug_struct("HttpConfig")
-            .field("url", &self.url)
+            .field("url", &redact(&self.url, &parts(in_address(&self.url).iter())))
             .field("headers", &names)
             .field("oauth", &self.oauth)
             .finish()

@@ -66,8 +66,19 @@ async fn what_was_put_in_for_a_variable_is_in_no_error() {
         let shows = ["sesame", "pass-word-1", "someone-else"].iter().any(|secret| problem.contains(secret));
         assert!(!shows, "{problem}");
     }
-    assert!(!format!("{servers:?}").contains("hidden: [\""));
     servers.close().await;
+}
+
+#[test]
+fn how_a_server_is_described_is_shown_without_what_was_put_in_for_variables() {
+    let program =
+        entry(&json!({"command": "/bin/${DOCS_KEY}", "args": ["--key=${DOCS_KEY}"], "env": {"K": "${DOCS_KEY}"}}));
+    let address = entry(&json!({"url": "https://someone-else:pass-word-1@a.example/${DOCS_KEY}/?key=sesame%2D0815"}));
+    for config in [program.unwrap(), address.unwrap()] {
+        let (whole, part) = (format!("{config:?}"), format!("{:?}", config.transport));
+        assert!(whole.contains("***") && !whole.contains("sesame") && !whole.contains("pass-word"), "{whole}");
+        assert!(!part.contains("pass-word") && !part.contains("%2D0815"), "{part}");
+    }
 }
 
 #[tokio::test]
