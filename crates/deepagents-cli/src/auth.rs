@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -43,6 +43,11 @@ pub(crate) fn kept(variable: &str) -> Option<String> {
         *known = Some((file.clone(), read(&file).unwrap_or_default().keys));
     }
     known.as_ref().and_then(|(_, keys)| keys.get(variable).cloned())
+}
+
+/// Why the keys that are kept cannot be used, if so.
+pub(crate) fn problem() -> Option<String> {
+    read(&file()?).err().map(|error| format!("{error:#}"))
 }
 
 fn file() -> Option<PathBuf> {
@@ -93,8 +98,8 @@ fn variable(provider: &str) -> Result<&'static str> {
 /// When it is no key, or the file cannot be written.
 pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
     let (variable, key) = (variable(provider)?, key.trim().to_owned());
-    if key.is_empty() || key.len() > MOST || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        bail!("that is no key: one is a word without blanks");
+    if key.is_empty() || key.len() > MOST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!("that is no key: one is a word of ASCII characters without blanks");
     }
     change(|keys| drop(keys.insert(variable.to_owned(), key)))
 }
@@ -104,7 +109,8 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
     let text = match &args.command {
         AuthCommand::Set { provider } => {
             variable(provider)?;
-            let file = set(provider, &ask(provider)?)?;
+            let Some(key) = ask(provider)? else { return Ok(Exit::Interrupted) };
+            let file = set(provider, &key)?;
             format!("the key of {provider} is kept in {}", file.display())
         }
         AuthCommand::Remove { provider } => {
@@ -150,23 +156,48 @@ fn list(as_json: bool) -> Result<String> {
     Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// The key, from stdin; a terminal does not show it.
-fn ask(provider: &str) -> Result<String> {
+/// Keys that end what is typed, as a terminal knows them: Ctrl-C and Ctrl-\\.
+const GIVES_UP: [u8; 2] = [0x03, 0x1c];
+
+/// The key, from stdin; a terminal does not show it. Nothing where whoever is asked gives up.
+fn ask(provider: &str) -> Result<Option<String>> {
     let stdin = io::stdin();
     let mut line = String::new();
     if !stdin.is_terminal() {
         stdin.lock().read_line(&mut line)?;
-        return Ok(line);
+        return Ok(Some(line));
     }
     let before = tcgetattr(&stdin)?;
     let mut hidden = before.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
+    // Signals would end the program, or suspend it, with the terminal as it is now: the keys for them end the line instead.
+    hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
+    let [interrupt, quit] = GIVES_UP;
+    hidden.special_codes[SpecialCodeIndex::VEOL] = interrupt;
+    hidden.special_codes[SpecialCodeIndex::VEOL2] = quit;
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
     output::ask(None, "", &format!("the key of {provider} (it is not shown): "));
-    let read = stdin.lock().read_line(&mut line);
+    let read = typed(&mut stdin.lock());
     // The terminal shows what is typed again, whatever came of it.
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
     output::say("");
-    read?;
-    Ok(line)
+    let typed = read?;
+    if typed.last().is_some_and(|last| GIVES_UP.contains(last)) {
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8_lossy(&typed).into_owned()))
+}
+
+/// A line, or what there is before somebody gives up.
+fn typed(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut typed = Vec::new();
+    loop {
+        let piece = input.fill_buf()?;
+        let read = piece.len();
+        typed.extend_from_slice(piece);
+        input.consume(read);
+        if read == 0 || typed.len() > MOST || typed.last().is_some_and(|last| *last == b'\n' || GIVES_UP.contains(last))
+        {
+            return Ok(typed);
+        }
+    }
 }

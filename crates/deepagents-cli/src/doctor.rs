@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, env, key_variable, ordered_providers};
 use crate::render::json_text;
 use crate::threads::database;
-use crate::{output, runtime};
+use crate::{auth, output, runtime};
 
 /// Says what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
@@ -58,6 +58,7 @@ pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     let model = model_choice::choose(model, base_url, &env);
     let keys = keys();
     let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
+    let keys = auth::problem().map_or(keys.clone(), |problem| format!("{keys}; those that are kept: {problem}"));
     let model = match model {
         Ok(choice) => choice.to_string(),
         Err(error) => format!("none: {error}"),

@@ -107,6 +107,7 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     let (themes, problems) = themes();
     let mut config = config;
     config.problems.extend(problems);
+    config.problems.extend(config.shared_keys());
     let keys = super::KEYS.iter().filter(|key| config.is_said(key.name)).filter_map(|key| {
         let action = key.name.strip_prefix("keys.")?;
         Some((action.to_owned(), config.text(key.name)?.to_owned()))
@@ -188,9 +189,18 @@ pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
         };
         match text.parse::<toml_edit::DocumentMut>() {
             Ok(document) => {
-                let colours =
-                    document.iter().filter_map(|(key, item)| Some((key.to_owned(), item.as_str()?.to_owned())));
-                themes.push(UserTheme { name, colours: colours.collect() });
+                let mut colours = Vec::new();
+                for (key, item) in document.iter() {
+                    match (item.as_str(), item.as_integer()) {
+                        (Some(text), _) => colours.push((key.to_owned(), text.to_owned())),
+                        (_, Some(number)) => colours.push((key.to_owned(), number.to_string())),
+                        _ => problems.push(format!(
+                            "`{}`: `{key}` is no colour; one is a name, a number or #rrggbb",
+                            path.display()
+                        )),
+                    }
+                }
+                themes.push(UserTheme { name, colours: colours.into_iter().collect() });
             }
             Err(error) => problems.push(format!("`{}` is no TOML: {}", path.display(), error.message())),
         }

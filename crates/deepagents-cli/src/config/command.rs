@@ -43,6 +43,8 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             if name == "theme" {
                 check_theme(given)?;
             }
+            // What cannot be used otherwise is said before anything is written.
+            load(args)?;
             file::set(&file, key, Some(&value))?;
             in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
         }
@@ -54,7 +56,11 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         }
         ConfigCommand::Path => own()?.display().to_string(),
         ConfigCommand::Schema => json_text(&schema())?,
-        ConfigCommand::Edit => edit(&own()?)?,
+        ConfigCommand::Edit => {
+            // A file that cannot be used is what is to be mended.
+            let editor = load(args).ok().and_then(|config| config.text("editor").map(str::to_owned));
+            edit(&own()?, editor)?
+        }
     };
     output::print(&text)?;
     Ok(Exit::Done)
@@ -79,6 +85,9 @@ fn load(args: &ConfigArgs) -> Result<Config> {
 /// What was done, and what counts where that is something else.
 fn in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     let config = load(args)?;
+    for problem in config.shared_keys() {
+        output::remark(&problem);
+    }
     Ok(match config.entry(name) {
         Some((_, value, source)) if !matches!(source, super::Source::User(_) | super::Source::Default) => {
             format!("{done}; in force is {value} ({source})")
@@ -102,11 +111,11 @@ fn as_json(config: &Config) -> Result<String> {
 }
 
 /// Lets the user edit the file, and says what is wrong with it then.
-fn edit(file: &std::path::Path) -> Result<String> {
+fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     if text(file)?.is_none() {
         file::replace(file, template().as_bytes())?;
     }
-    let editor = env("VISUAL").or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let editor = editor.or_else(|| env("VISUAL")).or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file).status()?;
     if !status.success() {
         bail!("the editor `{editor}` ended with {status}");

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use toml_edit::{DocumentMut, Item, Table};
+use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::keys::{KEYS, Key, Kind, find};
 use crate::small_file;
@@ -157,14 +157,26 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
                 .ok_or_else(|| ConfigError::Syntax { file: file.to_owned(), why: format!("`{table}` is no table") })?;
             (inner, name)
         }
-        None => (document.as_table_mut() as &mut dyn toml_edit::TableLike, key.name),
+        None => (document.as_table_mut() as &mut dyn TableLike, key.name),
     };
     match value {
-        Some(Value::Text(text)) => drop(table.insert(name, toml_edit::value(text.as_str()))),
-        Some(Value::Flag(flag)) => drop(table.insert(name, toml_edit::value(*flag))),
+        Some(Value::Text(text)) => put(table, name, text.as_str().into()),
+        Some(Value::Flag(flag)) => put(table, name, (*flag).into()),
         None => drop(table.remove(name)),
     }
     replace(file, document.to_string().as_bytes()).map_err(failed)
+}
+
+/// Sets a value; the comment behind it stays.
+fn put(table: &mut dyn TableLike, name: &str, value: toml_edit::Value) {
+    match table.get_mut(name).and_then(Item::as_value_mut) {
+        Some(there) => {
+            let decor = there.decor().clone();
+            *there = value;
+            *there.decor_mut() = decor;
+        }
+        None => drop(table.insert(name, Item::Value(value))),
+    }
 }
 
 /// Writes a file of the user's whole, with mode 0600 in a directory with 0700 where they are made.

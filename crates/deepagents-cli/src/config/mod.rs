@@ -142,6 +142,21 @@ impl Config {
         self.entry(name).is_some_and(|(.., source)| *source != Source::Default)
     }
 
+    /// Actions that one key stands for, in words.
+    fn shared_keys(&self) -> Vec<String> {
+        let keys: Vec<(&str, String)> = self
+            .values
+            .iter()
+            .filter(|(key, ..)| key.name.starts_with("keys."))
+            .map(|(key, value, _)| (key.name, value.to_string()))
+            .collect();
+        let twice = keys.iter().enumerate().filter_map(|(at, (name, key))| {
+            let (other, _) = keys.iter().take(at).find(|(_, earlier)| earlier == key)?;
+            Some(format!("{key} stands for {other} and for {name}; only one of them is done"))
+        });
+        twice.collect()
+    }
+
     /// All settings as lines: name, value, source.
     pub(crate) fn listed(&self) -> String {
         let line = |(key, value, source): &(&'static Key, Value, Source)| {

@@ -34,6 +34,12 @@ pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) -> Result<()>
         let text = format!("{:#}\n", json!({"mcpServers": servers}));
         report.write(from, to, text.as_bytes())?;
     }
+    for (project, about) in settings.get("projects").and_then(Value::as_object).into_iter().flatten() {
+        let servers = about.get("mcpServers").and_then(Value::as_object);
+        if servers.is_some_and(|servers| !servers.is_empty()) {
+            report.left(from, format!("its servers for {project}; put them into {project}/.mcp.json"));
+        }
+    }
     Ok(())
 }
 

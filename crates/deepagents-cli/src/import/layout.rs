@@ -55,7 +55,9 @@ fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result
 fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
     let name = value.as_str().or_else(|| value.get("model").and_then(Value::as_str));
     match name {
-        Some(name) => report.write(file, &to.join(FILE), format!("model = {name:?}\n").as_bytes()),
+        Some(name) => {
+            report.write(file, &to.join(FILE), format!("model = {}\n", toml_edit::Value::from(name)).as_bytes())
+        }
         None => {
             report.left(file, "its model, which has no name");
             Ok(())

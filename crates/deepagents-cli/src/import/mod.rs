@@ -30,12 +30,17 @@ const COMMANDS: &str = "commands";
 /// Takes over what there is, and says what was done and what could not be.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let (from, to) = places(args)?;
-    let mut report = Report::new(args.dry_run);
+    let mut report = Report::new(args.dry_run, args.user);
     let claude = from.join(CLAUDE);
     // In a project its notes lie in it, the user's beside their settings.
     let notes = if args.user { claude.join(CLAUDE_MEMORY) } else { from.join(CLAUDE_MEMORY) };
     let memory = if args.user { to.join(MEMORY) } else { from.join(MEMORY) };
-    report.copy(&notes, &memory)?;
+    notes_of(&[notes, claude.join(CLAUDE_MEMORY)], &memory, &mut report)?;
+    for (file, own) in [(from.join("CLAUDE.local.md"), MEMORY), (claude.join("settings.local.json"), "hooks.json")] {
+        if !args.user && file.exists() {
+            report.left(&file, format!("it is yours alone; what holds for you everywhere is in ~/{OWN}/{own}"));
+        }
+    }
     agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report)?;
     for skills in [claude.join(SKILLS), from.join(SHARED).join(SKILLS)] {
         report.copy_tree(&skills, &to.join(SKILLS))?;
@@ -60,6 +65,26 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     }
     output::print(&if args.json { json_text(&report.lines)? } else { report.to_string() })?;
     Ok(Exit::Done)
+}
+
+/// Takes the first of these notes over that there is. Others, and lines that bring other files along, are told.
+fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) -> Result<()> {
+    let mut taken: Option<&PathBuf> = None;
+    for file in files.iter().filter(|file| file.exists()) {
+        match taken {
+            None => report.copy(file, to)?,
+            Some(first) if first == file => continue,
+            Some(first) => report.left(file, format!("there is {}, too; put them together by hand", first.display())),
+        }
+        taken.get_or_insert(file);
+        let text = report.read(file)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let brings = |word: &&str| word.strip_prefix('@').is_some_and(|path| path.contains(['/', '.']));
+        for line in text.lines().filter_map(|line| line.split_whitespace().next().filter(brings)) {
+            report.left(file, format!("{line} brings nothing here; the agent reads a file when it is told to"));
+        }
+    }
+    Ok(())
 }
 
 /// From where to where.

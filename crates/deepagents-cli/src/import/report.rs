@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -39,13 +39,15 @@ pub(super) struct Outcome {
 /// Everything that was done, or would be.
 pub(super) struct Report {
     dry_run: bool,
+    /// Whether it is about what is the user's: nobody else looks into a directory that is made for it.
+    user: bool,
     pub(super) lines: Vec<Outcome>,
     files: usize,
 }
 
 impl Report {
-    pub(super) fn new(dry_run: bool) -> Self {
-        Self { dry_run, lines: Vec::new(), files: 0 }
+    pub(super) fn new(dry_run: bool, user: bool) -> Self {
+        Self { dry_run, user, lines: Vec::new(), files: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -114,12 +116,21 @@ impl Report {
             Err(error) => return Err(error).with_context(|| format!("`{}` cannot be looked at", to.display())),
         }
         if !self.dry_run {
-            let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-            made.and_then(|()| fs::write(to, bytes))
-                .with_context(|| format!("`{}` cannot be written", to.display()))?;
+            self.put(from, to, bytes).with_context(|| format!("`{}` cannot be written", to.display()))?;
         }
         self.taken(from, to);
         Ok(())
+    }
+
+    /// A new file, which whoever may read and run the one that it stands for may read and run.
+    fn put(&self, from: &Path, to: &Path, bytes: &[u8]) -> io::Result<()> {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+        let mode = fs::metadata(from)?.permissions().mode() & 0o777 | 0o600;
+        if let Some(above) = to.parent() {
+            let directories = if self.user { 0o700 } else { 0o777 };
+            fs::DirBuilder::new().recursive(true).mode(directories).create(above)?;
+        }
+        fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?.write_all(bytes)
     }
 
     /// Takes the files of a directory over, and those below it.

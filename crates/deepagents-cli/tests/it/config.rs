@@ -152,6 +152,37 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(place.out(&["auth", "list"]).contains("there are no keys"));
     fs::write(&file, "{").unwrap();
     assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and begin anew"));
+    assert!(place.out(&["doctor"]).contains("none are set; those that are kept: "));
+}
+
+#[test]
+fn who_gives_up_at_the_question_for_a_key_has_the_terminal_as_it_was() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    let script = "\"$0\" auth set openai; echo code $?; stty -a";
+    command.args(["-c", script]).arg(deepagents().get_program()).env("HOME", place.home.path());
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("it is not shown");
+    terminal.press_until("sk-secret\u{3}", "code 130");
+    let (_, seen) = terminal.end();
+    assert!(seen.contains(" echo ") && seen.contains("isig ") && !seen.contains("-isig"), "{seen:?}");
+    assert!(!seen.contains("sk-secret") && !place.home.path().join(".deepagents/auth.json").exists(), "{seen:?}");
+}
+
+#[test]
+fn a_setting_that_is_changed_keeps_its_comment_and_what_else_is_wrong_is_told_before_anything_is_written() {
+    let place = Place::new();
+    fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+    fs::write(place.file(), "theme = \"light\" # mine\n").unwrap();
+    place.out(&["config", "set", "theme", "dark"]);
+    assert_eq!(fs::read_to_string(place.file()).unwrap(), "theme = \"dark\" # mine\n");
+    let shared = finish(&mut place.command(&["config", "set", "keys.search", "ctrl-o"]));
+    assert!(shared.code == Some(0) && shared.err.contains("ctrl-o stands for keys.details and for"), "{shared:?}");
+    let wrong = "approve = \"yolo\"\n";
+    fs::write(place.file(), wrong).unwrap();
+    let refused = finish(&mut place.command(&["config", "set", "vi", "off"]));
+    assert!(refused.code == Some(1) && refused.one_message().contains("yolo"), "{refused:?}");
+    assert_eq!(fs::read_to_string(place.file()).unwrap(), wrong);
 }
 
 #[test]

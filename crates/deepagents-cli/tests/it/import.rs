@@ -1,6 +1,7 @@
 //! Taking over what was made for other programs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -57,6 +58,59 @@ fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
     for words in ["sub-agent", "skill", "hook", "command", "git:fix"] {
         assert!(shown.out.contains(words), "{words}: {shown:?}");
     }
+}
+
+#[test]
+fn what_lies_elsewhere_is_found_and_what_cannot_be_used_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, ".claude/CLAUDE.md", "Use tabs.\n@docs/style.md\n");
+    write(root, "CLAUDE.local.md", "Mine.\n");
+    write(root, ".claude/settings.local.json", "{}");
+    write(
+        root,
+        ".claude/agents/deep/er/critic.md",
+        "---\nname: critic\ndescription: Finds\ntools: Read, Task\n---\nBe strict.\n",
+    );
+    write(root, ".claude/agents/bare.md", "Be strict.\n");
+    write(root, ".claude/commands/a/b/c.md", "C\n");
+    write(root, ".claude/commands/d.md", "---\nallowed-tools: Bash\n---\nD\n");
+    write(root, ".claude/skills/s/run.sh", "true\n");
+    fs::set_permissions(root.join(".claude/skills/s/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let told = import(root, &[root.to_str().unwrap()]);
+    for words in [
+        "@docs/style.md brings nothing",
+        "CLAUDE.local.md: it is yours",
+        "settings.local.json: it is yours",
+        "without the tool Task",
+        "bare.md: it has no front matter",
+        "no deeper",
+        "without allowed-tools",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert_eq!(fs::read_to_string(root.join("AGENTS.md")).unwrap(), "Use tabs.\n@docs/style.md\n");
+    assert!(root.join(".deepagents/agents/critic.md").exists() && !root.join(".deepagents/agents/bare.md").exists());
+    let mode = |file: &str| fs::metadata(root.join(file)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(".deepagents/skills/s/run.sh") & 0o100, 0o100);
+}
+
+#[test]
+fn servers_with_their_secrets_stay_the_users_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let servers =
+        json!({"docs": {"type": "http", "url": "https://a.example", "headers": {"Authorization": "Bearer x"}}});
+    write(
+        root,
+        ".claude.json",
+        &json!({"mcpServers": servers, "projects": {"/w": {"mcpServers": servers}}}).to_string(),
+    );
+    fs::set_permissions(root.join(".claude.json"), fs::Permissions::from_mode(0o600)).unwrap();
+    let told = import(root, &["--user"]);
+    assert!(told.contains("put them into /w/.mcp.json"), "{told}");
+    let mode = |file: &str| fs::metadata(root.join(file)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(".deepagents"), mode(".deepagents/.mcp.json")), (0o700, 0o600));
 }
 
 #[test]
