@@ -21,6 +21,8 @@ use crate::hook::Attempt;
 
 /// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How long the call waits for that itself. Mostly the rest came with the end frame, and the next call finds the connection.
+const DRAIN_AT_ONCE: Duration = Duration::from_millis(5);
 /// Calls that waited for a shared backoff start within this time of each other.
 const SPREAD: Duration = Duration::from_millis(250);
 
@@ -323,7 +325,7 @@ impl Call {
             if let State::Reading(reading) = std::mem::replace(&mut self.state, State::Done)
                 && !ended
             {
-                drain(reading.response);
+                drain(reading).await;
             }
         }
         Ok(())
@@ -347,8 +349,14 @@ fn held(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Durat
 }
 
 /// Reads what follows the end frame, so that the connection goes back to the pool.
-fn drain(mut response: Response) {
-    tokio::spawn(async move { timeout(DRAIN, async { while let Ok(Some(_)) = response.chunk().await {} }).await });
+async fn drain(mut reading: Box<Reading>) {
+    if timeout(DRAIN_AT_ONCE, rest(&mut reading.response)).await.is_err() {
+        tokio::spawn(async move { timeout(DRAIN, rest(&mut reading.response)).await });
+    }
+}
+
+async fn rest(response: &mut Response) {
+    while let Ok(Some(_)) = response.chunk().await {}
 }
 
 async fn within<T>(
