@@ -90,6 +90,10 @@ pub enum Error {
     /// The budget of the run makes no sense.
     #[error(transparent)]
     Budget(#[from] BudgetError),
+    /// The run was left where it was, by its process or because its runtime was shut down. Nothing was written about that: it
+    /// can be resumed as one whose process was killed.
+    #[error("the run was left before it ended")]
+    Left,
     /// The input of the run is wrong.
     #[error("{0}")]
     Input(String),
@@ -120,6 +124,7 @@ impl Error {
             Self::Journal(_) => "journal",
             Self::Store(_) => "store",
             Self::Input(_) | Self::Budget(_) => "input",
+            Self::Left => "left",
             Self::Other(_) => "other",
         }
     }

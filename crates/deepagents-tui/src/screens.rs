@@ -433,8 +433,13 @@ impl Screens {
     }
 
     async fn leave(&mut self, number: i32) -> Result<End, TuiError> {
-        self.session.stop_background();
-        self.end_run().await;
+        if number == SignalKind::interrupt().as_raw_value() {
+            self.session.stop_background();
+            self.end_run().await;
+        } else {
+            // Nobody has ended the task: it is gone on with later.
+            self.session.leave_runs(LEAVE).await;
+        }
         Ok(End::Signal(number))
     }
 

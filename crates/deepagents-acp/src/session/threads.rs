@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Session;
 use crate::host::AgentHost;
@@ -80,8 +80,8 @@ async fn real(cwd: &Path) -> PathBuf {
 }
 
 impl<H: AgentHost> Session<H> {
-    /// Notes what the thread is about before it is worked on; the first prompt gives it its title.
-    pub(super) async fn note(&self, prompt: &str) -> Result<(), wire::Error> {
+    /// What the thread is about, for it to note while it is worked on; the first prompt gives it its title.
+    pub(super) async fn note(&self, prompt: &str) -> Result<Map<String, Value>, wire::Error> {
         let journal = self.journal();
         let known = remembered(&*journal, &self.thread).await?;
         let mut metadata = self.host.metadata(&self.setup());
@@ -96,12 +96,11 @@ impl<H: AgentHost> Session<H> {
                 title
             }
         };
-        journal.threads().set_metadata(&self.thread, metadata).await.map_err(|error| wire::failed(&error))?;
         let mut told = self.title.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if told.as_ref() != Some(&title) && !title.is_empty() {
             *told = Some(title.clone());
             self.editor.update(wire::SessionUpdate::SessionInfoUpdate(wire::SessionInfoUpdate::new().title(title)));
         }
-        Ok(())
+        Ok(metadata)
     }
 }

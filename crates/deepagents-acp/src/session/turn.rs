@@ -9,6 +9,7 @@ use deepagents::core::interrupt::DecisionRecord;
 use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
 use futures_util::StreamExt;
+use serde_json::{Map, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
@@ -72,16 +73,15 @@ impl<H: AgentHost> Session<H> {
             }
         };
         let message = prompt::message(blocks, &self.cwd)?;
-        // Before this process is noted as the one that works on it.
         let abandoned = self.is_abandoned().await?;
-        self.note(&title.unwrap_or_default()).await?;
+        let note = self.note(&title.unwrap_or_default()).await?;
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let input = self.input(message, abandoned);
-        self.follow(&agent, input, cancel, turn, &mut presenter).await
+        self.follow(&agent, (input, note), cancel, turn, &mut presenter).await
     }
 
     /// What a run is given for a message.
@@ -104,13 +104,13 @@ impl<H: AgentHost> Session<H> {
     async fn follow(
         &self,
         agent: &SessionAgent,
-        mut input: RunInput,
+        (mut input, note): (RunInput, Map<String, Value>),
         cancel: &CancellationToken,
         turn: OwnedMutexGuard<()>,
         presenter: &mut Presenter<'_>,
     ) -> Result<wire::StopReason, wire::Error> {
         loop {
-            let run = agent.agent.run(input).detach();
+            let run = agent.agent.run(input.note(note.clone())).detach();
             let ended = match self.show(&run, cancel, presenter).await {
                 Followed::Ended(ended) => ended,
                 Followed::Cancelled => {

@@ -115,7 +115,7 @@ impl AgentHost for Host {
     }
 
     fn is_abandoned(&self, thread: &ThreadInfo) -> bool {
-        is_gone(&thread.metadata)
+        is_gone(thread)
     }
 
     async fn delete(&self, thread: &str) -> Result<(), HostError> {

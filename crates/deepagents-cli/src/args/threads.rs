@@ -119,6 +119,9 @@ pub(crate) enum ThreadsCommand {
         /// The threads
         #[arg(required = true)]
         threads: Vec<String>,
+        /// Also those that another program works on; its run fails at its next step
+        #[arg(long)]
+        force: bool,
     },
     /// Remove the history of threads and of the background tasks that they were told of; their present state stays
     Prune {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use deepagents::core::journal::{Journal, RunStatus};
-use deepagents::{FinishReason, Message, RunInput};
+use deepagents::{Error, FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
-use serde_json::json;
+use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::host::ProgramHost;
@@ -62,7 +62,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         }
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
-        let mut metadata = run::process();
+        let mut metadata = Map::new();
         metadata.insert("root".to_owned(), json!(run::root(agent.directory())));
         metadata.insert("title".to_owned(), json!(task.chars().take(TITLE).collect::<String>()));
         // Whoever attaches may do so before the process has begun.
@@ -159,25 +159,30 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         }
         let take_over = until_free(&connection, host.as_ref(), thread).await?;
         let mut metadata = host.metadata();
+        // A thread stays that of the directory where it was begun.
         metadata.remove("root");
-        connection.journal.threads().set_metadata(thread, metadata).await?;
         let input = match task.is_empty() {
             true => RunInput::resume(thread),
             false => RunInput::messages([Message::user(task)]).thread(thread),
         };
-        let run = connection.agent.run(if take_over { input.take_over() } else { input });
+        let run = connection.agent.run(if take_over { input.take_over() } else { input }.note(metadata));
         let handle = run.handle();
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut hangup = signal(SignalKind::hangup())?;
         let watch = tokio::spawn(async move {
             tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = terminate.recv() => handle.suspend_within(run::PATIENCE).await,
+                _ = hangup.recv() => handle.suspend_within(run::PATIENCE).await,
+                _ = interrupt.recv() => handle.cancel(),
             }
-            handle.cancel();
         });
-        let outcome = run.outcome().await.map_err(|error| anyhow!("{}", host.explain_failure(&error)));
+        let stop = match run.outcome().await {
+            Ok(outcome) => Ok(outcome.stop),
+            Err(error) if matches!(*error.error, Error::Left) => Ok(FinishReason::Suspended),
+            Err(error) => Err(anyhow!("{}", host.explain_failure(&error))),
+        };
         watch.abort();
-        Ok::<_, anyhow::Error>(outcome?.stop)
+        stop
     });
     if let Some(lost) = runtime.block_on(tracing.finish()) {
         output::remark(&format!("tracing: {lost}"));
@@ -186,6 +191,9 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     let short: String = thread.chars().take(8).collect();
     let (words, exit) = match &stop {
         Ok(FinishReason::Interrupted) => (format!("{short} waits for your decision"), Exit::Done),
+        Ok(FinishReason::Suspended) => {
+            (format!("{short} was stopped; go on with `deepagents --resume {short}`"), Exit::Done)
+        }
         Ok(reason) => (format!("{short} is done: {}", reason.reason()), Exit::Done),
         Err(error) => (format!("{short} failed: {error}"), Exit::Failed),
     };

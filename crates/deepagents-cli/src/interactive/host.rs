@@ -344,7 +344,7 @@ impl Host for ProgramHost {
     }
 
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
-        run::is_gone(&thread.metadata)
+        run::is_gone(thread)
     }
 
     fn explain_failure(&self, error: &RunError) -> String {

@@ -16,6 +16,7 @@ mod wrap;
 use std::io;
 use std::time::Duration;
 
+use deepagents::core::run::BudgetUsage;
 use deepagents::{Event, Outcome, RunError, Usage};
 
 pub(crate) use escape::{escaped, escaped_json, escaped_lines, json_text};
@@ -49,10 +50,14 @@ pub(crate) struct Ending {
     pub(crate) tally: Tally,
     /// Tokens of all agents.
     pub(crate) usage: Usage,
+    /// What all its runs have spent together.
+    pub(crate) spent: BudgetUsage,
     /// How long it took, waiting for decisions left out.
     pub(crate) elapsed: Duration,
-    /// Whether Ctrl-C was pressed.
+    /// Whether a signal has stopped it.
     pub(crate) interrupted: bool,
+    /// Whether it was stopped while it waited for tasks in the background.
+    pub(crate) left: bool,
 }
 
 /// What happened, counted.

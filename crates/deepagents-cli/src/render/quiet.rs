@@ -42,6 +42,7 @@ impl Renderer for AnswerOnly {
             FinishReason::StepLimit
                 | FinishReason::NoProgress
                 | FinishReason::Cancelled
+                | FinishReason::Suspended
                 | FinishReason::Deadline
                 | FinishReason::Budget(_)
         ) {

@@ -1,18 +1,15 @@
 //! What works in the background when a run has ended.
 
-use std::time::Duration;
-
 use deepagents::core::agent::BackgroundTask;
 use deepagents::middleware::background::{KnownTask, KnownTasks};
 use deepagents::{DeepAgent, Message, Outcome, RunInput};
 use futures_util::future::{join_all, select_all};
 
 use super::Limits;
+use super::interrupt::PATIENCE;
 use crate::output;
 use crate::render::style::count;
 
-/// How long tasks may take to come to a step that can be gone on from.
-const LEAVE: Duration = Duration::from_secs(2);
 /// What the model is told when a task has ended that was waited for.
 const ENDED: &str =
     "This is a message of the system, not of the user: go on with what has come of the background tasks.";
@@ -41,7 +38,18 @@ pub(super) async fn next(agent: &DeepAgent, outcome: &Outcome) -> Option<RunInpu
         // One whose process is gone, as its lease says in the end, is gone on with by the next run.
         let _ = select_all(ends).await;
     }
-    Some(RunInput::new(Message::harness(ENDED)).thread(thread))
+    after(outcome)
+}
+
+/// The run that goes on with what has come of the tasks.
+pub(super) fn after(outcome: &Outcome) -> Option<RunInput> {
+    Some(RunInput::new(Message::harness(ENDED)).thread(outcome.thread.as_ref()?))
+}
+
+/// Whether any of the tasks has not ended.
+pub(super) async fn are_left(agent: &DeepAgent, outcome: &Outcome) -> bool {
+    let Some(thread) = &outcome.thread else { return false };
+    known(agent, thread).await.iter().any(|(_, task)| task.status.is_claimable())
 }
 
 /// Leaves the tasks that still work where anybody can go on with them, and says which.
@@ -55,7 +63,7 @@ pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
     let handles: Vec<_> = tasks.iter().filter_map(BackgroundTask::handle).collect();
     handles.iter().for_each(|handle| handle.suspend());
     // One that takes longer stops where it is: the calls that it has under way are in doubt then.
-    let _ = tokio::time::timeout(LEAVE, join_all(handles.iter().map(|handle| handle.outcome()))).await;
+    let _ = tokio::time::timeout(PATIENCE, join_all(handles.iter().map(|handle| handle.outcome()))).await;
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
     output::remark(&format!("{left} not done ({ids}); go on with `deepagents run --resume {thread}`"));

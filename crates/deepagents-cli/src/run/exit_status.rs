@@ -7,6 +7,7 @@ use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::rubric::{RubricState, RubricStatus};
 use deepagents::{Error, FinishReason, ModelError, Outcome, RunError, RunInput};
+use serde_json::{Map, Value};
 
 use super::recording::Recording;
 use crate::exit::Exit;
@@ -38,6 +39,8 @@ pub(crate) struct Limits {
     pub(crate) key_variable: Option<&'static str>,
     /// The thread, where it is kept.
     pub(crate) thread: Option<String>,
+    /// What the thread says of itself while the program works on it.
+    pub(crate) note: Map<String, Value>,
     /// Whether what works in the background is waited for.
     pub(crate) waits: bool,
     /// The MCP servers that end with the run.
@@ -51,8 +54,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The input with what is left of the limits after so much time.
-    pub(super) fn apply(&self, input: RunInput, elapsed: Duration) -> RunInput {
+    /// What may be spent, time aside.
+    pub(super) fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         if let Some(turns) = self.turns {
             budget = budget.model_calls(turns.into());
@@ -63,10 +66,16 @@ impl Limits {
         if let Some(cost) = self.cost {
             budget = budget.cost(cost);
         }
+        budget
+    }
+
+    /// The input with the limits, of whose time so much has passed.
+    pub(super) fn apply(&self, input: RunInput, elapsed: Duration) -> RunInput {
+        let mut budget = self.budget();
         if let Some(time) = self.time {
             budget = budget.time(time.saturating_sub(elapsed));
         }
-        self.recording.attach(input).budget(budget)
+        self.recording.attach(input).budget(budget).note(self.note.clone())
     }
 }
 
@@ -74,8 +83,14 @@ impl Limits {
 pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
     let outcome = match &ending.result {
         Ok(outcome) => outcome,
+        Err(error) if ending.interrupted && matches!(*error.error, Error::Left) => return left(ending, limits),
         Err(error) => return (Exit::Failed, Some(failure(error, limits))),
     };
+    if ending.left {
+        // Which they are is said when they are left.
+        let words = "interrupted before its background tasks were done".to_owned();
+        return (Exit::Interrupted, Some(words));
+    }
     let so_far = so_far(&ending.tally);
     let (exit, words) = match &outcome.stop {
         FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => {
@@ -85,7 +100,11 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
             let turns = limits.turns.map_or(outcome.spent.model_calls, u64::from);
             (Exit::Failed, spent(&count(turns, "model call"), "", "--max-turns", limits))
         }
-        FinishReason::Budget(kind) => (Exit::Failed, budget(*kind, &outcome.spent, limits)),
+        FinishReason::Budget(kind) => {
+            // The last run has spent a part alone, or one that is gone on with had spent more before.
+            let spent = [outcome.spent, ending.spent].into_iter().max_by_key(|spent| spent.usage.total());
+            (Exit::Failed, budget(*kind, &spent.unwrap_or_default(), limits))
+        }
         FinishReason::TokenLimit => (
             Exit::Failed,
             "the last answer was cut off by its token limit; the task may be unfinished. Raise it with \
@@ -96,6 +115,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
+        FinishReason::Suspended if ending.interrupted => return left(ending, limits),
         FinishReason::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
             (Exit::TimeUp, raise(format!("the time{limit} was up {so_far}"), "--timeout", limits))
@@ -103,6 +123,11 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         other => (Exit::Failed, format!("the run ended early: {}", other.reason())),
     };
     (exit, Some(words))
+}
+
+/// A run that was stopped for others to go on with.
+fn left(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
+    (Exit::Interrupted, Some(then(format!("stopped {}", so_far(&ending.tally)), REST, limits)))
 }
 
 /// What is to be said of a run whose goal is not met.

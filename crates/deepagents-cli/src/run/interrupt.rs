@@ -1,11 +1,46 @@
 //! Ctrl-C and SIGTERM: once to end cleanly, twice to quit.
 
 use std::io;
+use std::time::Duration;
 
+use deepagents::RunHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
+
+/// How long a run may take to come to a step that it can be gone on from.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Ctrl-C: a person ends it.
+    Cancel,
+    /// SIGTERM: its process ends, and it is gone on with later.
+    Leave,
+}
+
+impl Stop {
+    /// What is said of it.
+    pub(super) fn notice(self) -> &'static str {
+        match self {
+            Self::Cancel => "stopping; Ctrl-C again quits at once",
+            Self::Leave => "stopping at the next step; another signal quits at once",
+        }
+    }
+
+    /// Stops a run. One that is not kept has nothing to be gone on with.
+    pub(super) fn stop(self, run: &RunHandle, is_kept: bool) {
+        match self {
+            Self::Leave if is_kept => {
+                let run = run.clone();
+                tokio::spawn(async move { run.suspend_within(PATIENCE).await });
+            }
+            _ => run.cancel(),
+        }
+    }
+}
 
 /// The signals that end a run.
 pub(super) struct Signals {
@@ -20,10 +55,10 @@ pub(super) fn catch() -> io::Result<Signals> {
 
 impl Signals {
     /// Waits for the next of them.
-    pub(super) async fn recv(&mut self) -> Option<()> {
+    pub(super) async fn recv(&mut self) -> Option<Stop> {
         tokio::select! {
-            got = self.interrupt.recv() => got,
-            got = self.terminate.recv() => got,
+            got = self.interrupt.recv() => got.map(|()| Stop::Cancel),
+            got = self.terminate.recv() => got.map(|()| Stop::Leave),
         }
     }
 }
@@ -32,15 +67,15 @@ impl Signals {
 /// works while the program waits for a reader of its output.
 pub(super) fn watch(
     mut signal: Signals,
-    stop: impl FnOnce() + Send + 'static,
+    stop: impl FnOnce(Stop) + Send + 'static,
     quit: impl FnOnce() + Send + 'static,
-) -> mpsc::Receiver<()> {
+) -> mpsc::Receiver<Stop> {
     let (tell, told) = mpsc::channel(1);
     tokio::spawn(async move {
-        if signal.recv().await.is_some() {
-            stop();
+        if let Some(how) = signal.recv().await {
+            stop(how);
             // The receiver may be gone already: the run is over then.
-            let _ = tell.send(()).await;
+            let _ = tell.send(how).await;
         }
         if signal.recv().await.is_some() {
             quit();

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
+use deepagents::core::run::SharedBudget;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
 use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::approvals::{Approver, Decisions};
-use super::interrupt::Signals;
+use super::interrupt::{Signals, Stop};
+use super::recording::Recording;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally};
 
@@ -24,31 +26,38 @@ const FRAME: Duration = Duration::from_millis(5);
 /// Showing may block. It must be awaited on a thread that is no worker of the runtime.
 pub(super) async fn follow(
     agent: &DeepAgent,
-    mut input: RunInput,
+    input: RunInput,
     limits: &Limits,
     signals: Signals,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
     let (mut tally, mut usage, mut elapsed) = (Tally::default(), Usage::default(), Duration::ZERO);
-    let mut run = agent.run(limits.apply(input, elapsed));
-    let current = Arc::new(Mutex::new(run.canceller()));
-    let to_cancel = current.clone();
+    // The limits are those of all that the program runs, one after the other or in the background.
+    let shared = SharedBudget::new(limits.budget());
+    let begin = |input, elapsed| agent.run(limits.apply(input, elapsed).within(&shared));
+    // A recording is one of a run that has come to an end.
+    let is_kept = limits.thread.is_some() && matches!(limits.recording, Recording::None);
+    let mut began = Instant::now();
+    let mut run = begin(input, elapsed);
+    let current = Arc::new(Mutex::new(run.handle()));
+    let to_stop = current.clone();
     let servers = limits.servers.clone();
-    let mut interrupted = interrupt::watch(
+    let mut signals = interrupt::watch(
         signals,
-        move || to_cancel.lock().unwrap_or_else(PoisonError::into_inner).cancel(),
+        move |how| how.stop(&to_stop.lock().unwrap_or_else(PoisonError::into_inner), is_kept),
         move || servers.iter().for_each(|servers| servers.all.kill()),
     );
-    let (mut stopped, mut frame) = (false, Instant::now());
+    let (mut stopped, mut left, mut frame) = (false, false, Instant::now());
     let result = loop {
-        let began = Instant::now();
         let shown = loop {
             let shown = tokio::select! {
                 biased;
-                Some(()) = interrupted.recv() => {
+                Some(how) = signals.recv() => {
                     stopped = true;
-                    renderer.notice("stopping; Ctrl-C again quits at once")
+                    // It may have come before this run was the one to be stopped.
+                    how.stop(&run.handle(), is_kept);
+                    renderer.notice(how.notice())
                 }
                 event = next(&mut run, &mut frame) => match event {
                     Some(event) => {
@@ -63,7 +72,8 @@ pub(super) async fn follow(
             }
         };
         if shown.is_err() {
-            run.cancel();
+            // Nobody has ended the task: whoever reads has gone.
+            Stop::Leave.stop(&run.handle(), is_kept);
         }
         let result = run.outcome().await;
         shown?;
@@ -73,43 +83,83 @@ pub(super) async fn follow(
             Err(error) => error.usage,
         };
         let Ok(outcome) = &result else { break result };
-        if limits.waits && !stopped && outcome.stop == FinishReason::Done {
-            let ended = tokio::select! {
-                biased;
-                Some(()) = interrupted.recv() => {
-                    stopped = true;
-                    None
+        let next = if limits.waits && outcome.stop == FinishReason::Done {
+            let waits = Instant::now();
+            let waited = if stopped {
+                Wait::Stopped
+            } else {
+                tokio::select! {
+                    biased;
+                    Some(how) = signals.recv() => {
+                        stopped = true;
+                        renderer.notice(how.notice())?;
+                        Wait::Stopped
+                    }
+                    next = background::next(agent, outcome) => Wait::then(next),
+                    // The run that follows says that the time is up.
+                    () = out_of_time(limits, elapsed) => Wait::then(background::after(outcome)),
                 }
-                ended = background::next(agent, outcome) => ended,
             };
-            let Some(next) = ended else { break result };
-            run = agent.run(limits.apply(next, elapsed));
-            *current.lock().unwrap_or_else(PoisonError::into_inner) = run.canceller();
-            continue;
-        }
-        let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
-            break result;
-        };
-        let questions = outcome.action_requests();
-        let answers = tokio::select! {
-            biased;
-            Some(()) = interrupted.recv() => {
-                stopped = true;
-                approver.leave();
-                Vec::new()
+            elapsed += waits.elapsed();
+            match waited {
+                Wait::Next(next) => *next,
+                Wait::Nothing => break result,
+                Wait::Stopped => {
+                    left = background::are_left(agent, outcome).await;
+                    break result;
+                }
             }
-            answers = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer) => answers?,
+        } else {
+            let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
+                break result;
+            };
+            let questions = outcome.action_requests();
+            let answers = tokio::select! {
+                biased;
+                Some(_) = signals.recv() => {
+                    stopped = true;
+                    approver.leave();
+                    Vec::new()
+                }
+                answers = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer) => answers?,
+            };
+            if answers.is_empty() {
+                break result;
+            }
+            answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer))
         };
-        if answers.is_empty() {
-            break result;
-        }
-        input = answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
-        run = agent.run(limits.apply(input, elapsed));
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = run.canceller();
+        began = Instant::now();
+        run = begin(next, elapsed);
+        *current.lock().unwrap_or_else(PoisonError::into_inner) = run.handle();
     };
-    let ending = Ending { result, tally, usage, elapsed, interrupted: stopped };
+    let spent = shared.spent();
+    let ending = Ending { result, tally, usage, spent, elapsed, interrupted: stopped, left };
     renderer.end(&ending)?;
     Ok(ending)
+}
+
+/// What came of waiting for the tasks in the background.
+enum Wait {
+    /// The run that goes on with what one has come to.
+    Next(Box<RunInput>),
+    /// There is none to wait for.
+    Nothing,
+    /// Somebody has stopped the program.
+    Stopped,
+}
+
+impl Wait {
+    fn then(next: Option<RunInput>) -> Self {
+        next.map_or(Self::Nothing, |next| Self::Next(Box::new(next)))
+    }
+}
+
+/// Ends when the time is up of which so much has passed.
+async fn out_of_time(limits: &Limits, elapsed: Duration) {
+    match limits.time {
+        Some(time) => tokio::time::sleep(time.saturating_sub(elapsed)).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The next event, at once where there is one, else not before the frame that began last has passed.

@@ -6,6 +6,7 @@ mod exit_status;
 mod fields;
 mod interrupt;
 mod live;
+mod process;
 mod prompt;
 mod question;
 mod recording;
@@ -43,10 +44,12 @@ pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
 pub(crate) use exit_status::{model_failure, other_failure};
+pub(crate) use interrupt::PATIENCE;
+pub(crate) use process::{is_gone, process};
 use prompt::Person;
 use recording::{Played, Recording};
+pub(crate) use session::root;
 use session::{Found, Session};
-pub(crate) use session::{is_gone, process, root};
 pub(crate) use stdin::piped;
 use stdin::{Lines, Task};
 use stream::Stream;
@@ -146,12 +149,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let recording = runtime.block_on(async {
-        let Some(file) = &args.record else { return session.begin().await.map(|()| Recording::None) };
+        let Some(file) = &args.record else { return Ok(Recording::None) };
         shape.carried = shape.sources.carry(&*definitions).await?;
-        let recording = Recording::record(file, serde_json::to_value(&shape)?).await?;
-        // A run that cannot begin leaves no recording of nothing.
-        session.begin().await.inspect_err(|_| drop(fs::remove_file(file)))?;
-        Ok(recording)
+        Recording::record(file, serde_json::to_value(&shape)?).await
     })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
@@ -174,6 +174,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
+        note: std::mem::take(&mut session.note),
         waits: args.wait_background || session.waits,
         servers,
         recording,

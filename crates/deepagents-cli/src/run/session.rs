@@ -8,6 +8,7 @@ use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQu
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
+use super::process::{is_gone, process};
 use crate::args::{AgentArgs, Approve, RunArgs};
 use crate::render::style::first_line;
 use crate::threads::{database, fresh, note_model, with_model_of};
@@ -94,13 +95,13 @@ pub(super) struct Session {
     pub(super) takes_over: bool,
     /// What the caller's trace was of the process that worked on the thread before.
     pub(super) caller: Option<String>,
-    /// What the thread is to say of itself.
-    metadata: Map<String, Value>,
+    /// What the thread is to say of itself once it is this program's.
+    pub(super) note: Map<String, Value>,
 }
 
 impl Session {
-    /// Takes the thread, or begins one; no task means to go on with what was left unfinished. Nothing is written before
-    /// [`begin`](Self::begin).
+    /// Finds the thread, or names a new one; no task means to go on with what was left unfinished. Nothing is written: the
+    /// run notes what the thread is about, once it has it.
     pub(super) async fn open(
         args: &RunArgs,
         found: Option<Found>,
@@ -121,7 +122,7 @@ impl Session {
                 is_over: false,
                 takes_over: false,
                 caller: None,
-                metadata: Map::new(),
+                note: Map::new(),
             });
         }
         let root = root(args.agent.directory());
@@ -133,34 +134,41 @@ impl Session {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
         };
-        let takes_over = found.as_ref().is_some_and(|info| info.owner.is_some() && is_gone(&info.metadata));
+        let takes_over = found.as_ref().is_some_and(is_gone);
         let noted = found.as_ref().and_then(|info| info.metadata.get(CALLER));
         let caller = noted.and_then(Value::as_str).map(str::to_owned);
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
+        let stop = match &found {
+            Some(info) if task.is_none() => last_stop(&*journal, info).await?,
+            _ => None,
+        };
+        let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
         let (mut waits, mut is_over) = (false, false);
         let (id, input) = match found {
             Some(info)
-                if task.is_none() && info.status == RunStatus::Ended && tasks.iter().any(|t| is_left(t, &info)) =>
+                if task.is_none()
+                    && info.status == RunStatus::Ended
+                    && !is_unfinished
+                    && tasks.iter().any(|t| is_left(t, &info)) =>
             {
                 waits = true;
                 (info.id.clone(), RunInput::new(Message::harness(LEFT)).thread(&info.id))
             }
             Some(info) => {
-                is_over = task.is_none() && has_answered(&*journal, &info).await?;
-                let input = if is_over { RunInput::resume(&info.id) } else { go_on(&info, task.as_deref())? };
-                (info.id.clone(), input)
+                is_over = stop.is_some() && !is_unfinished;
+                (info.id.clone(), go_on(&info, task.as_deref(), stop.is_some())?)
             }
             None => {
                 let id = fresh(&*journal).await?;
                 (id.clone(), RunInput::new(task.as_deref().unwrap_or_default()).thread(id))
             }
         };
-        let mut metadata = process();
-        note_model(&mut metadata, model, address);
-        metadata.insert(MODE.to_owned(), json!(mode));
+        let mut note = process();
+        note_model(&mut note, model, address);
+        note.insert(MODE.to_owned(), json!(mode));
         if !args.resumes() {
-            metadata.insert("root".to_owned(), json!(root));
-            metadata.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
+            note.insert("root".to_owned(), json!(root));
+            note.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
         }
         Ok(Self {
             journal: Some(journal),
@@ -171,28 +179,20 @@ impl Session {
             is_over,
             takes_over,
             caller,
-            metadata,
+            note,
         })
     }
 
     /// Notes the caller's trace, or that there is none, for the process that goes on with the thread.
     pub(super) fn note_caller(&mut self, tracing: &Tracing) {
         if let Some(parent) = tracing.parent() {
-            self.metadata.insert(CALLER.to_owned(), json!(parent.map(|parent| parent.to_string())));
+            self.note.insert(CALLER.to_owned(), json!(parent.map(|parent| parent.to_string())));
         }
     }
 
     /// The thread, where it can be gone on with turn after turn.
     pub(super) fn thread(&self) -> Option<String> {
         self.kept.clone()
-    }
-
-    /// Notes in the database what the thread is about.
-    pub(super) async fn begin(&self) -> Result<()> {
-        if let (Some(journal), Some(id)) = (&self.journal, &self.kept) {
-            journal.threads().set_metadata(id, self.metadata.clone()).await?;
-        }
-        Ok(())
     }
 }
 
@@ -206,29 +206,30 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Threa
     found.ok_or_else(|| anyhow!(NO_THREAD))
 }
 
-/// Whether the last run of a thread came to its end by itself, so that there is an answer and nothing was left.
-async fn has_answered(journal: &dyn Journal, info: &ThreadInfo) -> Result<bool> {
+/// How the last run of a thread has ended, where it has: by itself, so that there is an answer, or from outside, so that it
+/// can be gone on with.
+async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<FinishReason>> {
     if info.status != RunStatus::Ended {
-        return Ok(false);
+        return Ok(None);
     }
     let last = journal.read(&info.id, info.end.saturating_sub(LAST)..info.end).await?;
-    let ends = last.into_iter().rev().find_map(|entry| match entry.record {
+    let stops = last.into_iter().rev().find_map(|entry| match entry.record {
         Record::RunFinished { stop, .. } => Some(stop),
         _ => None,
     });
-    Ok(ends.flatten().is_some_and(|stop| stop != FinishReason::Interrupted && !stop.is_from_outside()))
+    Ok(stops.flatten().filter(|stop| *stop != FinishReason::Interrupted))
 }
 
-/// Goes on with a thread: with a new task, or with what it left unfinished.
-fn go_on(info: &ThreadInfo, task: Option<&str>) -> Result<RunInput> {
+/// Goes on with a thread: with a new task, or with what its last run left or came to.
+fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
     let input = match task {
         Some(task) => RunInput::new(task).thread(&info.id),
-        None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) => {
+        None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) && !has_stopped => {
             bail!("the last run of thread {} has ended; say what is to be done next, such as \"Go on\"", info.id)
         }
         None => RunInput::resume(&info.id),
     };
-    Ok(if info.owner.is_some() && is_gone(&info.metadata) { input.take_over() } else { input })
+    Ok(if is_gone(info) { input.take_over() } else { input })
 }
 
 /// Whether a task in the background has not ended, or ended after its thread was run last.
@@ -239,26 +240,4 @@ fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
 /// The directory as threads note it.
 pub(crate) fn root(given: &Path) -> String {
     given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
-}
-
-/// What tells this process from others.
-pub(crate) fn process() -> Map<String, Value> {
-    let mut process = Map::new();
-    process.insert("process".to_owned(), json!(std::process::id()));
-    process.insert("host".to_owned(), json!(host()));
-    process
-}
-
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Whether the process that worked on a thread was one of this machine and is no more: its lease need not run out.
-pub(crate) fn is_gone(metadata: &Map<String, Value>) -> bool {
-    let here = metadata.get("host").and_then(Value::as_str) == Some(&host());
-    let process = metadata.get("process").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
-    match process.and_then(rustix::process::Pid::from_raw) {
-        Some(id) if here => rustix::process::test_kill_process(id) == Err(rustix::io::Errno::SRCH),
-        _ => false,
-    }
 }

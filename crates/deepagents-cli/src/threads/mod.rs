@@ -14,17 +14,18 @@ pub(crate) mod undo;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use deepagents::DeepAgent;
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::env::Timestamp;
-use deepagents::core::journal::{Journal, RetentionPolicy, ThreadQuery};
+use deepagents::core::journal::{Journal, RetentionPolicy, ThreadInfo, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
 use deepagents::middleware::background::KnownTasks;
 use deepagents_persist::Sqlite;
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
 use crate::exit::{Exit, WrongUsage};
+use crate::run::is_gone;
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
@@ -90,13 +91,16 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             })?;
             rewind::rewind(database, store, &info, position, *files, *conflicts).await
         }
-        ThreadsCommand::Delete { threads } => {
+        ThreadsCommand::Delete { threads, force } => {
             // All are found before the first is gone.
             let mut ids = Vec::new();
             for given in threads {
-                let id = find(given).await?.id;
-                if !ids.contains(&id) {
-                    ids.push(id);
+                let info = find(given).await?;
+                if !force {
+                    check_free(&*database, &info).await?;
+                }
+                if !ids.contains(&info.id) {
+                    ids.push(info.id);
                 }
             }
             let mut lines = Vec::new();
@@ -123,6 +127,21 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             show::export(&access(database.clone())?, &*database, &info).await
         }
     }
+}
+
+/// Refuses a thread that another program works on, or on a task of it.
+async fn check_free(database: &Sqlite, info: &ThreadInfo) -> Result<()> {
+    let mut family = vec![info.clone()];
+    while let Some(one) = family.pop() {
+        if let Some(owner) = one.owner.as_ref().filter(|_| !is_gone(&one)) {
+            bail!(
+                "thread {} is being worked on by {owner}; wait for its end, or delete it all the same with --force",
+                one.id
+            );
+        }
+        family.extend(database.threads().list(&ThreadQuery::default().parent(one.id.as_str())).await?);
+    }
+    Ok(())
 }
 
 async fn prune(

@@ -121,6 +121,37 @@ fn a_session_of_a_killed_program_goes_on_at_once() {
 }
 
 #[test]
+fn a_session_stays_with_the_program_that_lives_however_often_others_prompt_it() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (open, gate) = std::sync::mpsc::channel();
+    let server = Server::start([Reply::Gated("Still", gate, " here.".to_owned())]);
+    let mut first = Editor::start(home.path(), &server.address);
+    let session = first.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    let prompt = json!([{"type": "text", "text": "Go."}]);
+    first.next += 1;
+    let request = json!({"jsonrpc": "2.0", "id": first.next, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}});
+    writeln!(first.to, "{request}").unwrap();
+    server.wait();
+    for _ in 0..2 {
+        let mut other = Editor::start(home.path(), &server.address);
+        other.call("session/load", json!({"sessionId": session, "cwd": root.path(), "mcpServers": []}));
+        assert_eq!(other.prompt(&session, "Mine?"), Value::Null, "it is refused");
+        other.leave();
+    }
+    open.send(()).unwrap();
+    let answer = loop {
+        let mut line = String::new();
+        assert_ne!(first.from.read_line(&mut line).unwrap(), 0, "the program is still there");
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["id"] == first.next {
+            break message;
+        }
+    };
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    first.leave();
+}
+
+#[test]
 fn a_root_on_the_command_line_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let refused = finish(acp(home.path(), "http://localhost:1/v1").args(["--root", "/tmp"]));

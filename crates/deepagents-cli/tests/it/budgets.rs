@@ -35,8 +35,8 @@ fn a_token_budget_is_told_with_what_was_spent_and_the_thread_goes_on() {
     );
     assert_eq!(server.requests().len(), 2);
     let rest = finish(command().args(["-q", "--continue"]));
-    assert!(rest.one_message().contains("has ended; say what is to be done next"), "{rest:?}");
-    let on = finish(command().args(["-q", "--continue", "Go on"]));
+    assert!(rest.one_message().contains("the limit of tokens was reached, with 2,468 tokens"), "{rest:?}");
+    let on = finish(command().args(["-q", "--continue", "--max-tokens", "5000"]));
     assert_eq!((on.code, on.out.as_str()), (Some(0), "Here it is.\n"), "{on:?}");
 }
 
@@ -69,6 +69,47 @@ fn the_events_name_the_budget_and_a_recorded_run_ends_as_it_did() {
     );
     let played = finish(deepagents().arg("replay").arg("-q").arg(&file));
     assert!(played.one_message().contains("the limit of tokens was reached, with 2,468 tokens"), "{played:?}");
+}
+
+/// A model that begins a task in the background whenever it is told something; tasks end at once, or never.
+fn delegates_for_ever(tasks_end: bool) -> Server {
+    Server::by_rule(move |body| {
+        let messages = body["messages"].to_string();
+        if messages.contains("COUNT the birds") && !messages.contains("start_async_task") {
+            return if tasks_end { Reply::Text(vec!["Three birds."]) } else { Reply::Hang };
+        }
+        if body["messages"].as_array().unwrap().last().unwrap()["role"] == "tool" {
+            return Reply::Text(vec!["Started."]);
+        }
+        let args = json!({"description": "COUNT the birds", "subagent_type": "general-purpose"});
+        Reply::Call("start_async_task", args)
+    })
+}
+
+#[test]
+fn limits_are_those_of_all_that_is_run_while_tasks_in_the_background_are_waited_for() {
+    for (option, most, requests, told) in
+        [("--max-turns", "5", 5, "limit of 5 model calls;"), ("--max-tokens", "6000", 7, "limit of 6,000 tokens with ")]
+    {
+        let (server, dir, home) =
+            (delegates_for_ever(true), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut command = run(dir.path(), &server.address);
+        let finished = finish(command.env("HOME", home.path()).args([
+            "-q",
+            "--background",
+            "--wait-background",
+            option,
+            most,
+            "Go",
+        ]));
+        assert!(finished.code == Some(1) && finished.err.contains(told), "{finished:?}");
+        assert!(server.requests().len() <= requests, "{} requests", server.requests().len());
+    }
+    let (server, dir, home) = (delegates_for_ever(false), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = run(dir.path(), &server.address);
+    let late =
+        finish(command.env("HOME", home.path()).args(["--background", "--wait-background", "--timeout", "1s", "Go"]));
+    assert!(late.code == Some(124) && late.err.contains("the time of 1.0 s was up"), "{late:?}");
 }
 
 /// A run with a model whose price is known.

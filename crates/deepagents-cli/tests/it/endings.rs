@@ -159,6 +159,40 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     assert!(fs::exists(dir.path().join("a.txt")).unwrap());
 }
 
+/// A run that waits for its model's second answer gets a signal, and another goes on with what it left.
+fn stopped_and_gone_on_with(signal: &str) -> (Finished, Finished, String) {
+    let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
+    let server = Server::start([write, Reply::Hang, Reply::Text(vec!["All done."])]);
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = run(dir.path(), &server.address);
+    command.env("HOME", home.path()).arg("Write").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    server.wait();
+    server.wait();
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    let stopped: Finished = child.wait_with_output().unwrap().into();
+    let rest = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["-q", "--continue"]));
+    let last = server.requests().last().unwrap().body.to_string();
+    (stopped, rest, last)
+}
+
+#[test]
+fn a_run_whose_process_is_ended_is_left_where_it_is_and_gone_on_with() {
+    let (stopped, rest, last) = stopped_and_gone_on_with("-TERM");
+    assert_eq!(stopped.code, Some(130), "{stopped:?}");
+    assert!(stopped.err.contains("stopped after 1 model call and 1 tool call"), "{stopped:?}");
+    assert!(stopped.err.trim_end().ends_with("Go on with `deepagents run --continue`"), "{stopped:?}");
+    assert_eq!((rest.code, rest.out.as_str()), (Some(0), "All done.\n"), "{rest:?}");
+    assert!(last.contains("Wrote /a.txt") && !last.contains("cancelled"), "{last}");
+}
+
+#[test]
+fn a_run_that_ctrl_c_has_ended_is_gone_on_with_without_another_word() {
+    let (stopped, rest, last) = stopped_and_gone_on_with("-INT");
+    assert_eq!((stopped.code, rest.code, rest.out.as_str()), (Some(130), Some(0), "All done.\n"), "{rest:?}");
+    assert!(last.contains("Wrote /a.txt"), "{last}");
+}
+
 #[test]
 fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
     // More than a pipe holds, so that the program waits for its reader.

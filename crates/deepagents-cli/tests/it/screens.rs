@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::program::{deepagents, finish_with};
+use crate::program::{deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
@@ -113,6 +113,34 @@ fn a_signal_ends_the_answer_and_leaves_a_whole_terminal() {
         assert_eq!(code, Some(expected), "{seen:?}");
         assert!(seen.contains(RESTORED), "{seen:?}");
     }
+}
+
+#[test]
+fn what_a_signal_has_stopped_is_gone_on_with_also_what_works_without_a_terminal() {
+    let goes_on = |server: &Server, place: &Place| {
+        let mut command = run(place.root.path(), &server.address);
+        let rest = finish(command.env("HOME", place.home.path()).args(["-q", "--continue"]));
+        assert_eq!((rest.code, rest.out.as_str()), (Some(0), "Done.\n"), "{rest:?}");
+    };
+    let (server, place) = (Server::start([Reply::Hang, Reply::Text(vec!["Done."])]), Place::new());
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    server.wait();
+    assert!(Command::new("kill").args(["-HUP", &terminal.child.id().to_string()]).status().unwrap().success());
+    assert_eq!(terminal.end().0, Some(129));
+    goes_on(&server, &place);
+    let (server, place) = (Server::start([Reply::Hang, Reply::Text(vec!["Done."])]), Place::new());
+    let begun = finish(screens(place.root.path(), place.home.path(), &server).args(["--detach", "hello"]));
+    assert_eq!(begun.code, Some(0), "{begun:?}");
+    server.wait();
+    let thread = || {
+        let listed = finish(deepagents().env("HOME", place.home.path()).args(["threads", "list", "--json"]));
+        serde_json::from_str::<serde_json::Value>(&listed.out).unwrap()[0].clone()
+    };
+    let worker = thread()["metadata"]["process"]["id"].to_string();
+    assert!(Command::new("kill").args(["-TERM", &worker]).status().unwrap().success());
+    while thread()["status"] == "running" {}
+    goes_on(&server, &place);
 }
 
 #[test]

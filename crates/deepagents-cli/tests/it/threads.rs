@@ -1,10 +1,12 @@
 //! Threads that outlive the program.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 
@@ -159,6 +161,27 @@ fn a_run_that_was_killed_goes_on_with_resume_at_once() {
     let requests = server.requests();
     assert_eq!(requests.len(), 3);
     assert!(requests[2].body.to_string().contains("Wrote /a.txt"), "the finished call is not made again");
+}
+
+#[test]
+fn a_thread_stays_with_the_process_that_lives_however_often_others_try_to_go_on_with_it() {
+    let (open, gate) = channel();
+    let place = Place::new();
+    let server = Server::start([Reply::Gated("Still", gate, " mine.".to_owned())]);
+    let first = place.run(&server).args(["-q", "--approve", "deny", "Go"]).stdout(Stdio::piped()).spawn().unwrap();
+    server.wait();
+    let id = place.ids()[0].clone();
+    let noted = place.json(&["list", "--json"])[0]["metadata"].clone();
+    for task in [Some("And?"), None, Some("And?"), None] {
+        let mut other = run(&place.root(), "http://127.0.0.1:1/v1");
+        other.arg("--db").arg(place.dir.path().join("t.db")).args(["-q", "--approve", "auto", "--resume", &id]);
+        let refused = finish(other.args(task));
+        assert!(refused.one_message().contains("is being worked on by run_"), "{refused:?}");
+    }
+    assert_eq!(place.json(&["list", "--json"])[0]["metadata"], noted, "who is refused notes nothing");
+    open.send(()).unwrap();
+    let first: Finished = first.wait_with_output().unwrap().into();
+    assert_eq!((first.code, first.out.as_str()), (Some(0), "Still mine.\n"), "{first:?}");
 }
 
 #[test]
@@ -372,6 +395,45 @@ fn what_works_in_the_background_is_waited_for_when_asked() {
     assert!(!finished.err.contains("background task"), "{finished:?}");
     let wanted = place.threads(&["list", "--parent", &place.ids()[0]]).out;
     assert!(wanted.contains("ended"), "{wanted}");
+}
+
+#[test]
+fn ctrl_c_while_tasks_in_the_background_are_waited_for_says_which_are_left() {
+    let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
+    let server = delegating(&may);
+    let mut command = place.run(&server);
+    command.args(["--json", "--background", "--wait-background", "Go"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_end = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"] == "run_finished";
+    assert!(lines.any(|line| is_end(&line.unwrap())));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    lines.for_each(drop);
+    let finished: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(finished.code, Some(130), "{finished:?}");
+    for words in [
+        "stopping; Ctrl-C again",
+        "interrupted before its background tasks were done",
+        "1 background task not done (task_",
+    ] {
+        assert!(finished.err.contains(words), "{finished:?}");
+    }
+}
+
+#[test]
+fn a_thread_that_is_worked_on_is_deleted_by_force_alone() {
+    let place = Place::new();
+    let server = Server::start([Reply::Hang]);
+    let mut child = place.run(&server).args(["-q", "Go"]).stderr(Stdio::null()).spawn().unwrap();
+    server.wait();
+    let id = place.ids()[0].clone();
+    let refused = place.threads(&["delete", &id]);
+    assert!(refused.one_message().contains("is being worked on by run_") && refused.err.contains("--force"));
+    assert_eq!(place.ids(), [id.as_str()]);
+    assert_eq!(place.threads(&["delete", "--force", &id]).code, Some(0));
+    assert!(place.ids().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -260,6 +260,11 @@ impl BudgetTracker {
         }
     }
 
+    /// What was spent with what is counted apart.
+    pub(crate) fn covered(&self) -> BudgetUsage {
+        self.lock().all()
+    }
+
     pub(crate) fn spent(&self) -> BudgetUsage {
         self.lock().spent
     }

@@ -11,6 +11,7 @@ mod live_threads;
 mod model_call;
 mod observer;
 mod reporter;
+mod shared_budget;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub(crate) use model_call::call_model;
 pub(crate) use observer::SharedObserver;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
 pub use reporter::Reporter;
+pub use shared_budget::SharedBudget;
 
 /// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
 ///

@@ -45,6 +45,7 @@ use crate::ids::ThreadId;
 pub struct Lease {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
+    owner: String,
     fence: Fence,
     duration: Duration,
     lost: Arc<Lost>,
@@ -80,12 +81,12 @@ impl Lease {
         thread: impl Into<ThreadId>,
         claim: Claim,
     ) -> Result<Self, JournalError> {
-        let (thread, duration, claimed) = (thread.into(), claim.lease, Instant::now());
+        let (thread, owner, duration, claimed) = (thread.into(), claim.owner.clone(), claim.lease, Instant::now());
         let fence = journal.claim(&thread, claim).await?;
         let lost: Arc<Lost> = Arc::default();
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
         let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost.clone()));
-        Ok(Self { journal, thread, fence, duration, lost, heartbeat, held: true })
+        Ok(Self { journal, thread, owner, fence, duration, lost, heartbeat, held: true })
     }
 
     /// Becomes the owner of a thread whoever has it. What that owner was doing is in doubt then, and it can write no more.
@@ -116,6 +117,11 @@ impl Lease {
     /// The thread.
     pub fn thread(&self) -> &str {
         &self.thread
+    }
+
+    /// Who claimed it, as others that want the thread are told.
+    pub fn owner(&self) -> &str {
+        &self.owner
     }
 
     /// What proves the ownership to the journal, for appends.

@@ -43,6 +43,7 @@ pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
 pub use thread_query::{ParentFilter, ThreadQuery};
+pub(crate) use threads::NOTED_BY;
 pub use threads::{THREAD_INFO_VERSION, ThreadInfo, Threads, check_child, check_metadata, check_thread};
 pub(crate) use writer::LogWriter;
 

@@ -132,7 +132,19 @@ pub struct ThreadInfo {
     pub damage: Option<String>,
 }
 
+/// The key of a thread's metadata that holds which owner noted what is there, see
+/// [`RunInput::note`](crate::run::RunInput::note).
+pub(crate) const NOTED_BY: &str = "noted_by";
+
 impl ThreadInfo {
+    /// Whether the one who works on the thread has noted something in its metadata with
+    /// [`RunInput::note`](crate::run::RunInput::note): what is there may be of an owner before that, and then says nothing of
+    /// this one.
+    pub fn is_noted_by_owner(&self) -> bool {
+        let noted_by = self.metadata.get(NOTED_BY).and_then(Value::as_str);
+        self.owner.as_deref().is_some_and(|owner| noted_by == Some(owner))
+    }
+
     /// A thread that has nothing yet, for journals.
     pub fn new(id: impl Into<ThreadId>, at: Timestamp) -> Self {
         Self {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -144,6 +145,27 @@ impl RunHandle {
         self.inner.control.suspend();
     }
 
+    /// Makes the run stop as [`suspend`](Self::suspend) does, for a process that is about to end: where it has not come to its
+    /// next step after this time, it is left where it is, as by a process that was killed. Calls that are under way are in
+    /// doubt then, and the outcome is the error [`Left`](crate::error::Error::Left).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(agent: deepagents_core::agent::Agent) {
+    /// let run = agent.run("Summarise README.md").detach();
+    /// run.suspend_within(Duration::from_secs(2)).await;
+    /// assert!(run.is_finished());
+    /// # }
+    /// ```
+    pub async fn suspend_within(&self, patience: Duration) {
+        self.suspend();
+        if tokio::time::timeout(patience, self.outcome()).await.is_err() {
+            LiveRun::abort(self);
+            // What it has is dropped before this goes on.
+            let _ = self.outcome().await;
+        }
+    }
+
     /// Says where the run is. Waits until the run has loaded its thread.
     ///
     /// To go on from there, subscribe with [`Subscribe::Now`] before, and pass over the events up to [`RunSnapshot::seq`].
@@ -162,10 +184,7 @@ impl RunHandle {
     /// When the run fails; the error holds what it had finished.
     pub async fn outcome(&self) -> Result<Outcome, Box<RunError>> {
         let mut ended = self.inner.ended.clone();
-        let lost = || {
-            let error = Error::Input("the runtime of the run was shut down before it ended".to_owned());
-            Err(Box::new(RunError::new(error, State::default(), Usage::default())))
-        };
+        let lost = || Err(Box::new(RunError::new(Error::Left, State::default(), Usage::default())));
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
             Err(_) => lost(),

@@ -3,7 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::context::{BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedObserver};
+use serde_json::{Map, Value};
+
+use crate::context::{
+    BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, SharedObserver,
+};
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
 use crate::interrupt::DecisionRecord;
@@ -45,6 +49,8 @@ pub struct RunInput {
     /// The thread, owned already.
     pub(crate) owned: Option<OwnedThread>,
     pub(crate) observer: Option<SharedObserver>,
+    /// What the thread says of itself once it is this run's.
+    pub(crate) note: Map<String, Value>,
 }
 
 /// A lease that the first run of an input takes.
@@ -74,6 +80,7 @@ impl Default for RunInput {
             take_over: false,
             owned: None,
             observer: None,
+            note: Map::new(),
         }
     }
 }
@@ -150,6 +157,23 @@ impl RunInput {
         self
     }
 
+    /// Sets these keys of the thread's metadata, null removing one, as soon as the thread is this run's: a run that is refused
+    /// the thread changes nothing of it. Under `noted_by` stands the owner that they are of, so that
+    /// [`ThreadInfo::is_noted_by_owner`](crate::journal::ThreadInfo::is_noted_by_owner) tells whether they are of the one who
+    /// works on the thread now.
+    ///
+    /// ```
+    /// # use deepagents_core::run::RunInput;
+    /// # use serde_json::json;
+    /// let note = [("title".to_owned(), json!("Tidy up"))].into_iter().collect();
+    /// let input = RunInput::new("Tidy up.").thread("t1").note(note);
+    /// ```
+    #[must_use]
+    pub fn note(mut self, metadata: Map<String, Value>) -> Self {
+        self.note.extend(metadata);
+        self
+    }
+
     /// Makes the run the owner of a thread by a lease that the caller has, in place of a claim of its own: nobody comes
     /// between. The run works on the thread and in the journal of the lease, and releases it when it ends. The first run
     /// of an input that was cloned has it.
@@ -200,6 +224,13 @@ impl RunInput {
     #[must_use]
     pub fn charge_to(mut self, cx: &Context) -> Self {
         self.above = Some(cx.shared.budget.clone());
+        self
+    }
+
+    /// Makes what this run spends part of a budget that it shares with other runs, beside its own.
+    #[must_use]
+    pub fn within(mut self, budget: &SharedBudget) -> Self {
+        self.above = Some(budget.0.clone());
         self
     }
 

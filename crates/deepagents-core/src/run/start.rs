@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::LogPosition;
 use crate::interrupt::{ActionRequests, DecisionError, answers_to};
-use crate::journal::{Claim, Journal, LastRun, Lease, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, LastRun, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
 use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, MessageOp, check_last_results};
 use crate::state::{MessagesChannel, Update};
@@ -234,6 +234,11 @@ impl Driver {
         };
         let lease = lease.of_run(self.shared.cancel.clone());
         let journal = lease.journal().clone();
+        if !input.note.is_empty() {
+            let mut note = input.note.clone();
+            note.insert(NOTED_BY.to_owned(), lease.owner().into());
+            journal.threads().set_metadata(&thread, note).await?;
+        }
         // A run that goes back may leave what cannot be read.
         let loaded = match input.at {
             Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await?,

@@ -11,7 +11,7 @@ use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Usage;
 use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model, wrap_model_call};
 use deepagents_core::model::{ModelError, ModelProfile, ModelRequest, Price};
-use deepagents_core::run::{Budget, BudgetKind, FinishReason, RunInput};
+use deepagents_core::run::{Budget, BudgetKind, FinishReason, RunInput, SharedBudget};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -39,6 +39,23 @@ fn task(child: Agent, own: Budget) -> impl DynTool {
 /// Answers with a call for ever.
 fn busy(usage: Usage) -> ScriptedModel {
     ScriptedModel::rules().always(Turn::call("echo", json!({})).usage(usage)).build()
+}
+
+#[tokio::test]
+async fn several_runs_share_a_budget_beside_their_own() {
+    let model = ScriptedModel::rules()
+        .when(|request: &ModelRequest| request.messages.last().unwrap().as_user().is_none(), [Turn::text("done")])
+        .always(Turn::call("echo", json!({})).usage(tokens(10, 0)))
+        .build();
+    let agent = agent(model.clone()).tool(echo()).build().unwrap();
+    let shared = SharedBudget::new(Budget::default().model_calls(3));
+    let run = || agent.invoke(RunInput::new("go").max_model_calls(2).within(&shared));
+    assert_eq!(run().await.unwrap().stop, FinishReason::Done);
+    let second = run().await.unwrap();
+    assert_eq!((second.stop, second.spent.model_calls), (FinishReason::StepLimit, 1));
+    assert_eq!(run().await.unwrap().stop, FinishReason::StepLimit);
+    assert_eq!((shared.spent().model_calls, shared.spent().usage.input), (3, 20));
+    assert_eq!(model.requests().len(), 3);
 }
 
 /// An agent that starts so many children of one kind at once, and after that works on itself for ever.

@@ -1,10 +1,11 @@
 //! Holding a run: steering it from several places, suspending it, asking where it is.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::env::RandomIds;
-use deepagents_core::error::Result;
+use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{Event, EventKind, Subscribe};
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
@@ -102,6 +103,22 @@ async fn a_sub_agent_is_suspended_with_its_run_and_goes_on_where_it_was() {
     assert_sound(outcome.messages());
     assert_eq!(lines(outcome.messages())[2], "result: the model had nothing left to do: done");
     assert_eq!(calls.list().len(), 1, "what the sub-agent had finished is not done again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_come_to_a_step_in_time_is_left_as_by_a_killed_process() {
+    let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
+    let build = || Agent::builder(once("slow")).tool(slow(&go, &calls)).journal(journal.clone()).build().unwrap();
+    let mut run = build().run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    run.handle().suspend_within(Duration::from_secs(2)).await;
+    assert!(matches!(*run.outcome().await.unwrap_err().error, Error::Left));
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!((info.status, info.owner), (RunStatus::Open, None));
+    let outcome = build().invoke(RunInput::resume("t")).await.unwrap();
+    assert_sound(outcome.messages());
+    assert!(lines(outcome.messages())[2].contains("whether it took effect is unknown"), "{:?}", outcome.messages());
+    assert_eq!(calls.list().len(), 1);
 }
 
 #[tokio::test]

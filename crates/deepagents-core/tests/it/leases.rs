@@ -39,6 +39,39 @@ async fn a_thread_has_one_owner_until_the_lease_is_released_or_dropped() {
     claimed(&journal, "third").await.unwrap().release().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_run_notes_what_it_has_to_note_once_the_thread_is_its_own_and_nobody_who_is_refused_does() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let noting = Arc::new(tokio::sync::Semaphore::new(0));
+    let waits = noting.clone();
+    let call = tool("wait", move |_, _| {
+        let waits = waits.clone();
+        async move {
+            drop(waits.acquire().await);
+            Ok("there".to_owned())
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("wait", json!({})), Turn::text("Done.")]);
+    let agent = Agent::builder(model).tool(call).journal(journal.clone()).build().unwrap();
+    let note = |word: &str| [("by".to_owned(), json!(word))].into_iter().collect::<serde_json::Map<_, _>>();
+    let info = || async { journal.threads().get("t").await.unwrap().unwrap() };
+    journal.threads().set_metadata("t", note("nobody")).await.unwrap();
+    assert!(!info().await.is_noted_by_owner(), "there is no owner");
+    let lease = claimed(&journal, "before").await.unwrap();
+    assert!(!info().await.is_noted_by_owner(), "what is there is of somebody else");
+    let run = agent.run(RunInput::new("Go.").owned(lease).note(note("the run")));
+    run.handle().snapshot().await;
+    let now = info().await;
+    assert!(now.is_noted_by_owner() && now.metadata["by"] == "the run" && now.metadata["noted_by"] == "before");
+    let other = Agent::builder(ScriptedModel::new([])).journal(journal.clone()).build().unwrap();
+    let refused = other.invoke(RunInput::new("Mine?").thread("t").note(note("another"))).await.unwrap_err();
+    assert!(refused.to_string().contains("is being worked on by before"), "{refused}");
+    assert_eq!(info().await.metadata, now.metadata);
+    noting.add_permits(1);
+    run.outcome().await.unwrap();
+    assert_eq!((info().await.owner, info().await.is_noted_by_owner()), (None, false));
+}
+
 /// A journal whose renewals are answered while they may be.
 #[derive(Default)]
 struct Slow {

@@ -26,6 +26,9 @@ use crate::threads::leave_stop;
 /// Between one try to own a thread and the next.
 const BUSY: Duration = Duration::from_millis(500);
 
+/// The kind of failure of a run that could not begin.
+pub(super) const NOT_BEGUN: &str = "not_begun";
+
 /// How a run ended.
 pub(super) enum Ending {
     Ended(Outcome),
@@ -72,7 +75,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
         let ending = match attempt(app, run, &mut followed, again).await {
             Ok(ending) => ending,
             Err(error) if error.is_temporary() => Ending::Busy,
-            Err(error) => Ending::Failed { kind: "not_begun".to_owned(), message: error.to_string() },
+            Err(error) => Ending::Failed { kind: NOT_BEGUN.to_owned(), message: error.to_string() },
         };
         let is_owned = matches!(ending, Ending::Owned);
         if !is_owned && !matches!(ending, Ending::Busy) {

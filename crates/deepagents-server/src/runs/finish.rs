@@ -9,7 +9,7 @@ use deepagents_core::state::State;
 use serde_json::{Value, json};
 
 use super::create::OnCompletion;
-use super::execute::Ending;
+use super::execute::{Ending, NOT_BEGUN};
 use super::live::{CancelAction, LiveRun};
 use super::open;
 use super::record::{Status, find};
@@ -90,6 +90,10 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     // One that never began has added nothing.
     let before = record.from.unwrap_or(info.end);
     let never_began = record.from.is_none() && matches!(ending, Ending::Cancelled);
+    // Its questions were answered by another one before its turn came: that one says how the thread stands.
+    let came_late = matches!(ending, Ending::Failed { kind, .. } if kind == NOT_BEGUN)
+        && record.kwargs.resume().is_some()
+        && info.end == before;
     held.config = record.kwargs.config.clone().unwrap_or_default();
     let status = match ending {
         _ if stop.is_some() => Status::Interrupted,
@@ -154,7 +158,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         app.journal.threads().delete(&run.thread).await?;
         return Ok(());
     }
-    if never_began { Ok(()) } else { set_own(app, &run.thread, &held).await }
+    if never_began || came_late { Ok(()) } else { set_own(app, &run.thread, &held).await }
 }
 
 /// The last checkpoint before a run was ended from outside, where there was something left to do.

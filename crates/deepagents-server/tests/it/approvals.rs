@@ -23,6 +23,27 @@ async fn a_wrong_number_of_decisions_is_refused_and_the_right_one_works_then() {
 }
 
 #[tokio::test]
+async fn of_two_answers_to_one_question_the_later_one_says_nothing_of_the_thread() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
+    // Both are accepted while the question is open.
+    let answer = json!({"assistant_id": "agent", "after_seconds": 1, "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    let first = client.post(&format!("/threads/{id}/runs"), answer.clone()).await;
+    let second = client.post(&format!("/threads/{id}/runs"), answer).await;
+    for run in [&first, &second] {
+        client.get(&format!("/threads/{id}/runs/{}/join", run["run_id"].as_str().unwrap())).await;
+    }
+    let thread = client.get(&format!("/threads/{id}")).await;
+    assert_eq!((&thread["status"], &thread["error"]), (&json!("idle"), &Value::Null), "{thread}");
+    assert_eq!(roles(&thread["values"]), ["human", "ai", "tool", "ai"]);
+    let status = async |run: &Value| {
+        client.get(&format!("/threads/{id}/runs/{}", run["run_id"].as_str().unwrap())).await["status"].clone()
+    };
+    assert_eq!((status(&first).await, status(&second).await), (json!("success"), json!("error")));
+}
+
+#[tokio::test]
 async fn a_conversation_that_is_marked_as_resolved_waits_no_more_and_the_call_is_not_made() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"}))]).await;
     let id = client.thread().await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deepagents::{EventKind, FinishReason, Outcome, RunError, RunHandle};
 use futures_util::TryStreamExt;
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
@@ -87,6 +88,20 @@ impl Session {
             self.host.detach(thread, self.policy.mode())?;
         }
         Ok(count)
+    }
+
+    /// Stops all runs where anybody can go on with them, as the program is about to end. One that takes longer is left where it
+    /// is, as by a crash.
+    pub(crate) async fn leave_runs(&self, patience: Duration) {
+        let runs = self.with(|state| {
+            if state.run.is_none() {
+                // What has not begun is not begun any more.
+                state.job.cancel();
+            }
+            let background = std::mem::take(&mut state.background).into_iter().map(|background| background.run);
+            state.run.take().into_iter().chain(background).collect::<Vec<_>>()
+        });
+        join_all(runs.iter().map(|run| run.suspend_within(patience))).await;
     }
 
     /// Ends the runs in the background, as the program ends and nobody goes on with them.

@@ -49,14 +49,14 @@ impl Session {
                     connection = this.ready().await?;
                 }
                 let abandoned = this.is_abandoned(&connection).await?;
-                let thread = this.begin_thread(&connection, &text).await?;
+                let (thread, note) = this.begin_thread(&connection, &text).await?;
                 let message = this.message(&connection, text).await;
                 let messages = context.into_iter().map(Message::harness).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
                 }
-                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, note, connection))
             };
             this.drive_when(begun, job, Some(unsent)).await
         });
@@ -70,11 +70,11 @@ impl Session {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
                 let abandoned = by_force || this.is_abandoned(&connection).await?;
-                this.claim(&connection, &thread, this.host.metadata()).await?;
+                let note = this.noted(&connection, &thread, this.host.metadata()).await?;
                 let input = answers
                     .into_iter()
                     .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
-                Ok::<_, String>((if abandoned { input.take_over() } else { input }, connection))
+                Ok::<_, String>((if abandoned { input.take_over() } else { input }, note, connection))
             };
             this.drive_when(begun, job, None).await
         });
@@ -83,7 +83,7 @@ impl Session {
     /// Runs what comes of a beginning, unless it is cancelled before.
     async fn drive_when(
         &self,
-        begun: impl Future<Output = Result<(RunInput, Connection), String>> + Send,
+        begun: impl Future<Output = Result<(RunInput, Map<String, Value>, Connection), String>> + Send,
         job: CancellationToken,
         unsent: Option<String>,
     ) -> Option<Event> {
@@ -92,13 +92,12 @@ impl Session {
             () = job.cancelled() => return Some(not_begun(Ok(FinishReason::Cancelled), unsent)),
         };
         match begun {
-            Ok((input, connection)) => Some(self.drive(&connection, input, job).await),
+            Ok((input, note, connection)) => Some(self.drive(&connection, input, note, job).await),
             Err(problem) => Some(not_begun(Err(problem), unsent)),
         }
     }
 
-    /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives. To be asked
-    /// before this process says that the thread is its own.
+    /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives.
     async fn is_abandoned(&self, connection: &Connection) -> Result<bool, String> {
         let Some(thread) = self.thread() else { return Ok(false) };
         let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
@@ -112,8 +111,8 @@ impl Session {
         ))
     }
 
-    /// The thread of a message; a new one is given its name.
-    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<String, String> {
+    /// The thread of a message and what it is to note; a new one is given its name.
+    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>), String> {
         let mut metadata = self.host.metadata();
         metadata.insert("model".to_owned(), json!(connection.model));
         let thread = match self.thread() {
@@ -125,27 +124,36 @@ impl Session {
                 id
             }
         };
-        self.claim(connection, &thread, metadata).await?;
-        Ok(thread)
+        let note = self.noted(connection, &thread, metadata).await?;
+        Ok((thread, note))
     }
 
-    /// Notes that this process works on a thread from now on.
-    async fn claim(&self, connection: &Connection, thread: &str, metadata: Map<String, Value>) -> Result<(), String> {
+    /// What a thread is to note once it is this process'.
+    async fn noted(
+        &self,
+        connection: &Connection,
+        thread: &str,
+        metadata: Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
         let threads = connection.journal.threads();
         // A thread stays that of the directory where it was begun.
         let known = threads.get(thread).await.map_err(|error| error.to_string())?;
         let has_root = known.is_some_and(|info| info.metadata.contains_key("root"));
-        let metadata = metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect();
-        threads.set_metadata(thread, metadata).await.map_err(|error| error.to_string())
+        Ok(metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect())
     }
 
     /// Runs to the end, and says what happens on the way.
-    async fn drive(&self, connection: &Connection, input: RunInput, job: CancellationToken) -> Event {
-        let mut input = input;
+    async fn drive(
+        &self,
+        connection: &Connection,
+        mut input: RunInput,
+        note: Map<String, Value>,
+        job: CancellationToken,
+    ) -> Event {
         let mut seen = BTreeSet::new();
         let (thread, number) = (self.thread(), self.with(|state| state.present));
         loop {
-            let (result, cancelled) = self.drive_once(connection, input, &job, number).await;
+            let (result, cancelled) = self.drive_once(connection, input.note(note.clone()), &job, number).await;
             if let Some(thread) = thread.as_ref().filter(|_| !self.is_present(number)) {
                 return self.background_ended(thread.clone(), result);
             }

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
 use super::Limits;
-use super::interrupt::Signals;
+use super::interrupt::{Signals, Stop};
 use super::stdin::Lines;
 use crate::args::Approve;
 use crate::exit::Exit;
@@ -128,9 +128,12 @@ impl Stream<'_> {
             loop {
                 let shown = tokio::select! {
                     biased;
-                    _ = signals.recv() => {
+                    Some(how) = signals.recv() => {
                         stopped = true;
-                        run.interrupt();
+                        match how {
+                            Stop::Cancel => run.interrupt(),
+                            Stop::Leave => how.stop(&run.handle(), true),
+                        }
                         Ok(())
                     }
                     event = run.next() => match event {
@@ -150,7 +153,7 @@ impl Stream<'_> {
                     }
                 };
                 if let Err(error) = shown {
-                    run.cancel();
+                    Stop::Leave.stop(&run.handle(), true);
                     let _ = run.outcome().await;
                     return Err(error);
                 }
