@@ -33,7 +33,7 @@ pub trait AgentHost: Send + Sync + 'static {
     /// [`SessionSetup::workspace`]. Called again when the session's model or effort changes.
     fn build(&self, setup: &SessionSetup) -> impl Future<Output = Result<SessionAgent, HostError>> + Send;
 
-    /// What a thread is to say of itself beside `root`, `cwd` and `title`, each time it is prompted.
+    /// What a thread is to say of itself beside `root`, `cwd`, `title` and `effort`, each time it is prompted.
     fn metadata(&self, _setup: &SessionSetup) -> Map<String, Value> {
         Map::new()
     }
@@ -48,9 +48,15 @@ pub trait AgentHost: Send + Sync + 'static {
         McpSupport::default()
     }
 
-    /// Gives up what the host has of a session beside its thread, such as processes: the session is closed, or the editor
-    /// is gone.
-    fn closed(&self, _thread: &str) -> impl Future<Output = ()> + Send {
+    /// The model that a thread was run with last, as [`metadata`](Self::metadata) noted it. A session that loads the thread
+    /// goes on with it, if it is one of [`models`](Self::models).
+    fn model_of(&self, _thread: &ThreadInfo) -> Option<String> {
+        None
+    }
+
+    /// Gives up what the host has of an [opening](SessionSetup::opening) of a session beside its thread, such as processes:
+    /// the session is closed or could not be opened, or the editor is gone.
+    fn closed(&self, _setup: &SessionSetup) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 

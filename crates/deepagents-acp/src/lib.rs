@@ -48,6 +48,7 @@ mod host;
 mod lines;
 mod policy;
 mod prompt;
+mod queue;
 mod serve;
 mod session;
 mod setup;

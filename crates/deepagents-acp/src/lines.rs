@@ -5,6 +5,7 @@ use std::io;
 
 use bytes::BytesMut;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
 /// Bytes of a line. Prompts carry pictures, as base64.
@@ -50,6 +51,32 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
     }
 }
 
+/// The same message; an error that repeats the parameters it is about says in words alone what is wrong with them. They may
+/// be large, and hold secrets.
+fn without_parameters(line: String) -> String {
+    // Most messages are no such thing, and need not be read for that.
+    if !line.contains(r#""error":{"#) || !line.contains(r#""json":"#) {
+        return line;
+    }
+    let Ok(mut message) = serde_json::from_str::<Value>(&line) else { return line };
+    let Some(data) = message.pointer_mut("/error/data").filter(|data| data.get("json").is_some()) else { return line };
+    let why = data.get("error").and_then(Value::as_str).map(reason).unwrap_or_default();
+    *data = Value::String(why);
+    message.to_string()
+}
+
+/// What is wrong with parameters, without the text that is.
+fn reason(error: &str) -> String {
+    let without = match error.split_once(" string \"") {
+        Some((before, text)) => {
+            let after = text.rsplit_once("\", ").map_or("", |(_, after)| after);
+            format!("{before} string, {after}")
+        }
+        None => error.to_owned(),
+    };
+    without.chars().take(SHOWN).collect()
+}
+
 impl Decoder for MessageLines {
     type Item = String;
     type Error = io::Error;
@@ -67,6 +94,7 @@ impl Encoder<String> for MessageLines {
     type Error = io::Error;
 
     fn encode(&mut self, line: String, bytes: &mut BytesMut) -> io::Result<()> {
+        let line = without_parameters(line);
         self.0.encode(line, bytes).map_err(|error| match error {
             LinesCodecError::Io(error) => error,
             LinesCodecError::MaxLineLengthExceeded => io::Error::other(error.to_string()),

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
+use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage, media_type_of};
 use deepagents::{Block, Message};
 
 use crate::wire;
 
-/// Pictures that models take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Bytes of a medium; providers refuse larger ones.
+const MEDIUM: usize = 5 << 20;
 
 /// The message that blocks of a prompt make. Files below the session's directory are named as the agent's tools name them.
 pub(crate) fn message(blocks: Vec<wire::ContentBlock>, root: &Path) -> Result<Message, wire::Error> {
@@ -31,7 +31,7 @@ fn block(block: wire::ContentBlock, root: &Path) -> Result<Block, wire::Error> {
             Ok(Block::text(format!("[{}]({})", one_line(name), place(&link.uri, root))))
         }
         wire::ContentBlock::Resource(resource) => embedded(resource.resource, root),
-        wire::ContentBlock::Image(image) => media(MediaKind::Image, &image.mime_type, image.data, None),
+        wire::ContentBlock::Image(image) => picture(&image),
         wire::ContentBlock::Audio(_) => {
             Err(wire::invalid("sound is not taken: promptCapabilities.audio is not offered"))
         }
@@ -43,19 +43,25 @@ fn block(block: wire::ContentBlock, root: &Path) -> Result<Block, wire::Error> {
 fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Block, wire::Error> {
     match resource {
         wire::EmbeddedResourceResource::TextResourceContents(text) => {
-            // Fences of its own, so that the text cannot pass for what comes after it.
-            let fence = fence(&text.text);
-            Ok(Block::text(format!("{}:\n{fence}\n{}\n{fence}", place(&text.uri, root), text.text)))
+            Ok(embedded_text(&place(&text.uri, root), &text.text))
         }
         wire::EmbeddedResourceResource::BlobResourceContents(blob) => {
             let mime = blob.mime_type.as_deref().unwrap_or_default().to_ascii_lowercase();
-            let name = Some(place(&blob.uri, root));
-            match mime.as_str() {
-                "application/pdf" => media(MediaKind::File, &mime, blob.blob, name),
-                image if IMAGES.contains(&image) => media(MediaKind::Image, image, blob.blob, name),
-                _ => {
+            let mime = one_line(mime.split(';').next().unwrap_or_default());
+            let (name, bytes) = (place(&blob.uri, root), bytes(&blob.blob, &mime)?);
+            if is_text(&mime)
+                && let Ok(text) = std::str::from_utf8(&bytes)
+            {
+                return Ok(embedded_text(&name, text));
+            }
+            match media_type_of(&bytes).filter(|_| !is_text(&mime)) {
+                Some(found) => medium(found, &bytes, Some(name)),
+                None if mime.starts_with("image/") || mime == "application/pdf" => {
+                    Err(wire::invalid(format!("{name} is no {mime}: models take PNG, JPEG, GIF, WebP and PDF")))
+                }
+                None => {
                     let kind = if mime.is_empty() { "binary data" } else { &mime };
-                    Ok(Block::text(format!("[{}: {kind}, which cannot be shown]", place(&blob.uri, root))))
+                    Ok(Block::text(format!("[{name}: {kind}, which cannot be shown]")))
                 }
             }
         }
@@ -63,20 +69,46 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
     }
 }
 
-fn media(kind: MediaKind, mime: &str, mut data: String, name: Option<String>) -> Result<Block, wire::Error> {
-    let mime = mime.to_ascii_lowercase();
-    if kind == MediaKind::Image && !IMAGES.contains(&mime.as_str()) {
-        return Err(wire::invalid(format!("pictures are {}, not `{mime}`", IMAGES.join(", "))));
-    }
-    // Base64 is often broken into lines, which providers refuse.
-    data.retain(|c| !c.is_ascii_whitespace());
-    match STANDARD.decode(&data) {
-        Ok(bytes) if !bytes.is_empty() => {
-            Ok(Block::Media(Media { kind, mime, source: MediaSource::Base64(data), name }))
+/// A text with its address, in fences of its own, so that it cannot pass for what comes after it.
+fn embedded_text(name: &str, text: &str) -> Block {
+    let fence = fence(text);
+    Block::text(format!("{name}:\n{fence}\n{text}\n{fence}"))
+}
+
+/// Whether bytes of this type are to be read, where they are UTF-8.
+fn is_text(mime: &str) -> bool {
+    let known = ["application/json", "application/xml"];
+    mime.starts_with("text/") || known.contains(&mime) || mime.ends_with("+json") || mime.ends_with("+xml")
+}
+
+/// A picture is what its bytes are, whatever the editor calls it: a provider refuses one of another type, and with it all
+/// that is said in the conversation later.
+fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
+    let bytes = bytes(&image.data, &image.mime_type)?;
+    match media_type_of(&bytes).filter(|found| found.starts_with("image/")) {
+        Some(found) => medium(found, &bytes, None),
+        None => {
+            let called = one_line(&image.mime_type);
+            Err(wire::invalid(format!("pictures are PNG, JPEG, GIF or WebP; one of `{called}` is none of these")))
         }
-        Ok(_) => Err(wire::invalid(format!("a block of {mime} has no data"))),
-        Err(_) => Err(wire::invalid(format!("the data of a block of {mime} is not base64"))),
     }
+}
+
+fn medium(mime: &str, bytes: &[u8], name: Option<String>) -> Result<Block, wire::Error> {
+    if bytes.len() > MEDIUM {
+        let size = bytes.len() >> 20;
+        return Err(wire::invalid(format!("a block of {mime} has {size} MiB; {} MiB are taken", MEDIUM >> 20)));
+    }
+    let kind = if mime.starts_with("image/") { MediaKind::Image } else { MediaKind::File };
+    let source = MediaSource::Base64(STANDARD.encode(bytes));
+    Ok(Block::Media(Media { kind, mime: mime.to_owned(), source, name }))
+}
+
+/// The bytes of a block. Base64 is often broken into lines.
+fn bytes(data: &str, mime: &str) -> Result<Vec<u8>, wire::Error> {
+    let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    let wrong = |_| wire::invalid(format!("the data of a block of `{}` is not base64", one_line(mime)));
+    STANDARD.decode(&data).map_err(wrong)
 }
 
 /// A run of backquotes that is not in a text.
@@ -95,13 +127,18 @@ fn one_line(text: &str) -> String {
 /// An address, as the agent's tools name the file that it leads to, if it is one of the session's directory.
 fn place(uri: &str, root: &Path) -> String {
     let uri = one_line(uri);
-    let path = uri.strip_prefix("file://").map_or_else(|| uri.clone(), decoded);
+    let path = uri.strip_prefix("file://").map_or_else(|| uri.clone(), |path| decoded(without_host(path)));
     // A fragment says which lines are meant.
     let (path, lines) = path.split_once('#').map_or((path.as_str(), ""), |(path, lines)| (path, lines));
     let Ok(inside) = Path::new(path).strip_prefix(root) else { return uri };
     let Some(inside) = inside.to_str() else { return uri };
     let lines = if lines.is_empty() { String::new() } else { format!("#{lines}") };
     format!("/{inside}{lines}")
+}
+
+/// What follows `file://`, without a host that is this one.
+fn without_host(path: &str) -> &str {
+    path.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(path)
 }
 
 /// A path with its percent escapes resolved; one that makes no sense stays as it is.
@@ -130,6 +167,8 @@ mod tests {
     fn files_of_the_session_are_named_as_its_tools_name_them() {
         let root = Path::new("/srv/ada/project");
         assert_eq!(place("file:///srv/ada/project/src/a%20b.rs#L3-5", root), "/src/a b.rs#L3-5");
+        assert_eq!(place("file://localhost/srv/ada/project/x", root), "/x");
+        assert_eq!(place("file://elsewhere/srv/ada/project/x", root), "file://elsewhere/srv/ada/project/x");
         assert_eq!(place("/srv/ada/project/x", root), "/x");
         assert_eq!(place("file:///etc/passwd", root), "file:///etc/passwd");
         assert_eq!(place("https://example.com/%zz", root), "https://example.com/%zz");

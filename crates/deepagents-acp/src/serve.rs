@@ -1,18 +1,20 @@
 //! The connection to an editor: which request is answered by what.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use deepagents::core::journal::ThreadInfo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
 use crate::lines::MessageLines;
-use crate::session::{NewSession, Session, list, refused, remembered};
+use crate::queue::{Place, Queue};
+use crate::session::{NewSession, Session, list, real, refused, remembered};
 use crate::wire;
 
 /// How long runs may take to end when the editor has gone.
@@ -33,7 +35,12 @@ pub async fn serve<H: AgentHost>(
     reader: impl AsyncRead + Send + 'static,
     writer: impl AsyncWrite + Send + 'static,
 ) -> Result<(), ServeError> {
-    let server = Arc::new(Server { host: Arc::new(host), sessions: Mutex::default(), client: Mutex::default() });
+    let server = Arc::new(Server {
+        host: Arc::new(host),
+        sessions: Mutex::default(),
+        openings: Mutex::default(),
+        client: Mutex::default(),
+    });
     let (to, from) =
         (FramedWrite::new(writer, MessageLines::default()), FramedRead::new(reader, MessageLines::default()));
     let transport = wire::Lines::new(to, from);
@@ -49,6 +56,8 @@ pub async fn serve<H: AgentHost>(
 struct Server<H> {
     host: Arc<H>,
     sessions: Mutex<HashMap<wire::SessionId, Arc<Session<H>>>>,
+    /// Of the requests that open and close sessions, by thread: they are answered one after the other.
+    openings: Mutex<HashMap<wire::SessionId, Queue>>,
     /// What the editor can do.
     client: Mutex<Arc<wire::ClientCapabilities>>,
 }
@@ -177,6 +186,14 @@ impl<H: AgentHost> Server<H> {
         self.sessions().get(id).cloned().ok_or_else(|| wire::no_session(id))
     }
 
+    /// Takes the next place among the requests that open and close a session. Must be called in the order in which they
+    /// come.
+    fn place(&self, id: &wire::SessionId) -> Place {
+        let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        openings.retain(|_, queue| queue.is_used());
+        openings.entry(id.clone()).or_default().place()
+    }
+
     /// Says what the agent can do, in version 1 of the protocol whatever the editor asks for.
     fn initialize(&self, request: wire::InitializeRequest) -> wire::InitializeResponse {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(request.client_capabilities);
@@ -202,16 +219,23 @@ impl<H: AgentHost> Server<H> {
         &self,
         connection: wire::Connection,
         thread: String,
+        known: Option<&ThreadInfo>,
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
     ) -> Result<Arc<Session<H>>, wire::Error> {
         if !cwd.is_absolute() {
             return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
         }
-        let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<_, _>>()?;
+        // Paths below it are told to the editor, which compares them with its own.
+        let cwd = if cwd.components().any(|part| part == Component::ParentDir) { real(&cwd).await } else { cwd };
+        let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<Vec<_>, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(twice) = mcp_servers.iter().find(|server| !names.insert(server.name.as_str())) {
+            return Err(wire::invalid(format!("two MCP servers have the name `{}`", twice.name)));
+        }
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let editor = Editor::new(connection, client, wire::SessionId::new(thread.clone()));
-        Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }).await
+        Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }, known).await
     }
 
     fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {
@@ -243,7 +267,7 @@ impl<H: AgentHost> Server<H> {
         connection: wire::Connection,
     ) -> Result<(wire::NewSessionResponse, Arc<Session<H>>), wire::Error> {
         let thread = self.host.new_thread().await.map_err(refused)?;
-        let session = self.open(connection, thread, request.cwd, request.mcp_servers).await?;
+        let session = self.open(connection, thread, None, request.cwd, request.mcp_servers).await?;
         self.sessions().insert(session.id(), session.clone());
         let response = wire::NewSessionResponse::new(session.id());
         Ok((response.modes(session.modes()).config_options(session.options()), session))
@@ -257,38 +281,46 @@ impl<H: AgentHost> Server<H> {
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
     ) -> Result<Arc<Session<H>>, wire::Error> {
-        if remembered(&*self.host.journal(), &id.0).await?.is_none() {
+        let Some(thread) = remembered(&*self.host.journal(), &id.0).await? else {
             return Err(wire::no_session(id));
-        }
-        // One that is open under the id is ended first: what the host has of it goes by the id.
+        };
+        let session = self.open(connection, id.0.to_string(), Some(&thread), cwd, servers).await?;
+        // One that is open under the id goes on where this one cannot be had, and is ended before this one begins.
         let before = self.sessions().remove(id);
         if let Some(before) = before {
             before.close().await;
         }
-        let session = self.open(connection, id.0.to_string(), cwd, servers).await?;
         self.sessions().insert(session.id(), session.clone());
         Ok(session)
     }
 
-    async fn load_session(
+    fn load_session(
         self: Arc<Self>,
         request: wire::LoadSessionRequest,
         connection: wire::Connection,
-    ) -> Result<(wire::LoadSessionResponse, Arc<Session<H>>), wire::Error> {
-        let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
-        session.tell().await?;
-        let response = wire::LoadSessionResponse::new().modes(session.modes());
-        Ok((response.config_options(session.options()), session))
+    ) -> impl Future<Output = Result<(wire::LoadSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            session.tell().await?;
+            let response = wire::LoadSessionResponse::new().modes(session.modes());
+            Ok((response.config_options(session.options()), session))
+        }
     }
 
-    async fn resume_session(
+    fn resume_session(
         self: Arc<Self>,
         request: wire::ResumeSessionRequest,
         connection: wire::Connection,
-    ) -> Result<(wire::ResumeSessionResponse, Arc<Session<H>>), wire::Error> {
-        let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
-        let response = wire::ResumeSessionResponse::new().modes(session.modes());
-        Ok((response.config_options(session.options()), session))
+    ) -> impl Future<Output = Result<(wire::ResumeSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            let response = wire::ResumeSessionResponse::new().modes(session.modes());
+            Ok((response.config_options(session.options()), session))
+        }
     }
 
     async fn list_sessions(
@@ -299,30 +331,38 @@ impl<H: AgentHost> Server<H> {
         list(&*self.host.journal(), request.cwd.as_deref(), request.cursor.as_deref()).await
     }
 
-    async fn close_session(
+    fn close_session(
         self: Arc<Self>,
         request: wire::CloseSessionRequest,
         _connection: wire::Connection,
-    ) -> Result<wire::CloseSessionResponse, wire::Error> {
-        let session = self.sessions().remove(&request.session_id);
-        session.ok_or_else(|| wire::no_session(&request.session_id))?.close().await;
-        Ok(wire::CloseSessionResponse::new())
+    ) -> impl Future<Output = Result<wire::CloseSessionResponse, wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.sessions().remove(&request.session_id);
+            session.ok_or_else(|| wire::no_session(&request.session_id))?.close().await;
+            Ok(wire::CloseSessionResponse::new())
+        }
     }
 
-    async fn delete_session(
+    fn delete_session(
         self: Arc<Self>,
         request: wire::DeleteSessionRequest,
         _connection: wire::Connection,
-    ) -> Result<wire::DeleteSessionResponse, wire::Error> {
-        let open = self.sessions().remove(&request.session_id);
-        if let Some(session) = open {
-            session.close().await;
+    ) -> impl Future<Output = Result<wire::DeleteSessionResponse, wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let open = self.sessions().remove(&request.session_id);
+            if let Some(session) = open {
+                session.close().await;
+            }
+            // One that is not there any more is deleted well enough.
+            if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
+                self.host.delete(&request.session_id.0).await.map_err(refused)?;
+            }
+            Ok(wire::DeleteSessionResponse::new())
         }
-        // One that is not there any more is deleted well enough.
-        if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
-            self.host.delete(&request.session_id.0).await.map_err(refused)?;
-        }
-        Ok(wire::DeleteSessionResponse::new())
     }
 
     async fn set_mode(

@@ -23,6 +23,7 @@ const GATED: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", "e
 /// What the agent of a session is to be: its directory, its model, and the editor's part in it.
 #[derive(Clone)]
 pub struct SessionSetup {
+    pub(crate) opening: u64,
     pub(crate) cwd: PathBuf,
     pub(crate) model: String,
     pub(crate) effort: Option<String>,
@@ -80,6 +81,12 @@ impl SessionSetup {
         &self.editor.session().0
     }
 
+    /// A number of its own for each time that a session is opened. It stays the same when the session chooses another model,
+    /// and is another one when the thread is loaded again, which may be while the session before still ends.
+    pub fn opening(&self) -> u64 {
+        self.opening
+    }
+
     /// The directory of the session, absolute.
     pub fn cwd(&self) -> &Path {
         &self.cwd
@@ -103,6 +110,11 @@ impl SessionSetup {
     /// The MCP servers that the editor brings, of the kinds that [`AgentHost::mcp`](crate::AgentHost::mcp) allows.
     pub fn mcp_servers(&self) -> &[McpServer] {
         &self.mcp_servers
+    }
+
+    /// Whether the editor shows forms, so that the person can be asked for more than a yes or no.
+    pub fn has_forms(&self) -> bool {
+        self.editor.has_forms()
     }
 
     /// The files of the directory as the person sees them, and commands in the editor's terminal or in a shell of the

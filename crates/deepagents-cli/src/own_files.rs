@@ -59,7 +59,7 @@ impl OwnFiles {
         let Ok(root) = root.canonicalize() else { return Ok(Self::default()) };
         let home = home().map(|home| home.join(OWN));
         if home.as_deref().and_then(real).is_some_and(|own| root.starts_with(own)) {
-            bail!("{} is the program's own, so no agent works there: give --root another directory", root.display());
+            bail!("{} is the program's own, so no agent works there: choose another directory", root.display());
         }
         let databases = database.into_iter().flat_map(|file| {
             BESIDE.iter().map(move |ending| {

@@ -66,7 +66,7 @@ impl EditorFiles {
         match self.editor.read_text(&self.on_disk(path)).await {
             Ok(text) => Ok(Some(text.into())),
             Err(EditorError::NotFound | EditorError::Refused(_)) => Ok(None),
-            Err(error @ EditorError::Silent) => Err(unreachable(path, &error)),
+            Err(error @ (EditorError::Silent | EditorError::Odd(_))) => Err(unreachable(path, &error)),
         }
     }
 

@@ -3,6 +3,7 @@
 use deepagents::{AnswerForm, FieldKind, FieldOption, FormField};
 use serde_json::{Map, Value};
 
+use super::EditorError;
 use crate::wire::{self, ElicitationPropertySchema as Property};
 
 /// The field of an answer in words.
@@ -22,8 +23,8 @@ pub(crate) enum FormAnswer {
     Text(String),
     /// The person does not want to.
     Declined,
-    /// Nobody answered.
-    None,
+    /// The person closed it without an answer.
+    Closed,
 }
 
 /// The request that shows a question as a form. Its fields come in the order in which they are asked for, as the types of
@@ -105,15 +106,19 @@ fn titled(options: &[FieldOption]) -> Vec<wire::EnumOption> {
 }
 
 /// What the answer of an editor says.
-pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> FormAnswer {
-    match response.get("action").and_then(Value::as_str) {
+///
+/// # Errors
+/// When it says nothing that the protocol has.
+pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> Result<FormAnswer, EditorError> {
+    Ok(match response.get("action").and_then(Value::as_str) {
         Some("accept") => {
             let none = Map::new();
             FormAnswer::Text(filled_in(response.get("content").and_then(Value::as_object).unwrap_or(&none), form))
         }
         Some("decline") => FormAnswer::Declined,
-        _ => FormAnswer::None,
-    }
+        Some("cancel") => FormAnswer::Closed,
+        _ => return Err(EditorError::Odd("an answer to a form is accept, decline or cancel".to_owned())),
+    })
 }
 
 /// The text that the fields are, as [`AnswerForm`] describes it.

@@ -38,6 +38,8 @@ pub(crate) enum EditorError {
     Silent,
     #[error("the editor refused: {0}")]
     Refused(String),
+    #[error("the editor's answer cannot be used: {0}")]
+    Odd(String),
 }
 
 impl From<wire::Error> for EditorError {
@@ -119,36 +121,37 @@ impl Editor {
         answer.map_err(|_| EditorError::Silent)?.map(drop).map_err(Into::into)
     }
 
-    /// Asks the person whether a call may be made; nothing where nobody decided. There is no limit of time.
+    /// Asks the person whether a call may be made; nothing where they did not decide. There is no limit of time.
     pub(crate) async fn permission(
         &self,
         call: wire::ToolCallUpdate,
         options: Vec<wire::PermissionOption>,
-    ) -> Option<wire::PermissionOptionId> {
+    ) -> Result<Option<wire::PermissionOptionId>, EditorError> {
         let request = wire::RequestPermissionRequest::new(self.session.clone(), call, options);
-        match self.connection.send_request(request).block_task().await.ok()?.outcome {
-            wire::RequestPermissionOutcome::Selected(selected) => Some(selected.option_id),
-            _ => None,
+        match self.connection.send_request(request).block_task().await?.outcome {
+            wire::RequestPermissionOutcome::Selected(selected) => Ok(Some(selected.option_id)),
+            _ => Ok(None),
         }
     }
 
     /// Asks the person for an answer in words, with the form that the question has. There is no limit of time.
-    pub(crate) async fn ask_for_answer(&self, call: &str, question: &str, form: Option<&AnswerForm>) -> FormAnswer {
+    pub(crate) async fn ask_for_answer(
+        &self,
+        call: &str,
+        question: &str,
+        form: Option<&AnswerForm>,
+    ) -> Result<FormAnswer, EditorError> {
         let scope = wire::ElicitationSessionScope::new(self.session.clone()).tool_call_id(wire::ToolCallId::new(call));
-        let Ok(request) = form::request(scope, question, form) else { return FormAnswer::None };
-        match self.connection.send_request(request).block_task().await {
-            Ok(response) => form::answer(&response, form),
-            Err(_) => FormAnswer::None,
-        }
+        let request = form::request(scope, question, form)?;
+        form::answer(&self.connection.send_request(request).block_task().await?, form)
     }
 
-    /// Makes a terminal that runs a command.
+    /// Makes a terminal that runs a command. There is no limit of time: whenever it is there, it has to be released.
     pub(crate) async fn create_terminal(
         &self,
         request: wire::CreateTerminalRequest,
     ) -> Result<wire::TerminalId, EditorError> {
-        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
-        Ok(answer.map_err(|_| EditorError::Silent)??.terminal_id)
+        Ok(self.connection.send_request(request).block_task().await?.terminal_id)
     }
 
     /// Waits for the end of what runs in a terminal.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::files::on_disk;
-use super::{CurrentCall, Editor, EditorError};
+use super::{CurrentCall, Editor, EditorError, PATIENCE};
 use crate::policy::{Mode, Policy};
 use crate::wire;
 
@@ -19,7 +19,7 @@ use crate::wire;
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// How many bytes of output a terminal keeps.
 const OUTPUT: u64 = 1 << 20;
-/// How long an editor may take to say how a command ended that it was told to kill.
+/// How long an editor may take to kill a command that is to end and to say how it ended, and then to say what it printed.
 const KILLED: Duration = Duration::from_secs(2);
 
 /// The commands of a session. Where a person is asked about each, they run in the editor's terminal, if it has one: they
@@ -33,12 +33,30 @@ pub(crate) struct SessionShell {
 }
 
 /// A terminal, which is released whatever happens.
-struct Terminal<'a> {
-    editor: &'a Editor,
+struct Terminal {
+    editor: Editor,
     id: wire::TerminalId,
 }
 
-impl Drop for Terminal<'_> {
+impl Terminal {
+    /// Makes one that runs a command. One that nobody waits for any more is killed as soon as the editor names it.
+    async fn create(editor: &Editor, request: wire::CreateTerminalRequest) -> Result<Self, EditorError> {
+        let (tell, made) = oneshot::channel();
+        let editor = editor.clone();
+        tokio::spawn(async move {
+            let made = editor.create_terminal(request).await.map(|id| Self { editor, id });
+            if let Err(Ok(late)) = tell.send(made) {
+                late.editor.kill_terminal(&late.id).await;
+            }
+        });
+        match tokio::time::timeout(PATIENCE, made).await {
+            Ok(Ok(made)) => made,
+            Ok(Err(_)) | Err(_) => Err(EditorError::Silent),
+        }
+    }
+}
+
+impl Drop for Terminal {
     fn drop(&mut self) {
         self.editor.release_terminal(&self.id);
     }
@@ -62,8 +80,13 @@ impl SessionShell {
             .cwd(on_disk(&self.root, command.directory()))
             .output_byte_limit(OUTPUT);
         let began = Instant::now();
-        let id = self.editor.create_terminal(request).await.map_err(|error| ShellError::Start(error.to_string()))?;
-        let terminal = Terminal { editor: &self.editor, id };
+        let terminal = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(CommandOutput::new(String::new(), Exit::Cancelled)),
+            made = Terminal::create(&self.editor, request) => {
+                made.map_err(|error| ShellError::Start(error.to_string()))?
+            }
+        };
         CurrentCall::runs_in(&terminal.id.0);
         let limit = command.limit().unwrap_or(TIMEOUT);
         let stopped = tokio::select! {
@@ -71,45 +94,61 @@ impl SessionShell {
             () = cancel.cancelled() => Some(Exit::Cancelled),
             ended = self.editor.wait_for_exit(&terminal.id) => {
                 let exit = exit_of(&ended?);
-                return self.finish(&terminal, exit, began).await;
+                let printed = self.editor.terminal_output(&terminal.id).await?;
+                return Ok(output(printed, exit, began));
             }
             () = tokio::time::sleep(limit) => Some(Exit::TimedOut { after: limit }),
         };
-        self.editor.kill_terminal(&terminal.id).await;
-        // What it printed before it died is still to come.
-        let _ = tokio::time::timeout(KILLED, self.editor.wait_for_exit(&terminal.id)).await;
-        self.finish(&terminal, stopped.unwrap_or(Exit::Cancelled), began).await
+        let exit = stopped.unwrap_or(Exit::Cancelled);
+        let killed = async {
+            self.editor.kill_terminal(&terminal.id).await;
+            // What it printed before it died is still to come.
+            self.editor.wait_for_exit(&terminal.id).await
+        };
+        let _ = tokio::time::timeout(KILLED, killed).await;
+        let printed = tokio::time::timeout(KILLED, self.editor.terminal_output(&terminal.id)).await;
+        // An editor that does not answer has no say in when the call ends.
+        let nothing = || wire::TerminalOutputResponse::new(String::new(), false);
+        Ok(output(printed.ok().and_then(Result::ok).unwrap_or_else(nothing), exit, began))
     }
+}
 
-    async fn finish(&self, terminal: &Terminal<'_>, exit: Exit, began: Instant) -> Result<CommandOutput, ShellError> {
-        let printed = self.editor.terminal_output(&terminal.id).await?;
-        let mut output = CommandOutput::new(printed.output, exit);
-        // How much is missing, an editor does not say.
-        output.dropped = u64::from(printed.truncated);
-        output.duration = began.elapsed();
-        Ok(output)
-    }
+/// What a command has printed, and how it ended.
+fn output(printed: wire::TerminalOutputResponse, exit: Exit, began: Instant) -> CommandOutput {
+    let mut output = CommandOutput::new(printed.output, exit);
+    // How much is missing, an editor does not say.
+    output.dropped = u64::from(printed.truncated);
+    output.duration = began.elapsed();
+    output
 }
 
 /// How a command ended, as an editor says it.
 fn exit_of(status: &wire::TerminalExitStatus) -> Exit {
-    const SIGNALS: [(&str, i32); 10] = [
+    // These two have a number on each system.
+    let (usr1, usr2) = if cfg!(target_os = "macos") { (30, 31) } else { (10, 12) };
+    let signals = [
         ("SIGHUP", 1),
         ("SIGINT", 2),
         ("SIGQUIT", 3),
         ("SIGILL", 4),
+        ("SIGTRAP", 5),
         ("SIGABRT", 6),
         ("SIGFPE", 8),
         ("SIGKILL", 9),
         ("SIGSEGV", 11),
         ("SIGPIPE", 13),
+        ("SIGALRM", 14),
         ("SIGTERM", 15),
+        ("SIGXCPU", 24),
+        ("SIGXFSZ", 25),
+        ("SIGUSR1", usr1),
+        ("SIGUSR2", usr2),
     ];
     if let Some(code) = status.exit_code {
         return Exit::Code(i32::try_from(code).unwrap_or(i32::MAX));
     }
     let name = status.signal.as_deref().unwrap_or_default();
-    let known = SIGNALS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let known = signals.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     known.map(|(_, number)| *number).or_else(|| name.parse().ok()).map_or(Exit::Code(1), Exit::Signal)
 }
 

@@ -11,18 +11,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use deepagents::core::journal::Journal;
+use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::fs::Backend;
-use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use crate::editor::Editor;
 use crate::host::{AgentHost, HostError, McpServer, ModelOption, SessionAgent};
 use crate::policy::{Mode, Policy};
+use crate::queue::{Place, Queue};
 use crate::setup::SessionSetup;
 use crate::wire;
 
-pub(crate) use threads::{list, remembered};
+pub(crate) use threads::{list, real, remembered};
 
 /// A session. It lives for as long as the connection does, or until it is closed.
 pub(crate) struct Session<H> {
@@ -36,16 +36,21 @@ pub(crate) struct Session<H> {
     prompts: Mutex<HashMap<u64, CancellationToken>>,
     /// Of the next prompt.
     next: AtomicU64,
-    /// Held by the prompt that is worked on; a later one waits.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Of the prompts: one is worked on, the later ones wait.
+    turns: Queue,
     title: Mutex<Option<String>>,
 }
+
+/// Of the next session that is opened.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// A prompt that has come.
 pub(crate) struct Ticket {
     number: u64,
     /// Cancelled where the editor wants no more of it.
     pub(crate) cancel: CancellationToken,
+    /// Among the prompts of the session.
+    place: Place,
 }
 
 /// What a session works with.
@@ -70,22 +75,33 @@ pub(crate) fn refused(error: HostError) -> wire::Error {
 }
 
 impl<H: AgentHost> Session<H> {
-    /// Builds the agent of a session.
-    pub(crate) async fn open(host: Arc<H>, editor: Editor, new: NewSession) -> Result<Arc<Self>, wire::Error> {
+    /// Builds the agent of a session, on the model that its thread was run with last if it is `known`.
+    pub(crate) async fn open(
+        host: Arc<H>,
+        editor: Editor,
+        new: NewSession,
+        known: Option<&ThreadInfo>,
+    ) -> Result<Arc<Self>, wire::Error> {
         let NewSession { thread, cwd, mcp_servers } = new;
-        let models = host.models();
-        let model = models.first().ok_or_else(|| wire::failed(&"there is no model to work with"))?;
+        let (model, effort) = threads::model(&*host, known)?;
         let policy = Arc::new(Policy::default());
         let setup = SessionSetup {
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             cwd: cwd.clone(),
-            model: model.name.clone(),
-            effort: None,
+            model,
+            effort,
             mcp_servers,
             policy: policy.clone(),
             editor: editor.clone(),
             workspace: Arc::new(OnceLock::new()),
         };
-        let agent = build(&*host, &setup).await?;
+        let agent = match build(&*host, &setup).await {
+            Ok(agent) => agent,
+            Err(error) => {
+                host.closed(&setup).await;
+                return Err(error);
+            }
+        };
         Ok(Arc::new(Self {
             host,
             editor,
@@ -95,7 +111,7 @@ impl<H: AgentHost> Session<H> {
             chosen: Mutex::new(Chosen { agent, setup }),
             prompts: Mutex::default(),
             next: AtomicU64::default(),
-            turn: Arc::default(),
+            turns: Queue::default(),
             title: Mutex::default(),
         }))
     }
@@ -134,11 +150,12 @@ impl<H: AgentHost> Session<H> {
         Ok(())
     }
 
-    /// Takes a prompt in: a later cancel is about it. Must be called in the order in which prompts come.
+    /// Takes a prompt in: a later cancel is about it, a later prompt waits for it. Must be called in the order in which prompts
+    /// come.
     pub(crate) fn begin(&self) -> Ticket {
         let (number, cancel) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, cancel.clone());
-        Ticket { number, cancel }
+        Ticket { number, cancel, place: self.turns.place() }
     }
 
     /// Ends the prompts that have not been answered.
@@ -148,23 +165,18 @@ impl<H: AgentHost> Session<H> {
     }
 
     /// A prompt has been answered: a cancel is none of its business any more.
-    fn answered(&self, ticket: &Ticket) {
-        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&ticket.number);
-    }
-
-    /// Waits for the prompts before this one.
-    async fn turn(&self) -> OwnedMutexGuard<()> {
-        self.turn.clone().lock_owned().await
+    fn answered(&self, number: u64) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
     /// Ends what is under way and waits until it has ended.
     pub(crate) async fn close(&self) {
         self.cancel();
-        drop(self.turn().await);
+        drop(self.turns.place().await);
         if let Some(hooks) = self.agent().hooks {
             hooks.session_end(&self.thread, "exit").await;
         }
-        self.host.closed(&self.thread).await;
+        self.host.closed(&self.setup()).await;
     }
 
     /// Sets the mode and tells it.

@@ -5,7 +5,7 @@ use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionKind, State};
 
 use super::Session;
-use crate::editor::FormAnswer;
+use crate::editor::{EditorError, FormAnswer};
 use crate::host::AgentHost;
 use crate::policy::{ASKED, PolicyDecision, SessionRule};
 use crate::show::{Presenter, old_text};
@@ -18,23 +18,23 @@ const REJECT: &str = "reject_once";
 
 impl<H: AgentHost> Session<H> {
     /// Puts questions one after the other, since what is allowed for good with one answers others. Nothing where nobody
-    /// decides: the turn is to end then, and the questions stay open.
+    /// decides: the turn is to end then, and the questions stay open, as they do where the editor cannot ask them.
     pub(super) async fn decide(
         &self,
         run: &str,
         questions: &[ActionRequest],
         state: &State,
         presenter: &mut Presenter<'_>,
-    ) -> Option<Vec<(String, DecisionRecord)>> {
+    ) -> Result<Option<Vec<(String, DecisionRecord)>>, EditorError> {
         let mut decisions = Vec::new();
         for question in questions {
-            let decision = self.ask(run, question, state, presenter).await?;
+            let Some(decision) = self.ask(run, question, state, presenter).await? else { return Ok(None) };
             if matches!(decision.decision, Decision::Reject { .. }) {
                 presenter.rejected(run, &question.call);
             }
             decisions.push((question.id.clone(), decision));
         }
-        Some(decisions)
+        Ok(Some(decisions))
     }
 
     /// Whether commands may run without a sandbox: the editor's terminals have none.
@@ -73,7 +73,7 @@ impl<H: AgentHost> Session<H> {
         question: &ActionRequest,
         state: &State,
         presenter: &mut Presenter<'_>,
-    ) -> Option<DecisionRecord> {
+    ) -> Result<Option<DecisionRecord>, EditorError> {
         let allows = |kind: DecisionKind| question.allowed.contains(&kind);
         // A gate is a question of ours about a call; anything else is one that the tool asks by itself.
         let is_gate = question.is_gate();
@@ -82,11 +82,11 @@ impl<H: AgentHost> Session<H> {
         if of_mode {
             if self.policy.decide(&question.tool) == PolicyDecision::Allow {
                 let author = DecisionAuthor::Rule { text: self.policy.reason() };
-                return Some(DecisionRecord::new(Decision::Approve, author));
+                return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
             }
             if let Some(rule) = self.remembered(question).await {
                 let author = DecisionAuthor::RememberedRule { text: rule };
-                return Some(DecisionRecord::new(Decision::Approve, author));
+                return Ok(Some(DecisionRecord::new(Decision::Approve, author)));
             }
         }
         let old = if question.tool == "write_file" {
@@ -101,19 +101,20 @@ impl<H: AgentHost> Session<H> {
                 tokio::spawn(hooks.question(&self.thread, question));
             }
             let form = question.form.as_ref();
-            return match self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await {
+            let answer = self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await?;
+            return Ok(match answer {
                 FormAnswer::Text(message) => Some(Decision::Respond { message }.into()),
                 FormAnswer::Declined if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
                 FormAnswer::Declined => {
                     Some(Decision::Respond { message: "The person declined to answer.".to_owned() }.into())
                 }
-                FormAnswer::None => None,
-            };
+                FormAnswer::Closed => None,
+            });
         }
         if let Some(hooks) = hooks {
             if let Some(decision) = hooks.permission_request(&self.thread, question).await {
                 let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
-                return Some(DecisionRecord::new(decision, author));
+                return Ok(Some(DecisionRecord::new(decision, author)));
             }
             // The question does not wait for whoever is told of it.
             tokio::spawn(hooks.question(&self.thread, question));
@@ -124,27 +125,21 @@ impl<H: AgentHost> Session<H> {
             // A text is wanted, and this editor has nowhere to type one.
             let message = "The person's editor cannot ask for a text. Ask in a message, and end the turn.".to_owned();
             let author = DecisionAuthor::Default { text: "the editor has no forms".to_owned() };
-            return Some(DecisionRecord::new(Decision::Respond { message }, author));
+            return Ok(Some(DecisionRecord::new(Decision::Respond { message }, author)));
         }
-        let chosen = self.editor.permission(call, options).await?;
-        match &*chosen.0 {
-            ONCE => Some(Decision::Approve.into()),
-            ALWAYS => {
-                if let Some(rule) = rule {
-                    self.policy.allow_always(SessionRule::of_call(question, &rule));
-                }
-                Some(Decision::Approve.into())
-            }
-            ALWAYS_HERE => {
-                if let Some(rule) = rule {
-                    self.remember(rule).await;
-                }
-                Some(Decision::Approve.into())
-            }
-            REJECT if allows(DecisionKind::Reject) => Some(Decision::Reject { message: None }.into()),
-            // No option of ours: whatever it means, it is no yes.
-            _ => None,
+        let offered: Vec<wire::PermissionOptionId> = options.iter().map(|option| option.option_id.clone()).collect();
+        let Some(chosen) = self.editor.permission(call, options).await? else { return Ok(None) };
+        if !offered.contains(&chosen) {
+            // Whatever it means, it is no yes.
+            return Err(EditorError::Odd(format!("there is no option `{chosen}`")));
         }
+        match (&*chosen.0, rule) {
+            (ALWAYS, Some(rule)) => self.policy.allow_always(SessionRule::of_call(question, &rule)),
+            (ALWAYS_HERE, Some(rule)) => self.remember(rule).await,
+            (REJECT, _) => return Ok(Some(Decision::Reject { message: None }.into())),
+            _ => {}
+        }
+        Ok(Some(Decision::Approve.into()))
     }
 }
 

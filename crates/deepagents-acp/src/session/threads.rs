@@ -1,5 +1,6 @@
 //! Sessions as threads: listing, and what a thread says of itself.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
@@ -18,6 +19,8 @@ const ROOT: &str = "root";
 /// The directory, as the editor names it.
 const CWD: &str = "cwd";
 const TITLE: &str = "title";
+/// How hard the model was made to think.
+const EFFORT: &str = "effort";
 
 /// Threads that have a directory, as sessions: the one that changed last first.
 pub(crate) async fn list(
@@ -25,30 +28,57 @@ pub(crate) async fn list(
     cwd: Option<&Path>,
     cursor: Option<&str>,
 ) -> Result<wire::ListSessionsResponse, wire::Error> {
-    let unknown = || wire::invalid("the cursor is not one that was given out");
-    let mut offset: usize = cursor.map_or(Ok(0), str::parse).map_err(|_| unknown())?;
+    let mark = cursor.map(|cursor| read_cursor(cursor).ok_or_else(unknown)).transpose()?;
     let mut query = ThreadQuery::default();
     if let Some(cwd) = cwd {
+        if !cwd.is_absolute() {
+            return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
+        }
         query = query.metadata(ROOT, real(cwd).await.display().to_string());
     }
-    let (mut sessions, mut next) = (Vec::new(), None);
+    // Which thread is told next follows from the last one that was told, and not from how many there were: threads come and
+    // go between two pages.
+    let is_ahead = |thread: &ThreadInfo| mark.as_ref().is_none_or(|mark| order(mark) < order(thread));
+    let (mut sessions, mut next, mut offset, mut last) = (Vec::new(), None, 0, None);
     loop {
-        let page = query.clone().offset(offset).limit(PAGE + 1);
+        let page = query.clone().offset(offset).limit(PAGE);
         let threads = journal.threads().list(&page).await.map_err(|error| wire::failed(&error))?;
-        let is_last = threads.len() <= PAGE;
-        for thread in threads {
+        let is_last = threads.len() < PAGE;
+        offset += threads.len();
+        for thread in threads.into_iter().filter(is_ahead) {
+            let Some(session) = info(&thread) else { continue };
             if sessions.len() == PAGE {
-                next = Some(offset.to_string());
+                next = last.as_ref().map(cursor_after);
                 break;
             }
-            offset += 1;
-            sessions.extend(info(&thread));
+            sessions.push(session);
+            last = Some(thread);
         }
         if is_last || next.is_some() {
             break;
         }
     }
     Ok(wire::ListSessionsResponse::new(sessions).next_cursor(next))
+}
+
+fn unknown() -> wire::Error {
+    wire::invalid("the cursor is not one that was given out")
+}
+
+/// Where a thread stands in the list: the one that changed last first, and by name those that changed at once.
+fn order(thread: &ThreadInfo) -> impl Ord {
+    (Reverse(thread.updated_at), thread.id.as_str())
+}
+
+/// The cursor of what comes after a thread.
+fn cursor_after(thread: &ThreadInfo) -> String {
+    format!("{} {}", thread.updated_at, thread.id)
+}
+
+/// The thread that a cursor is behind, as far as that says where it stands.
+fn read_cursor(cursor: &str) -> Option<ThreadInfo> {
+    let (at, id) = cursor.split_once(' ')?;
+    Some(ThreadInfo::new(id, at.parse().ok()?))
 }
 
 /// A thread as a session, if it says which directory it is about.
@@ -71,8 +101,24 @@ pub(crate) async fn remembered(journal: &dyn Journal, thread: &str) -> Result<Op
     Ok(info.filter(|info| info.parent.is_none()))
 }
 
+/// The model that a session begins with, and how hard that thinks: those of its thread where there still are such, or the
+/// usual ones.
+pub(super) fn model<H: AgentHost>(
+    host: &H,
+    known: Option<&ThreadInfo>,
+) -> Result<(String, Option<String>), wire::Error> {
+    let models = host.models();
+    let noted = known.and_then(|thread| host.model_of(thread));
+    if let Some(model) = noted.and_then(|noted| models.iter().find(|model| model.name == noted)) {
+        let effort = known.and_then(|thread| thread.metadata.get(EFFORT)).and_then(Value::as_str).map(str::to_owned);
+        return Ok((model.name.clone(), effort.filter(|effort| model.efforts.contains(effort))));
+    }
+    let model = models.first().ok_or_else(|| wire::failed(&"there is no model to work with"))?;
+    Ok((model.name.clone(), None))
+}
+
 /// The directory without symbolic links, as threads note it.
-async fn real(cwd: &Path) -> PathBuf {
+pub(crate) async fn real(cwd: &Path) -> PathBuf {
     let given = cwd.to_owned();
     #[allow(clippy::disallowed_methods, reason = "a thread notes the directory as it is on disk")]
     let real = tokio::task::spawn_blocking(move || given.canonicalize().unwrap_or(given)).await;
@@ -84,13 +130,16 @@ impl<H: AgentHost> Session<H> {
     pub(super) async fn note(&self, prompt: &str) -> Result<Map<String, Value>, wire::Error> {
         let journal = self.journal();
         let known = remembered(&*journal, &self.thread).await?;
-        let mut metadata = self.host.metadata(&self.setup());
+        let setup = self.setup();
+        let mut metadata = self.host.metadata(&setup);
+        // The editor may have loaded it in another directory than before.
         metadata.insert(CWD.to_owned(), json!(self.cwd));
+        metadata.insert(ROOT.to_owned(), json!(real(&self.cwd).await));
+        metadata.insert(EFFORT.to_owned(), json!(setup.effort));
         let titled = known.as_ref().and_then(|info| info.metadata.get(TITLE)).and_then(Value::as_str);
         let title = match titled.filter(|title| !title.is_empty()) {
             Some(title) => title.to_owned(),
             None => {
-                metadata.insert(ROOT.to_owned(), json!(real(&self.cwd).await));
                 let title = short_title(prompt);
                 metadata.insert(TITLE.to_owned(), json!(title));
                 title

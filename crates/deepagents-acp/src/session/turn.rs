@@ -10,7 +10,6 @@ use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
-use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Prompt;
@@ -19,6 +18,7 @@ use super::{Session, Ticket};
 use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
 use crate::prompt;
+use crate::queue::Turn;
 use crate::show::{Presenter, Spending, replay};
 use crate::wire;
 
@@ -43,14 +43,13 @@ impl<H: AgentHost> Session<H> {
         blocks: Vec<wire::ContentBlock>,
         ticket: Ticket,
     ) -> Result<wire::StopReason, wire::Error> {
-        let cancel = &ticket.cancel;
-        let turn = tokio::select! {
+        let Ticket { number, cancel, place } = ticket;
+        let result = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Ok(wire::StopReason::Cancelled),
-            turn = self.turn() => turn,
+            () = cancel.cancelled() => Ok(wire::StopReason::Cancelled),
+            turn = place => self.work(blocks, &cancel, turn).await,
         };
-        let result = self.work(blocks, cancel, turn).await;
-        self.answered(&ticket);
+        self.answered(number);
         result
     }
 
@@ -58,7 +57,7 @@ impl<H: AgentHost> Session<H> {
         &self,
         blocks: Vec<wire::ContentBlock>,
         cancel: &CancellationToken,
-        turn: OwnedMutexGuard<()>,
+        turn: Turn,
     ) -> Result<wire::StopReason, wire::Error> {
         let title = blocks.iter().find_map(|block| match block {
             wire::ContentBlock::Text(text) => Some(text.text.clone()),
@@ -106,7 +105,7 @@ impl<H: AgentHost> Session<H> {
         agent: &SessionAgent,
         (mut input, note): (RunInput, Map<String, Value>),
         cancel: &CancellationToken,
-        turn: OwnedMutexGuard<()>,
+        turn: Turn,
         presenter: &mut Presenter<'_>,
     ) -> Result<wire::StopReason, wire::Error> {
         loop {
@@ -134,9 +133,13 @@ impl<H: AgentHost> Session<H> {
             let questions = outcome.action_requests();
             let decisions = tokio::select! {
                 biased;
-                () = cancel.cancelled() => None,
+                () = cancel.cancelled() => Ok(None),
                 decided = self.decide(run.id(), &questions, &outcome.state, presenter) => decided,
             };
+            let decisions = decisions.map_err(|error| {
+                presenter.close("Nobody was asked");
+                wire::failed(&error)
+            })?;
             let Some(decisions) = decisions else {
                 presenter.close("Cancelled");
                 return Ok(wire::StopReason::Cancelled);

@@ -152,9 +152,11 @@ impl<'a> Presenter<'a> {
                 self.compactions += 1;
                 self.editor.compacted(format!("{run}/{}", self.compactions), Some(error));
             }
-            MiddlewareEvent::McpServer { server, problem: Some(problem), .. } => {
+            MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
                 let title = format!("MCP server {server}");
-                if !self.editor.notice(wire::NoticeSeverity::Warning, &title, Some(problem.clone())) {
+                let severity = if *starting { wire::NoticeSeverity::Info } else { wire::NoticeSeverity::Warning };
+                // What passes by itself has no place among the model's words.
+                if !self.editor.notice(severity, &title, Some(problem.clone())) && !starting {
                     // The problem names the server.
                     self.remark(problem);
                 }

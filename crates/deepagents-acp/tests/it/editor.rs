@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use deepagents::DeepAgent;
-use deepagents::core::journal::{Journal, MemoryJournal};
+use deepagents::core::journal::{Journal, MemoryJournal, ThreadInfo};
 use deepagents::core::model::{ModelProfile, Price};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
@@ -14,7 +14,7 @@ use deepagents::models::scripted::ScriptedModel;
 use deepagents_acp::{
     AgentHost, HostError, McpSupport, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -83,6 +83,14 @@ impl AgentHost for Host {
         Ok(made.price(Some(Price::new(1.0, 10.0))))
     }
 
+    fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
+        Map::from_iter([("model".to_owned(), json!(setup.model()))])
+    }
+
+    fn model_of(&self, thread: &ThreadInfo) -> Option<String> {
+        thread.metadata.get("model")?.as_str().map(str::to_owned)
+    }
+
     fn mcp(&self) -> McpSupport {
         McpSupport { stdio: true, ..McpSupport::default() }
     }
@@ -110,6 +118,8 @@ struct Seen {
     asked: Vec<(String, Value)>,
     waiting: HashMap<u64, oneshot::Sender<Result<Value, Value>>>,
     orphans: Vec<Value>,
+    /// Requests of the agent that were not answered: their methods and ids.
+    unanswered: Vec<(String, Value)>,
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
@@ -176,6 +186,15 @@ impl Editor {
     /// Sends bytes as they are.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         self.lines.send(bytes.to_vec()).unwrap();
+    }
+
+    /// Answers the first request of a method that was not answered when it came.
+    pub(crate) fn answer_late(&self, method: &str, result: Value) {
+        let mut seen = self.seen.lock().unwrap();
+        let at = seen.unanswered.iter().position(|(asked, _)| asked == method).expect("a request that waits");
+        let (_, id) = seen.unanswered.remove(at);
+        drop(seen);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
     /// Answers to no request: their codes and what they say of themselves.
@@ -265,7 +284,11 @@ impl Seen {
             return None;
         }
         self.asked.push((method.to_owned(), message["params"].clone()));
-        Some(match answer(method, &message["params"])? {
+        let Some(result) = answer(method, &message["params"]) else {
+            self.unanswered.push((method.to_owned(), id));
+            return None;
+        };
+        Some(match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
         })

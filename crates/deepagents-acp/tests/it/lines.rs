@@ -45,6 +45,33 @@ async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
 }
 
 #[tokio::test]
+async fn an_error_says_what_is_wrong_with_parameters_and_repeats_none_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = connected([]).await;
+    let session = editor.session(dir.path()).await;
+    let server = |more: Value| {
+        let mut server = json!({"name": "s", "command": "/bin/true"});
+        server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("session/new", json!({"cwd": dir.path(), "mcpServers": [server]}))
+    };
+    let env = json!([{"name": "KEY", "value": "sk-secret"}]);
+    let blocks = json!([{"type": "text", "text": "x".repeat(1_000_000)}, {"type": "weird"}]);
+    for ((method, params), why) in [
+        (server(json!({"env": env})), ""),
+        (server(json!({"args": [], "env": "KEY=\"sk-secret\", x"})), ""),
+        (server(json!({"args": "--key sk-secret", "env": env})), ""),
+        (("session/load", json!({"sessionId": "x", "mcpServers": [], "key": "sk-secret"})), "missing field `cwd`"),
+        (("session/prompt", json!({"sessionId": session, "prompt": blocks})), ""),
+    ] {
+        let refused = editor.call(method, params).await.unwrap_err();
+        assert_eq!(refused["code"], -32602, "{refused}");
+        let said = refused["data"].as_str().unwrap_or_else(|| panic!("words alone: {refused}"));
+        assert!(!said.is_empty() && said.contains(why) && said.len() < 1_000, "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn blank_lines_and_ends_of_lines_of_other_systems_are_no_messages() {
     let mut editor = connected([]).await;
     editor.raw(b"\n\r\n  \n");

@@ -84,15 +84,21 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_option_is_no_yes() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = ScriptedModel::new([write("a.txt"), Turn::text("Here.")]);
-    let odd = |_: &str, _: &Value| Some(Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes-to-all"}})));
-    let mut editor = Editor::connect(Host::new(model), json!({}), odd).await;
-    let session = editor.session(dir.path()).await;
-    assert_eq!(editor.say(&session, "Write.").await, "cancelled");
-    assert!(!dir.path().join("a.txt").exists());
-    assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
+async fn an_answer_that_is_no_option_is_no_yes_and_one_that_fails_is_no_cancel() {
+    let odd = Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes-to-all"}}));
+    let failed = Err(json!({"code": -32603, "message": "Internal error", "data": "no window"}));
+    for (answer, why) in [(odd, "yes-to-all"), (failed, "no window")] {
+        let dir = tempfile::tempdir().unwrap();
+        let model = ScriptedModel::new([write("a.txt"), Turn::text("Here.")]);
+        let answers = move |_: &str, _: &Value| Some(answer.clone());
+        let mut editor = Editor::connect(Host::new(model), json!({}), answers).await;
+        let session = editor.session(dir.path()).await;
+        let refused = editor.prompt(&session, "Write.").await.unwrap().unwrap_err();
+        assert!(refused["code"] == -32603 && refused["data"].to_string().contains(why), "{refused}");
+        assert_eq!(statuses(&editor), ["failed"]);
+        assert!(!dir.path().join("a.txt").exists());
+        assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
+    }
 }
 
 #[tokio::test]

@@ -81,12 +81,129 @@ async fn sessions_are_listed_by_directory_with_title_and_time() {
     let all = editor.call("session/list", json!({})).await.unwrap();
     assert!(ids(&all).contains(&first) && ids(&all).contains(&second) && !ids(&all).contains(&unused));
     let here = editor.call("session/list", json!({"cwd": one.path()})).await.unwrap();
-    assert_eq!(ids(&here), [first]);
+    assert_eq!(ids(&here), [first.clone()]);
     let session = &here["sessions"][0];
     assert_eq!((&session["cwd"], &session["title"]), (&json!(one.path()), &json!("Remember the elephant…")));
     assert!(session["updatedAt"].is_string());
-    let wrong = editor.call("session/list", json!({"cursor": "elsewhere"})).await;
-    assert_eq!(wrong.unwrap_err()["code"], -32602);
+    for wrong in [json!({"cursor": "elsewhere"}), json!({"cursor": "100"}), json!({"cwd": "relative"})] {
+        assert_eq!(editor.call("session/list", wrong).await.unwrap_err()["code"], -32602);
+    }
+    editor.call("session/load", json!({"sessionId": first, "cwd": two.path(), "mcpServers": []})).await.unwrap();
+    editor.say(&first, "Moved").await;
+    let here = editor.call("session/list", json!({"cwd": one.path()})).await.unwrap();
+    let there = editor.call("session/list", json!({"cwd": two.path()})).await.unwrap();
+    assert!(ids(&here).is_empty() && ids(&there).contains(&first), "{here} {there}");
+}
+
+#[tokio::test]
+async fn sessions_that_are_deleted_or_changed_between_two_pages_hide_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new(ScriptedModel::new([]));
+    let threads = host.journal.threads();
+    let note = |at: usize| {
+        let metadata = json!({"root": dir.path(), "cwd": dir.path(), "title": "t"}).as_object().unwrap().clone();
+        async move { threads.set_metadata(&format!("t{at:03}"), metadata).await.unwrap() }
+    };
+    for at in 0..120 {
+        note(at).await;
+    }
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let ids = |listed: &Value| -> std::collections::BTreeSet<String> {
+        listed["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    for gone in ids(&first).iter().take(3) {
+        threads.delete(gone).await.unwrap();
+    }
+    let seen = ids(&first).into_iter().last().unwrap();
+    note(seen.trim_start_matches('t').parse().unwrap()).await;
+    let second = editor.call("session/list", json!({"cursor": first["nextCursor"]})).await.unwrap();
+    assert_eq!((ids(&first).len(), ids(&second).len()), (100, 20), "{second}");
+    assert!(ids(&first).is_disjoint(&ids(&second)) && second["nextCursor"].is_null());
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_and_loaded_in_one_go_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    let closed = editor.request("session/close", json!({"sessionId": session}));
+    let loaded = [editor.request("session/load", load.clone()), editor.request("session/resume", load.clone())];
+    assert!(closed.await.unwrap().is_ok());
+    for loaded in loaded {
+        assert!(loaded.await.unwrap().is_ok());
+    }
+    assert_eq!(editor.say(&session, "Hi again.").await, "end_turn");
+    let closed = [(); 2].map(|()| editor.request("session/close", json!({"sessionId": session})));
+    let closed = futures_util::future::join_all(closed).await;
+    assert_eq!(closed.iter().filter(|answer| answer.as_ref().unwrap().is_ok()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_load_that_fails_leaves_the_session_that_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Hi.").await;
+    let twice = json!([{"name": "a", "command": "/bin/true", "args": [], "env": []}, {"name": "a", "command": "/bin/false", "args": [], "env": []}]);
+    for (cwd, servers) in
+        [(json!("relative"), json!([])), (json!(dir.path().join("missing")), json!([])), (json!(dir.path()), twice)]
+    {
+        let load = json!({"sessionId": session, "cwd": cwd, "mcpServers": servers});
+        assert_eq!(editor.call("session/load", load).await.unwrap_err()["code"], -32602);
+    }
+    assert_eq!(editor.say(&session, "Still there?").await, "end_turn");
+}
+
+#[tokio::test]
+async fn a_thread_is_gone_on_with_on_the_model_and_the_effort_that_it_had_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let host = Host::new(model);
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let chosen = |options: &Value| -> Vec<Value> {
+        options["configOptions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .skip(1)
+            .map(|option| option["currentValue"].clone())
+            .collect()
+    };
+    for (id, value, expected) in [("effort", "high", vec!["test:one", "high"]), ("model", "test:two", vec!["test:two"])]
+    {
+        let session = editor.session(dir.path()).await;
+        let set = json!({"sessionId": session, "configId": id, "type": "select", "value": value});
+        editor.call("session/set_config_option", set).await.unwrap();
+        editor.say(&session, "Hi.").await;
+        for method in ["session/load", "session/resume"] {
+            let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+            let options = editor.call(method, load).await.unwrap();
+            assert_eq!(chosen(&options), expected, "{method}");
+        }
+    }
+    // What is not among the models any more is not gone on with.
+    let noted = json!({"model": "test:gone", "effort": "high", "cwd": dir.path()}).as_object().unwrap().clone();
+    host.journal.threads().set_metadata("other", noted).await.unwrap();
+    let load = json!({"sessionId": "other", "cwd": dir.path(), "mcpServers": []});
+    assert_eq!(chosen(&editor.call("session/resume", load).await.unwrap()), ["test:one", "default"]);
+}
+
+#[tokio::test]
+async fn places_are_named_as_they_are_on_disk_where_the_directory_is_named_in_a_roundabout_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join("below")).unwrap();
+    std::fs::write(root.join("notes.txt"), "alpha\n").unwrap();
+    let model = ScriptedModel::new([Turn::call("read_file", json!({"file_path": "/notes.txt"})), Turn::text("One.")]);
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    let session = editor.session(&root.join("below/..")).await;
+    editor.say(&session, "Read.").await;
+    assert_eq!(editor.calls()[0]["locations"][0]["path"], json!(root.join("notes.txt")));
 }
 
 #[tokio::test]

@@ -67,6 +67,62 @@ async fn a_cancelled_command_is_killed_and_its_terminal_released() {
 }
 
 #[tokio::test]
+async fn a_terminal_that_is_made_after_its_command_was_cancelled_is_killed_and_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("sleep 1000"), Turn::text("Here.")]);
+    let late = |method: &str, params: &Value| match method {
+        "terminal/create" => None,
+        _ => terminal(true)(method, params),
+    };
+    let mut editor = Editor::connect(Host::new(model), json!({"terminal": true}), late).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = editor.prompt(&session, "Sleep.");
+    editor.until(|editor| !editor.asked("terminal/create").is_empty()).await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "cancelled");
+    editor.answer_late("terminal/create", json!({"terminalId": "t9"}));
+    editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
+    for method in ["terminal/kill", "terminal/release"] {
+        assert_eq!(editor.asked(method)[0]["terminalId"], "t9", "{method}");
+    }
+    assert_eq!(editor.say(&session, "Are you there?").await, "end_turn");
+}
+
+#[tokio::test]
+async fn an_editor_whose_terminal_says_nothing_does_not_hold_a_command_beyond_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let call = Turn::call("execute", json!({"command": "sleep 1000", "timeout": 1}));
+    let model = ScriptedModel::new([call, Turn::text("Done.")]);
+    let silent = |method: &str, params: &Value| match method {
+        "terminal/kill" | "terminal/wait_for_exit" | "terminal/output" => None,
+        _ => terminal(true)(method, params),
+    };
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({"terminal": true}), silent).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Sleep.").await, "end_turn");
+    let result = model.requests()[1].messages.last().unwrap().text();
+    assert!(result.contains("timed out after 1 s"), "{result}");
+    editor.until(|editor| !editor.asked("terminal/release").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_command_that_a_signal_ended_is_said_to_be_killed_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, said) in [("SIGTERM", "SIGTERM"), ("SIGUSR1", "killed by signal"), ("SIGALRM", "SIGALRM")] {
+        let model = ScriptedModel::new([run("kill"), Turn::text("Done.")]);
+        let killed = move |method: &str, params: &Value| match method {
+            "terminal/wait_for_exit" => Some(Ok(json!({"signal": name}))),
+            _ => terminal(false)(method, params),
+        };
+        let mut editor = Editor::connect(Host::new(model.clone()), json!({"terminal": true}), killed).await;
+        let session = editor.session(dir.path()).await;
+        editor.say(&session, "Run.").await;
+        let result = model.requests()[1].messages.last().unwrap().text();
+        assert!(result.contains(said), "{name}: {result}");
+    }
+}
+
+#[tokio::test]
 async fn without_terminals_a_command_runs_in_the_shell_of_the_host() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([run("echo $((40+2))"), Turn::text("Done.")]);

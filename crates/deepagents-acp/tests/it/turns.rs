@@ -7,7 +7,7 @@ use deepagents::core::message::MediaSource;
 use deepagents::core::model::{ErrorInfo, ModelError};
 use deepagents::middleware::hooks::HOOK;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Block, ToolContext, ToolError, Usage, tool_fn};
+use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, Usage, tool_fn};
 use serde_json::{Value, json};
 
 use crate::editor::{Editor, Host, allows};
@@ -166,13 +166,50 @@ async fn what_a_prompt_may_hold_reaches_the_model_and_the_rest_is_refused() {
         json!([{"type": "audio", "mimeType": "audio/wav", "data": dot}]),
         json!([{"type": "image", "mimeType": "image/png", "data": "no base64!"}]),
         json!([{"type": "image", "mimeType": "image/png", "data": "\n"}]),
-        json!([{"type": "image", "mimeType": "image/tiff", "data": dot}]),
+        json!([{"type": "image", "mimeType": "image/tiff", "data": "SUkqAAgAAAA="}]),
+        json!([{"type": "image", "mimeType": "image/png", "data": "aGVsbG8="}]),
+        json!([{"type": "image", "mimeType": "image/png", "data": "JVBERi0xLjcK"}]),
+        json!([{"type": "resource", "resource": {"uri": file, "mimeType": "image/png", "blob": "aGVsbG8="}}]),
+        json!([{"type": "resource", "resource": {"uri": file, "mimeType": "application/pdf", "blob": "aGVsbG8="}}]),
         json!([{"type": "text", "text": "  "}]),
         json!([]),
     ] {
         let refused = editor.call("session/prompt", json!({"sessionId": session, "prompt": wrong})).await;
         assert_eq!(refused.unwrap_err()["code"], -32602);
     }
+}
+
+#[tokio::test]
+async fn media_are_sent_as_what_their_bytes_are_and_text_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("ok")).build();
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let file = format!("file://localhost{}", dir.path().join("a").display());
+    let blob = |mime: Value, data: &str| json!({"type": "resource", "resource": {"uri": file, "mimeType": mime, "blob": data}});
+    let image = |mime: &str, data: &str| json!({"type": "image", "mimeType": mime, "data": data});
+    for (block, sent) in [
+        (image("image/jpg", "/9j/4AAQ"), "Image image/jpeg"),
+        (image("image/png", "R0lGODlh"), "Image image/gif"),
+        (blob(json!("application/pdf"), "JVBERi0xLjcK"), "File application/pdf"),
+        (blob(Value::Null, "iVBORw0KGgo="), "Image image/png"),
+        (blob(json!("text/plain; charset=utf-8"), "R0lGODlhIGlzIG9sZA=="), "/a:\n```\nGIF89a is old\n```"),
+        (blob(json!("application/vnd.api+json"), "e30="), "/a:\n```\n{}\n```"),
+        (blob(json!("text/plain"), "/w=="), "[/a: text/plain, which cannot be shown]"),
+        (blob(json!("application/zip"), "UEsDBA=="), "[/a: application/zip, which cannot be shown]"),
+    ] {
+        editor.call("session/prompt", json!({"sessionId": session, "prompt": [block]})).await.unwrap();
+        let requests = model.requests();
+        let said = match &requests.last().unwrap().messages.last().unwrap().content()[0] {
+            Block::Media(media) => format!("{:?} {}", media.kind, media.mime),
+            other => other.as_text().unwrap().to_owned(),
+        };
+        assert_eq!(said, sent);
+    }
+    let large = format!("iVBORw0KGgoA{}", "AAAA".repeat((5 << 20) / 3));
+    let prompt = json!([image("image/png", &large)]);
+    let refused = editor.call("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap_err();
+    assert!(refused["code"] == -32602 && refused["data"].to_string().contains("5 MiB"), "{refused}");
 }
 
 #[tokio::test]
@@ -231,6 +268,24 @@ async fn two_prompts_at_once_are_answered_one_after_the_other() {
     assert_eq!(told, ["First.", "One.", "Second."]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn prompts_that_are_sent_at_once_are_worked_on_in_the_order_in_which_they_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Yes.")).build();
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    for _ in 0..20 {
+        let session = editor.session(dir.path()).await;
+        let said = ["One.", "Two.", "Three.", "Four."];
+        let prompts = said.map(|text| editor.prompt(&session, text));
+        for prompt in prompts {
+            assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "end_turn");
+        }
+        let last = model.requests().pop().unwrap();
+        let heard: Vec<String> = last.messages.iter().map(|message| message.text()).collect();
+        assert_eq!(heard, ["One.", "Yes.", "Two.", "Yes.", "Three.", "Yes.", "Four."]);
+    }
+}
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
@@ -258,6 +313,35 @@ async fn what_is_not_of_the_conversation_is_a_notice_where_the_editor_has_a_plac
     let session = plain.session(dir.path()).await;
     assert_eq!(plain.say(&session, "Go.").await, "end_turn");
     assert!(plain.updates("notice").is_empty() && plain.text("agent_message_chunk").contains("mind the gap"));
+}
+
+/// A host whose agent tells that a server is not there: one that only starts yet, or one that cannot be had.
+fn without_server(starting: bool) -> Host {
+    let tool = tool_fn("look", "Looks.", move |_: Nothing, cx: ToolContext| async move {
+        let problem = Some("the MCP server shelf is not there".to_owned());
+        cx.report(MiddlewareEvent::McpServer { server: "shelf".to_owned(), tools: 0, problem, starting });
+        Ok::<_, ToolError>("Looked.".to_owned())
+    });
+    let model = ScriptedModel::new([Turn::call("look", json!({})), Turn::text("Done.")]);
+    Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
+}
+
+#[tokio::test]
+async fn a_server_that_is_waited_for_is_a_notice_or_nothing_and_one_that_cannot_be_had_is_always_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for (starting, severity, text) in [(true, "info", false), (false, "warning", true)] {
+        let notices = json!({"session": {"notices": {}}});
+        let mut editor = Editor::connect(without_server(starting), notices, allows).await;
+        let session = editor.session(dir.path()).await;
+        assert_eq!(editor.say(&session, "Go.").await, "end_turn");
+        assert_eq!(editor.text("agent_message_chunk"), "Done.");
+        assert_eq!(editor.updates("notice")[0]["severity"], severity);
+
+        let mut plain = Editor::connect(without_server(starting), json!({}), allows).await;
+        let session = plain.session(dir.path()).await;
+        assert_eq!(plain.say(&session, "Go.").await, "end_turn");
+        assert_eq!(plain.text("agent_message_chunk").contains("shelf"), text);
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! The agents of an editor's sessions.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
@@ -24,7 +25,7 @@ use crate::args::{AcpArgs, AgentArgs, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::run::{is_gone, process};
-use crate::threads::{database, fresh, note_model, undo};
+use crate::threads::{database, fresh, model_of, note_model, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, permissions, sources};
@@ -45,10 +46,10 @@ struct Parts {
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox here, once it was tried.
     sandboxed: OnceLock<bool>,
-    /// The servers of each session, by its thread.
-    servers: Mutex<HashMap<String, mcp::Servers>>,
-    /// The hooks of each session, by its thread.
-    hooks: Mutex<HashMap<String, HookRunner>>,
+    /// The servers of each session, by its opening.
+    servers: Mutex<HashMap<u64, mcp::Servers>>,
+    /// The hooks of each session, by its opening.
+    hooks: Mutex<HashMap<u64, HookRunner>>,
 }
 
 impl Host {
@@ -104,13 +105,18 @@ impl AgentHost for Host {
         McpSupport { stdio: true, http: true, ..McpSupport::default() }
     }
 
-    async fn closed(&self, thread: &str) {
-        self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
-        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(thread).cloned();
+    fn model_of(&self, thread: &ThreadInfo) -> Option<String> {
+        model_of(thread, self.0.options.base_url.as_deref())
+    }
+
+    async fn closed(&self, setup: &SessionSetup) {
+        let opening = setup.opening();
+        self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
+        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&opening).cloned();
         if let Some(servers) = servers {
             servers.close().await;
             // Not before they have ended: who has no time for that kills those that are known.
-            self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
+            self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
         }
     }
 
@@ -139,7 +145,7 @@ impl Parts {
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
-        let hooks = hooks.map(|hooks| parts.going_on(setup.thread(), hooks));
+        let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
         // It looks for files and tries the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
     }
@@ -153,20 +159,27 @@ impl Parts {
     }
 
     /// Hooks that know what those of the session's earlier agent did.
-    fn going_on(&self, thread: &str, hooks: HookRunner) -> HookRunner {
+    fn going_on(&self, opening: u64, hooks: HookRunner) -> HookRunner {
         let mut known = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        let hooks = match known.get(thread) {
+        let hooks = match known.get(&opening) {
             Some(earlier) => hooks.succeeding(earlier),
             None => hooks,
         };
-        known.insert(thread.to_owned(), hooks.clone());
+        known.insert(opening, hooks.clone());
         hooks
     }
 
     /// The directory of a session, whose changes are recorded where that can be.
     fn files(&self, options: &AgentArgs) -> Result<LocalBackend> {
         let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, options.directory())).map(UndoStore::at);
-        agent::open_recorded(options.directory(), store)
+        let directory = options.directory();
+        match directory.metadata() {
+            Ok(about) if !about.is_dir() => bail!("`{}` is not a directory", directory.display()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("the directory `{}` does not exist", directory.display())
+            }
+            Ok(_) | Err(_) => agent::open_recorded(directory, store),
+        }
     }
 
     fn assemble(
@@ -212,15 +225,15 @@ impl Parts {
     /// The servers of a session. They stay when the session chooses another model.
     fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
         let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(servers) = known.get(setup.thread()) {
+        if let Some(servers) = known.get(&setup.opening()) {
             return Ok(servers.clone());
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
-        let servers = mcp::session_servers(options, brought.collect(), model)?;
+        let servers = mcp::session_servers(options, setup.has_forms(), brought.collect(), model)?;
         // What a server takes to start is not waited for when the first prompt comes.
         let starting = servers.all.clone();
         tokio::spawn(async move { starting.start().await });
-        known.insert(setup.thread().to_owned(), servers.clone());
+        known.insert(setup.opening(), servers.clone());
         Ok(servers)
     }
 

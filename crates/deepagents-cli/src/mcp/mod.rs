@@ -183,6 +183,7 @@ pub(crate) fn for_screens(
 /// those of strangers.
 pub(crate) fn session_servers(
     args: &AgentArgs,
+    can_ask: bool,
     brought: Vec<(String, ServerConfig)>,
     model: &Arc<dyn ChatModel>,
 ) -> Result<Servers> {
@@ -194,7 +195,8 @@ pub(crate) fn session_servers(
     found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
     let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
     let all = usable(&found).into_iter().chain(brought).collect();
-    Ok(pinned(all, pins, McpOptions { patience: Some(PATIENCE), ..with_model(args, model) }))
+    let options = McpOptions { elicitation: can_ask, patience: Some(PATIENCE), ..with_model(args, model) };
+    Ok(pinned(all, pins, options))
 }
 
 /// The servers that can be used; of the others it is said why they cannot.

@@ -29,7 +29,7 @@ use crate::run::is_gone;
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
-pub(crate) use model::{note as note_model, with_model_of};
+pub(crate) use model::{note as note_model, of_thread as model_of, with_model_of};
 
 /// Looks at and changes threads.
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {

@@ -27,6 +27,13 @@ pub(crate) fn with_model_of(args: &AgentArgs, thread: &ThreadInfo) -> Option<Age
     Some(AgentArgs { model: Some(model), base_url, ..args.clone() })
 }
 
+/// The model of a thread, if it was run at this address, or without one as it would be here.
+pub(crate) fn of_thread(thread: &ThreadInfo, base_url: Option<&str>) -> Option<String> {
+    let address = thread.metadata.get(ADDRESS)?.as_str();
+    let is_here = address == base_url.map(without_secrets).as_deref();
+    thread.metadata.get(MODEL)?.as_str().filter(|_| is_here).map(str::to_owned)
+}
+
 /// An address without what may be secret in it: the name and password before the host, and what follows a `?`.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();

@@ -6,8 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::mcp::SERVER;
 use crate::program::{deepagents, finish, run};
 use crate::server::{Reply, Server};
+
+/// The id of a request whose answer is not waited for.
+const UNAWAITED: &str = "unawaited";
 
 /// The program with an editor at the other end, which allows everything.
 struct Editor {
@@ -27,15 +31,25 @@ fn acp(home: &Path, address: &str) -> Command {
 #[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Editor {
     fn start(home: &Path, address: &str) -> Self {
+        Self::with(home, address, json!({}))
+    }
+
+    /// One that offers these capabilities.
+    fn with(home: &Path, address: &str, capabilities: Value) -> Self {
         let mut child = acp(home, address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut editor = Self { child, to, from, next: 0, updates: Vec::new() };
-        editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+        editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
         editor
     }
 
     /// Sends a request and takes what comes until its answer.
     fn call(&mut self, method: &str, params: Value) -> Value {
+        self.answer(method, params)["result"].clone()
+    }
+
+    /// The same with the whole answer.
+    fn answer(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
         writeln!(self.to, "{request}").unwrap();
@@ -50,7 +64,9 @@ impl Editor {
                     writeln!(self.to, "{}", json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome})).unwrap();
                 }
                 Some(other) => panic!("{other} is not offered"),
-                None if message["id"] == self.next => return message["result"].clone(),
+                None if message["id"] == self.next => return message,
+                // The answer to one that was not waited for.
+                None if message["id"] == UNAWAITED => {}
                 None => panic!("an answer to nothing: {message}"),
             }
         }
@@ -251,5 +267,106 @@ fn a_server_that_cannot_be_had_is_named_where_the_editor_has_no_notices() {
         said.iter().any(|said| said.contains("MCP server broken") && said.contains("/no/such/program")),
         "{said:?}"
     );
+    editor.leave();
+}
+
+/// A server that keeps what it is told at the beginning in a file, and does not want to end.
+fn stubborn(place: &Path) -> Value {
+    let server = SERVER.replace(
+        "while IFS= read -r line; do",
+        "while IFS= read -r line; do echo \"$line\" >> \"$(dirname \"$0\")/told\"",
+    );
+    let file = place.join("run.sh");
+    std::fs::write(&file, format!("trap '' TERM INT HUP\n{server}while :; do sleep 1; done\n")).unwrap();
+    std::fs::write(place.join("says"), "Says it again.").unwrap();
+    json!({"name": "alpha", "command": "/bin/sh", "args": [file], "env": []})
+}
+
+#[test]
+fn servers_may_ask_the_person_where_the_editor_has_forms() {
+    for (capabilities, asks) in [(json!({"elicitation": {"form": {}}}), true), (json!({}), false)] {
+        let (home, root, place) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let server = Server::start([Reply::Text(vec!["Hello."])]);
+        let mut editor = Editor::with(home.path(), &server.address, capabilities);
+        let params = json!({"cwd": root.path(), "mcpServers": [stubborn(place.path())]});
+        let session = editor.call("session/new", params)["sessionId"].clone();
+        assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+        let begin: Value = loop {
+            let told = std::fs::read_to_string(place.path().join("told")).unwrap_or_default();
+            let mut whole = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            match whole.find(|message| message["method"] == "initialize") {
+                Some(begin) => break begin,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(begin["params"]["capabilities"]["elicitation"].is_object(), asks, "{begin}");
+        editor.leave();
+    }
+}
+
+#[test]
+fn a_session_that_is_closed_and_loaded_in_one_go_has_servers_that_live() {
+    let (home, root, place) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let call = || Reply::Call("mcp__alpha__echo", json!({}));
+    let server = Server::start([call(), Reply::Text(vec!["One."]), call(), Reply::Text(vec!["Two."])]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let mut params = json!({"cwd": root.path(), "mcpServers": [stubborn(place.path())]});
+    let session = editor.call("session/new", params.clone())["sessionId"].clone();
+    params["sessionId"] = session.clone();
+    assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+    let close = json!({"jsonrpc": "2.0", "id": UNAWAITED, "method": "session/close", "params": {"sessionId": session}});
+    writeln!(editor.to, "{close}").unwrap();
+    editor.call("session/load", params);
+    assert_eq!(editor.prompt(&session, "And now?")["stopReason"], "end_turn");
+    let told = server.requests().last().unwrap().body["messages"].to_string();
+    assert_eq!(told.matches("echoed it").count(), 2, "{told}");
+    editor.leave();
+}
+
+#[test]
+fn the_model_that_was_chosen_in_a_session_is_that_of_the_loaded_one() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start([]);
+    let mut command = deepagents();
+    let command = command.env("HOME", home.path()).env("OPENAI_API_KEY", "k");
+    let command = command.args(["acp", "--base-url", server.address.as_str(), "--model", "openai:gpt-5.2"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut editor = Editor { child, to, from, next: 0, updates: Vec::new() };
+    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let mut params = json!({"cwd": root.path(), "mcpServers": []});
+    let session = editor.call("session/new", params.clone())["sessionId"].clone();
+    for (id, value) in [("model", "openai:gpt-5-mini"), ("effort", "low")] {
+        let set = json!({"sessionId": session, "configId": id, "value": value});
+        assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
+    }
+    // It fails, as nothing answers there; the thread is noted before.
+    editor.prompt(&session, "Hi.");
+    params["sessionId"] = session;
+    let loaded = editor.call("session/load", params);
+    let set: Vec<&Value> =
+        loaded["configOptions"].as_array().unwrap().iter().map(|option| &option["currentValue"]).collect();
+    assert_eq!(set, ["ask", "openai:gpt-5-mini", "low"]);
+    editor.leave();
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_refused_in_words_that_help_in_an_editor() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(root.path().join("file"), "").unwrap();
+    std::fs::create_dir(home.path().join(".deepagents")).unwrap();
+    let server = Server::start([]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    for (cwd, why) in [
+        (root.path().join("missing"), "does not exist"),
+        (root.path().join("file"), "is not a directory"),
+        (home.path().join(".deepagents"), "is the program's own"),
+    ] {
+        let refused = editor.answer("session/new", json!({"cwd": cwd, "mcpServers": []}))["error"].clone();
+        let said = refused["data"].as_str().unwrap();
+        assert!(refused["code"] == -32602 && said.contains(why) && !said.contains("--root"), "{said}");
+    }
     editor.leave();
 }

@@ -141,6 +141,9 @@ pub enum MiddlewareEvent {
         /// Why it cannot be had.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
+        /// Whether it is only not there yet: it is starting.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        starting: bool,
     },
     /// The result of a call comes from outside: whoever wrote it is neither the user nor the agent.
     ForeignResult {

@@ -44,5 +44,5 @@ impl McpServers {
 
 fn tell(cx: &Context, server: &Server, what: &str) {
     let problem = Some(format!("the MCP server {} {what}", text::line(&server.name, 100)));
-    cx.report(MiddlewareEvent::McpServer { server: server.name.clone(), tools: 0, problem });
+    cx.report(MiddlewareEvent::McpServer { server: server.name.clone(), tools: 0, problem, starting: true });
 }

@@ -47,7 +47,7 @@ impl Notices {
     /// A server offers so many tools.
     pub(super) fn connected(&self, server: &str, tools: usize) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
-        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None });
+        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None, starting: false });
     }
 
     /// A server cannot be had.
@@ -57,13 +57,13 @@ impl Notices {
         let before = failures.insert(server.clone(), problem.clone());
         drop(failures);
         if before.as_ref() != Some(&problem) {
-            self.push(MiddlewareEvent::McpServer { server, tools: 0, problem: Some(problem) });
+            self.push(MiddlewareEvent::McpServer { server, tools: 0, problem: Some(problem), starting: false });
         }
     }
 
     /// A tool of a server is not offered.
     pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
-        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why) });
+        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why), starting: false });
     }
 
     /// Forgets what was not offered.
