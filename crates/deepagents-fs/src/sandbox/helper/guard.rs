@@ -77,6 +77,13 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
             }
         }
     }
+    for (at, source) in shown(plan) {
+        for hidden in plan.hidden_host.iter().filter(|hidden| *hidden != source) {
+            if let Ok(below) = hidden.strip_prefix(source) {
+                guards.add(at, below, Guard::Hide)?;
+            }
+        }
+    }
     for name in PROC {
         let path = Path::new("/proc").join(name);
         if let Ok(metadata) = path.symlink_metadata() {
@@ -86,6 +93,13 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     }
     read_only_below(&guards.closed, Path::new(TABLE))?;
     Ok(part)
+}
+
+/// What is shown of the host: where, and which directory or file that is.
+fn shown(plan: &InnerPlan) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
+    let same = plan.read_only.iter().chain(&plan.writable).chain(&plan.root).map(|path| (path, path));
+    let tools = plan.tools.iter().map(|(at, source)| (at, source));
+    same.chain(tools).chain(plan.caches.iter().map(|cache| (&cache.at, &cache.from)))
 }
 
 #[derive(Default)]
