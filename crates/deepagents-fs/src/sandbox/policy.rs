@@ -38,7 +38,8 @@ pub struct SandboxPolicy {
     /// that a person would be asked about are among them, as a command cannot ask. What exists when a command
     /// starts is mounted read-only. A repository that a command makes is protected from the next one; what it makes at a path
     /// of the list is renamed when it ends, see [`CommandOutput::moved`](crate::shell::CommandOutput::moved), unless the
-    /// program itself is killed before.
+    /// program itself is killed before. A link at a path of the list, or at the root by a name of it, is put back when the
+    /// command ends, in the place of what it made of it.
     pub protected_places: ProtectedPlaces,
     /// What may be changed in repositories, where `.git` is one of the protected places.
     pub git: Git,
@@ -113,8 +114,8 @@ impl Network {
 }
 
 /// What a command may change in the repositories of the workspace, at its root and deeper. Where `.git` is a link or a file
-/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced.
-/// Before you run git in a repository that a command has just made, look at its hooks and configuration.
+/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced
+/// deeper than at the root. Before you run git in a repository that a command has just made, look at its hooks and configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Git {

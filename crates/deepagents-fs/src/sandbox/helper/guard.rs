@@ -15,7 +15,7 @@ use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
 use super::rules::Rules;
-use crate::permissions::{REPOSITORY, is_repository};
+use crate::permissions::{REPOSITORY, is_repository, run_from};
 use crate::sandbox::Part;
 use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
@@ -71,6 +71,11 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
                 Some(named) => {
                     for GuardedPath { path, guard, .. } in &named.parts {
                         guards.add(root, &found.join(path), *guard)?;
+                    }
+                    if named.name == ".git" {
+                        for path in run_from(root, &found) {
+                            guards.add(root, &path, Guard::Protect)?;
+                        }
                     }
                 }
                 None => guards.add(root, &found, Guard::Hide)?,
