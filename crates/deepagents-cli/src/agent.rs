@@ -288,7 +288,8 @@ pub(crate) fn shell(root: &Path, args: &CommandArgs, own: &OwnFiles) -> Result<L
             hosts => Network::AllowList(hosts.to_vec()),
         };
         let tools = if args.share_caches { tools.shared_caches() } else { tools };
-        let mut policy = SandboxPolicy { network, tools, hidden: own.paths().to_vec(), ..SandboxPolicy::default() };
+        let (hidden, hidden_host) = (own.paths().to_vec(), own.host_paths());
+        let mut policy = SandboxPolicy { network, tools, hidden, hidden_host, ..SandboxPolicy::default() };
         if args.mode() == SandboxMode::ReadOnly {
             let nothing = Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]);
             policy.rules.push(Permissions::new([nothing])?);

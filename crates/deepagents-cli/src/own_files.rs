@@ -48,6 +48,8 @@ fn home() -> Option<PathBuf> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnFiles {
     inside: Vec<VPath>,
+    /// All of them, inside or not, without links.
+    host: Vec<PathBuf>,
 }
 
 impl OwnFiles {
@@ -69,19 +71,24 @@ impl OwnFiles {
             })
         });
         let files = home.into_iter().chain(databases).chain(recording.map(Path::to_owned));
+        let host: Vec<PathBuf> = files.filter_map(|file| real(&file)).collect();
         let mut inside = Vec::new();
-        for file in files {
-            let below = real(&file).and_then(|file| Some(file.strip_prefix(&root).ok()?.to_str()?.to_owned()));
-            if let Some(below) = below {
+        for file in &host {
+            if let Some(below) = file.strip_prefix(&root).ok().and_then(Path::to_str) {
                 inside.push(VPath::parse(&format!("/{below}")).map_err(|error| anyhow!("{error}"))?);
             }
         }
-        Ok(Self { inside })
+        Ok(Self { inside, host })
     }
 
     /// The paths, as the root has them.
     pub(crate) fn paths(&self) -> &[VPath] {
         &self.inside
+    }
+
+    /// The paths on the host, also of what lies outside of the root: a directory of programs may be shown that holds it.
+    pub(crate) fn host_paths(&self) -> Vec<PathBuf> {
+        self.host.iter().filter(|path| path.to_str().is_some()).cloned().collect()
     }
 
     /// The files of the root without them.

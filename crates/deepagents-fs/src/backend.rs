@@ -91,6 +91,16 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(async move { Ok(path.clone()) })
     }
 
+    /// The same store, in which a path leads to a place and nowhere else: what is done at the path is done there, and where
+    /// a link has come to be on the way to the place, it fails with [`FsError::LeadsElsewhere`]. Whoever has judged a path by
+    /// where it [leads](Self::resolve) does by this what was judged; between two looks somebody may exchange a directory
+    /// for a link. None where no path leads through links, or where nobody can see to it. A wrapper that leaves paths to
+    /// a backend inside asks that one.
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let _ = (path, place);
+        None
+    }
+
     /// Waits for its turn to change a file; the turn ends when the guard is dropped. Stores whose files change only
     /// through updates of the state need none.
     fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
@@ -106,9 +116,9 @@ pub trait Backend: Send + Sync + 'static {
     /// What the store says about changing what is at a path, with all below it, before anybody tries:
     /// [`Deny`](AccessMode::Deny) where it refuses, [`Ask`](AccessMode::Ask) where whoever calls on behalf of a model has
     /// to ask a person first, about the path as written and the one that it [leads to](Self::resolve).
-    fn change_access(&self, path: &VPath) -> AccessMode {
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
         let _ = path;
-        AccessMode::Allow
+        Box::pin(async { AccessMode::Allow })
     }
 
     /// Where commands can be run on these files; none by default. [`WithShell`](crate::shell::WithShell) adds one.

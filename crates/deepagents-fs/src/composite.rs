@@ -303,8 +303,23 @@ impl Backend for CompositeBackend {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
     }
 
-    fn change_access(&self, path: &VPath) -> AccessMode {
-        self.find(path).map_or(AccessMode::Allow, |(mount, inner)| mount.backend.change_access(&inner))
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let (mount, inner) = self.find(path).ok()?;
+        let led = mount.backend.leading(&inner, &place.strip_prefix(&mount.path)?)?;
+        let with_led = |other: &Mount| match other.path == mount.path {
+            true => Mount { path: other.path.clone(), backend: led.clone() },
+            false => other.clone(),
+        };
+        Some(Arc::new(Self { mounts: self.mounts.iter().map(with_led).collect() }))
+    }
+
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
+        Box::pin(async move {
+            match self.find(path) {
+                Ok((mount, inner)) => mount.backend.change_access(&inner).await,
+                Err(_) => AccessMode::Allow,
+            }
+        })
     }
 
     fn shell_visible(&self, path: &VPath) -> bool {

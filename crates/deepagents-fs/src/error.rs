@@ -30,6 +30,9 @@ pub enum FsError {
     /// Symbolic links go round in a circle.
     #[error("{} is part of a loop of symbolic links", .0.quoted())]
     LinkLoop(VPath),
+    /// A path leads elsewhere than it did when it was judged: somebody has put a link on the way.
+    #[error("{} does not lead where it did a moment ago; look at it again", .0.quoted())]
+    LeadsElsewhere(VPath),
     /// A device, FIFO or socket.
     #[error("{} is neither a regular file nor a directory", .0.quoted())]
     Special(VPath),
@@ -122,6 +125,7 @@ macro_rules! path_of {
             | Self::Changed(path)
             | Self::Outside(path)
             | Self::LinkLoop(path)
+            | Self::LeadsElsewhere(path)
             | Self::Special(path)
             | Self::Fixed(path)
             | Self::ReadOnly(path)

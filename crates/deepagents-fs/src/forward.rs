@@ -35,8 +35,18 @@ macro_rules! forward {
     };
     (@ $i:tt resolve) => { $crate::forward::forward!(@async $i resolve(path: &'a $crate::VPath) -> $crate::VPath); };
     (@ $i:tt capabilities) => { $crate::forward::forward!(@plain $i capabilities() -> $crate::Capabilities); };
-    (@ $i:tt change_access) => {
-        $crate::forward::forward!(@plain $i change_access(path: &$crate::VPath) -> $crate::permissions::AccessMode);
+    (@ $i:tt leading) => {
+        $crate::forward::forward!(
+            @plain $i leading(path: &$crate::VPath, place: &$crate::VPath) -> Option<std::sync::Arc<dyn $crate::Backend>>
+        );
+    };
+    (@ [$($i:tt)*] change_access) => {
+        fn change_access<'a>(
+            &'a self,
+            path: &'a $crate::VPath,
+        ) -> futures_core::future::BoxFuture<'a, $crate::permissions::AccessMode> {
+            self $($i)* .change_access(path)
+        }
     };
     (@ $i:tt shell_visible) => { $crate::forward::forward!(@plain $i shell_visible(path: &$crate::VPath) -> bool); };
     (@ $i:tt channels) => {

@@ -184,7 +184,7 @@ impl Backend for OverlayBackend {
                 return Err(FsError::Fixed(path.clone()));
             }
             self.find(state, path).await?;
-            if self.upper.change_access(path) == AccessMode::Deny {
+            if self.upper.change_access(path).await == AccessMode::Deny {
                 return Err(FsError::Protected(path.clone()));
             }
             // The marker first: without it, what the lower has would show again.
@@ -220,7 +220,13 @@ impl Backend for OverlayBackend {
         Capabilities { directories: upper.directories || lower.directories, ..upper }
     }
 
-    fn change_access(&self, path: &VPath) -> AccessMode {
+    /// Where no link is on the way, as what a path leads to in one may be something else in the other.
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let led = |layer: &Arc<dyn Backend>| layer.leading(path, place).unwrap_or_else(|| layer.clone());
+        (path == place).then(|| Arc::new(Self { upper: led(&self.upper), lower: led(&self.lower) }) as Arc<dyn Backend>)
+    }
+
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
         self.upper.change_access(path)
     }
 

@@ -38,6 +38,10 @@ impl Backend for ReadOnly {
         Box::pin(async move { Err(FsError::ReadOnly(path.clone())) })
     }
 
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self { inner: self.inner.leading(path, place)? }))
+    }
+
     fn capabilities(&self) -> Capabilities {
         let directories = self.inner.capabilities().directories;
         Capabilities { write: false, delete: false, directories }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
 use deepagents_fs::permissions::{OnAsk, PermissionedBackend, Permissions};
 use deepagents_fs::shell::SessionOptions;
-use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version};
+use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version, WriteMode, Written};
 use futures_util::{StreamExt, stream};
 
 use crate::channels::Files;
@@ -21,6 +22,19 @@ pub(crate) const HISTORY: &str = "/conversation_history";
 /// What the harness keeps for the agent, which reads it and does not change it.
 pub(crate) fn kept() -> impl Iterator<Item = VPath> {
     [RESULTS, HISTORY].into_iter().filter_map(|path| VPath::parse(path).ok())
+}
+
+/// Writes what the harness keeps. Where a link is on the way a command may have put it there, and nobody has agreed to have
+/// changed what it leads to; so nothing is written there.
+pub(crate) async fn keep(
+    backend: &dyn Backend,
+    state: &State,
+    path: &VPath,
+    data: Bytes,
+    mode: WriteMode,
+) -> Result<Written, FsError> {
+    let led = backend.leading(path, path);
+    led.as_deref().unwrap_or(backend).write(state, path, data, mode).await
 }
 
 /// Makes the backend of a run.

@@ -89,7 +89,7 @@ impl EditorFiles {
     async fn guard(&self, state: &State, path: &VPath) -> Result<(), FsError> {
         let real = self.inner.resolve(state, path).await?;
         for path in [path, &real] {
-            if self.inner.change_access(path) == AccessMode::Deny {
+            if self.inner.change_access(path).await == AccessMode::Deny {
                 return Err(FsError::Protected(path.clone()));
             }
         }
@@ -198,7 +198,12 @@ impl Backend for EditorFiles {
         self.inner.capabilities()
     }
 
-    fn change_access(&self, path: &VPath) -> AccessMode {
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let inner = self.inner.leading(path, place)?;
+        Some(Arc::new(Self { inner, editor: self.editor.clone(), root: self.root.clone() }))
+    }
+
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
         self.inner.change_access(path)
     }
 

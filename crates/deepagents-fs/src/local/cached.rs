@@ -6,8 +6,8 @@ use bytes::Bytes;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::Root;
 use super::open::{SAFE, held_stat};
+use super::{Links, Root};
 use crate::{ByteRange, FileRead, VPath};
 
 /// More takes long enough that other tasks would wait for it.
@@ -23,7 +23,8 @@ impl Root {
         if !self.options.kernel_resolution || path.is_root() {
             return None;
         }
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+        resolve.set(ResolveFlags::NO_SYMLINKS, self.links == Links::Refuse);
         let fd = openat2(&self.fd, path.relative(), OFlags::RDONLY | SAFE, Mode::empty(), resolve).ok()?;
         // Before the content, so that whoever goes by this version never replaces what was not read.
         let stat = held_stat(&fd)?;

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod cached;
+mod led;
 mod lock;
 mod open;
 mod protect;
@@ -28,6 +29,7 @@ use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
+use self::led::Led;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::locks::PathLocks;
 use crate::permissions::{AccessMode, ProtectedPlaces};
@@ -67,6 +69,9 @@ pub use restore::{RestoreError, Restored};
 #[derive(Clone, Debug)]
 pub struct LocalBackend {
     root: Arc<Root>,
+    /// The same for paths on which no link is followed.
+    direct: Arc<Root>,
+    led: Option<Arc<Led>>,
     locks: PathLocks,
 }
 
@@ -101,16 +106,26 @@ impl Default for LocalOptions {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Root {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
     options: LocalOptions,
+    links: Links,
     /// Held from the check of a file's version until its replacement, both quick; for other processes there is a lock on
     /// the directory.
-    commit: Mutex<()>,
+    commit: Arc<Mutex<()>>,
     #[cfg(feature = "undo")]
     recorder: Option<Arc<record::Recorder>>,
+}
+
+/// What is done with links on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    /// They are followed where they stay inside.
+    Follow,
+    /// They are errors.
+    Refuse,
 }
 
 impl LocalBackend {
@@ -138,14 +153,16 @@ impl LocalBackend {
             None => None,
         };
         let root = Root {
-            fd,
+            fd: Arc::new(fd),
             path,
             options,
-            commit: Mutex::new(()),
+            links: Links::Follow,
+            commit: Arc::default(),
             #[cfg(feature = "undo")]
             recorder,
         };
-        Ok(Self { root: Arc::new(root), locks: PathLocks::default() })
+        let direct = Arc::new(Root { links: Links::Refuse, ..root.clone() });
+        Ok(Self { root: Arc::new(root), direct, led: None, locks: PathLocks::default() })
     }
 
     /// The directory on the host, as it was when it was opened. For people and for shells; never show it to a model.
@@ -162,21 +179,41 @@ impl LocalBackend {
         let unfinished = |_| FsError::io(path, std::io::ErrorKind::Other, "the operation did not finish");
         tokio::task::spawn_blocking(move || work(&root, &on)).await.map_err(unfinished)?
     }
+
+    /// Works on what a path leads to.
+    async fn at<T: Send + 'static>(
+        &self,
+        path: &VPath,
+        work: impl FnOnce(&Root, &VPath) -> Result<T, FsError> + Send + 'static,
+    ) -> Result<T, FsError> {
+        let Some(led) = self.led(path) else { return self.blocking(path, work).await };
+        let (direct, at) = (self.direct.clone(), led.clone());
+        let done = self.blocking(path, move |_, _| work(&direct, &at.place)).await;
+        done.map_err(|error| led.error(error))
+    }
+
+    /// Where a path is bound to lead, if it is.
+    fn led(&self, path: &VPath) -> Option<&Arc<Led>> {
+        self.led.as_ref().filter(|led| led.path == *path)
+    }
 }
 
 #[cfg_attr(not(feature = "undo"), expect(unused_variables, reason = "only the log of changes belongs to a state"))]
 impl Backend for LocalBackend {
     fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        Box::pin(self.blocking(path, Root::stat))
+        Box::pin(self.at(path, Root::stat))
     }
 
     fn read<'a>(&'a self, _: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
             #[cfg(target_os = "linux")]
-            if let Some(read) = self.root.read_cached(path, range) {
-                return Ok(read);
+            {
+                let (root, at) = self.led(path).map_or((&self.root, path), |led| (&self.direct, &led.place));
+                if let Some(read) = root.read_cached(at, range) {
+                    return Ok(read);
+                }
             }
-            self.blocking(path, move |root, path| root.read(path, range)).await
+            self.at(path, move |root, path| root.read(path, range)).await
         })
     }
 
@@ -185,33 +222,41 @@ impl Backend for LocalBackend {
             let control = Control::new(Some(lines::LONGEST));
             // Nobody reads on for a caller that is gone.
             let _stop = control.stop_on_drop();
-            self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await
+            self.at(path, move |root, path| root.read_lines(path, range, &control)).await
         })
     }
 
     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
-        Box::pin(self.blocking(path, Root::list))
+        Box::pin(async move {
+            let listing = self.at(path, Root::list).await?;
+            Ok(match self.led(path) {
+                Some(led) => led.listing(listing),
+                None => listing,
+            })
+        })
     }
 
     fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
         Box::pin(async move {
+            self.root.check_named(path)?;
             #[cfg(feature = "undo")]
             if let Some(recorder) = self.root.recorder.as_ref().and_then(|recorder| recorder.thread_recorder(state)) {
                 let write = move |root: &Root, path: &VPath| root.write_recorded(path, &data, &mode, &recorder);
-                return self.blocking(path, write).await;
+                return self.at(path, write).await;
             }
-            let version = self.blocking(path, move |root, path| root.write(path, &data, &mode)).await?;
+            let version = self.at(path, move |root, path| root.write(path, &data, &mode)).await?;
             Ok(Written { update: Update::none(), version })
         })
     }
 
     fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
         Box::pin(async move {
+            self.root.check_named(path)?;
             #[cfg(feature = "undo")]
             if let Some(recorder) = self.root.recorder.as_ref().and_then(|recorder| recorder.thread_recorder(state)) {
-                return self.blocking(path, move |root, path| root.remove_recorded(path, &recorder)).await;
+                return self.at(path, move |root, path| root.remove_recorded(path, &recorder)).await;
             }
-            self.blocking(path, Root::remove).await.map(|()| Update::none())
+            self.at(path, Root::remove).await.map(|()| Update::none())
         })
     }
 
@@ -228,12 +273,25 @@ impl Backend for LocalBackend {
         Box::pin(self.search(query))
     }
 
-    fn change_access(&self, path: &VPath) -> AccessMode {
-        self.root.options.protected.decide(path).mode
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let led = Led { path: path.clone(), place: place.clone() };
+        Some(Arc::new(Self { led: Some(Arc::new(led)), ..self.clone() }))
+    }
+
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
+        Box::pin(async move {
+            match self.root.options.protected.decide(path).mode {
+                AccessMode::Allow => {}
+                decided => return decided,
+            }
+            let asked = self.blocking::<_, FsError>(path, |root, path| Ok(root.is_asked_by_place(path))).await;
+            // Where nobody could look, a person is asked.
+            if asked.unwrap_or(true) { AccessMode::Ask } else { AccessMode::Allow }
+        })
     }
 
     fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
-        Box::pin(self.blocking(path, Root::real_path))
+        Box::pin(self.at(path, Root::real_path))
     }
 
     fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {

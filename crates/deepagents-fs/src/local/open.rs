@@ -4,8 +4,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat as HostStat, fstat};
 use rustix::io::Errno;
 
-use super::Root;
 use super::resolve::Last;
+use super::{Links, Root};
 use crate::{FsError, Kind, Stat, VPath, Version};
 
 /// Never waits for the other end of a FIFO, never becomes the controlling terminal, never leaks into a child.
@@ -15,8 +15,13 @@ pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFl
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
 
 impl Root {
-    /// Opens what is at a path, following links that stay inside.
+    /// Opens what is at a path.
     pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
+        self.open_by(path, flags, self.links)
+    }
+
+    /// Opens what is at a path, following links that stay inside or none.
+    pub(super) fn open_by(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
         #[cfg(target_os = "linux")]
         let extra = if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { SAFE };
         #[cfg(not(target_os = "linux"))]
@@ -25,7 +30,8 @@ impl Root {
         if self.options.kernel_resolution {
             use rustix::fs::{ResolveFlags, openat2};
             let relative = if path.is_root() { "." } else { path.relative() };
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            resolve.set(ResolveFlags::NO_SYMLINKS, links == Links::Refuse);
             match openat2(&self.fd, relative, flags | extra, Mode::empty(), resolve) {
                 Ok(fd) => return Ok(fd),
                 // Not available, too long for one call, an absolute link that may lead inside, a file in the way that
@@ -35,7 +41,7 @@ impl Root {
                 Err(errno) => return Err(failed(path, errno)),
             }
         }
-        let place = self.locate(path, Last::Follow)?;
+        let place = self.locate_by(path, Last::Follow, links)?;
         let name = place.name_or_dot();
         rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()).at(path)
     }

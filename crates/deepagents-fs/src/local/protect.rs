@@ -8,11 +8,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat as HostStat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::Root;
 use super::open::{At, DIRECTORY, SAFE, failed, same_mount};
 use super::remove::up;
 use super::resolve::{Last, Place};
-use crate::permissions::AccessMode;
+use super::{Links, Root};
+use crate::permissions::{AccessMode, Place as Protected, run_from};
 use crate::{FsError, VPath};
 
 /// Bytes of a `.git` that is a file which are looked at.
@@ -39,6 +39,36 @@ impl Root {
         Ok(())
     }
 
+    /// Whether a person is asked about a path, or something above it or below, that no place names: one of them leads there by
+    /// links, or a repository above has git run or include it.
+    pub(super) fn is_asked_by_place(&self, path: &VPath) -> bool {
+        self.is_asked_by_link(path) || self.is_run_by_git(path)
+    }
+
+    fn is_run_by_git(&self, path: &VPath) -> bool {
+        if self.options.protected.denied_name(".git").is_none() {
+            return false;
+        }
+        path.ancestors().map(|above| above.child(".git")).any(|git| {
+            let there = statat(&self.fd, git.relative(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+            let named = if there { run_from(&self.path, Path::new(git.relative())) } else { Default::default() };
+            let named = named.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
+            named.map(Protected::At).any(|place| place.covers(path))
+        })
+    }
+
+    fn is_asked_by_link(&self, path: &VPath) -> bool {
+        let asked = self.options.protected.iter().filter(|place| place.mode == AccessMode::Ask);
+        let mut leads = asked.filter_map(|place| match &place.place {
+            Protected::At(at) => {
+                let real = self.walk_by(at, Last::Follow, Links::Follow).ok()?.shown();
+                (real != *at).then_some(Protected::At(real))
+            }
+            Protected::Named(_) => None,
+        });
+        leads.any(|place| place.covers(path))
+    }
+
     /// Whether a directory on the way may be made.
     pub(super) fn may_make(&self, name: &OsString) -> bool {
         self.options.protected.denied_name(&name.to_string_lossy()).is_none()
@@ -63,7 +93,7 @@ impl Root {
             let target = Path::new(std::ffi::OsStr::from_bytes(&target));
             let target = target.strip_prefix(&self.path).unwrap_or(target);
             let target = VPath::parse(target.to_str().filter(|_| target.is_relative())?).ok()?;
-            self.walk(&target, Last::Follow).ok().map(|place| place.shown())
+            self.walk_by(&target, Last::Follow, Links::Follow).ok().map(|place| place.shown())
         })
     }
 

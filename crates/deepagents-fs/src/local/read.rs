@@ -6,8 +6,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 
-use super::Root;
 use super::open::{At, modified, to_stat};
+use super::{Links, Root};
 use crate::lines::{self, LineRange, LineWindow};
 use crate::path::is_component;
 use crate::search::{Control, MOST_FILES};
@@ -15,10 +15,14 @@ use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath};
 
 impl Root {
     pub(super) fn stat(&self, path: &VPath) -> Result<Stat, FsError> {
+        self.stat_by(path, self.links)
+    }
+
+    fn stat_by(&self, path: &VPath, links: Links) -> Result<Stat, FsError> {
         #[cfg(target_os = "linux")]
-        let fd = self.open(path, OFlags::PATH)?;
+        let fd = self.open_by(path, OFlags::PATH, links)?;
         #[cfg(not(target_os = "linux"))]
-        let fd = self.open(path, OFlags::RDONLY)?;
+        let fd = self.open_by(path, OFlags::RDONLY, links)?;
         super::open::stat_fd(path, &fd)
     }
 
@@ -69,7 +73,7 @@ impl Root {
             let Ok(host) = statat(&fd, raw, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let child = path.child(name);
             let link = FileType::from_raw_mode(host.st_mode) == FileType::Symlink;
-            let stat = if link { self.stat(&child).ok() } else { Some(to_stat(&host)) };
+            let stat = if link { self.stat_by(&child, Links::Follow).ok() } else { Some(to_stat(&host)) };
             let (kind, size, modified) =
                 stat.map_or((Kind::Other, 0, modified(&host)), |stat| (stat.kind, stat.size, stat.modified));
             entries.push(Entry { path: child, kind, size, modified, link });

@@ -11,8 +11,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, mkdirat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::Root;
 use super::open::{At, DIRECTORY, allow, failed};
+use super::{Links, Root};
 use crate::path::is_component;
 use crate::{FsError, VPath};
 
@@ -67,7 +67,11 @@ const MAX_RACES: usize = 64;
 impl Root {
     /// Finds the place of a path. The directory above it must exist, or is made.
     pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        let place = self.walk(path, last)?;
+        self.locate_by(path, last, self.links)
+    }
+
+    pub(super) fn locate_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
+        let place = self.walk_by(path, last, links)?;
         if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound(path.clone())) }
     }
 
@@ -77,8 +81,12 @@ impl Root {
     }
 
     pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
+        self.walk_by(path, last, self.links)
+    }
+
+    pub(super) fn walk_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
         let mut made = Vec::new();
-        match self.walk_making(path, last, &mut made) {
+        match self.walk_making(path, last, links, &mut made) {
             Ok(place) => Ok(Place { made, ..place }),
             Err(error) => {
                 made.iter().rev().for_each(|names| self.unmake(names));
@@ -104,7 +112,13 @@ impl Root {
         }
     }
 
-    fn walk_making(&self, path: &VPath, last: Last, made: &mut Vec<Vec<OsString>>) -> Result<Place, FsError> {
+    fn walk_making(
+        &self,
+        path: &VPath,
+        last: Last,
+        on_links: Links,
+        made: &mut Vec<Vec<OsString>>,
+    ) -> Result<Place, FsError> {
         let outside = || FsError::Outside(path.clone());
         // What is still to be walked, the next name last.
         let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
@@ -146,7 +160,7 @@ impl Root {
             match file_type {
                 FileType::Symlink if !(is_last && last == Last::NoFollow) => {
                     links += 1;
-                    if links > MAX_LINKS {
+                    if links > MAX_LINKS || on_links == Links::Refuse {
                         return Err(FsError::LinkLoop(path.clone()));
                     }
                     let target = match readlinkat(&directory, &name, Vec::new()) {

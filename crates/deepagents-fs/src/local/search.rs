@@ -32,15 +32,23 @@ impl LocalBackend {
     pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
-        let (query, path) = (query.clone(), &query.scope.path);
-        self.blocking(path, move |root, _| find(root, &query, &control)).await
+        let (path, mut query) = (&query.scope.path, query.clone());
+        let Some(led) = self.led(path) else {
+            return self.blocking(path, move |root, _| find(root, &query, &control)).await;
+        };
+        query.scope = led.scope(&query.scope);
+        Ok(led.globbed(self.at(path, move |root, _| find(root, &query, &control)).await?))
     }
 
     pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
-        let (query, path) = (query.clone(), &query.scope.path);
-        self.blocking(path, move |root, _| search(root, &query, &control)).await
+        let (path, mut query) = (&query.scope.path, query.clone());
+        let Some(led) = self.led(path) else {
+            return self.blocking(path, move |root, _| search(root, &query, &control)).await;
+        };
+        query.scope = led.scope(&query.scope);
+        Ok(led.grepped(self.at(path, move |root, _| search(root, &query, &control)).await?))
     }
 }
 

@@ -103,11 +103,15 @@ impl Root {
             return Err(FsError::Changed(target.path.clone()));
         }
         let conditional = based.is_some() || *mode != WriteMode::Overwrite;
-        let written = appeared::change(&self.fd, target.real, |in_place| match &there {
-            Some(there) if in_place => self.write_in_place(target, there, data),
-            there => put(target, temporary, there.as_ref(), conditional),
+        let mut closed = false;
+        let written = appeared::change(&self.fd, target.real, |in_place| {
+            closed = in_place;
+            match &there {
+                Some(there) if in_place => self.write_in_place(target, there, data),
+                there => put(target, temporary, there.as_ref(), conditional),
+            }
         })?;
-        if self.options.protected.decide(target.real).mode == AccessMode::Ask {
+        if closed || self.options.protected.decide(target.real).mode == AccessMode::Ask {
             appeared::approve(target.directory, target.name);
         }
         Ok(written)

@@ -31,12 +31,25 @@ impl OnAsk {
     }
 }
 
+/// How often a call is judged anew because a path leads elsewhere than it did when it was judged.
+const TRIES: usize = 64;
+
+/// What a call does at a path, for the rules.
+#[derive(Clone, Copy)]
+enum Act {
+    One(Operation),
+    /// It looks into a directory.
+    Tree,
+    Delete,
+}
+
 /// Rules around a backend. Whatever goes through it is bound by them: tools, memory, skills, stored results.
 ///
 /// A path that leads through symbolic links must be allowed both as written and where it leads, and so must a tree that
 /// is listed, searched or deleted; what a person must be asked about and only the place says so is refused. Denied files are left
 /// out of listings and searches and take nothing from their limits. Deleting a directory needs that nothing below may
-/// be denied. Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
+/// be denied. What is judged is what is done: where a directory is exchanged for a link in between, the call is judged anew.
+/// Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
 /// lower case, also where the disk does not.
 ///
 /// Editing a file needs leave to write it, not to read it. A search for lines in the whole workspace finds those in
@@ -143,12 +156,6 @@ impl PermissionedBackend {
         Ok(real)
     }
 
-    /// A scope in which what may not be read is not seen.
-    async fn scope(&self, state: &State, scope: &Scope) -> Result<Scope, FsError> {
-        let real = self.check_tree(state, &scope.path).await?;
-        Ok(self.seen_from(scope, real))
-    }
-
     /// A scope that leads to `real`, in which what may not be read is not seen.
     fn seen_from(&self, scope: &Scope, real: VPath) -> Scope {
         let mut out = scope.clone();
@@ -163,25 +170,63 @@ impl PermissionedBackend {
         out
     }
 
+    /// What is inside, in which a path leads where it was judged to lead.
+    fn led(&self, path: &VPath, real: &VPath) -> Option<Arc<dyn Backend>> {
+        if self.rules.is_empty() { None } else { self.inner.leading(path, real) }
+    }
+
+    /// Judges what is done at a path; gives where that is.
+    async fn judge(&self, state: &State, act: Act, path: &VPath) -> Result<VPath, FsError> {
+        match act {
+            Act::One(operation) => self.check(state, operation, path).await,
+            Act::Tree => self.check_tree(state, path).await,
+            Act::Delete => self.check_delete(state, path).await,
+        }
+    }
+
+    /// Does what the rules allow at a path, with where it leads.
+    fn done<'a, T: Send + 'a>(
+        &'a self,
+        act: Act,
+        state: &'a State,
+        path: &'a VPath,
+        call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
+    ) -> FsFuture<'a, (VPath, T)> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let real = self.judge(state, act, path).await?;
+                let led = self.led(path, &real);
+                match call(led.as_deref().unwrap_or(&*self.inner), state, path).await {
+                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                    result => return Ok((real, result?)),
+                }
+            }
+            Err(FsError::LeadsElsewhere(path.clone()))
+        })
+    }
+
     /// Does what the rules allow at a path.
-    fn allowed<'a, T: 'a>(
+    fn allowed<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
         state: &'a State,
         path: &'a VPath,
-        call: impl FnOnce(&'a dyn Backend) -> FsFuture<'a, T> + Send + 'a,
+        call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
     ) -> FsFuture<'a, T> {
-        Box::pin(async move {
-            self.check(state, operation, path).await?;
-            call(&*self.inner).await
-        })
+        Box::pin(async move { Ok(self.done(Act::One(operation), state, path, call).await?.1) })
     }
 
-    async fn check_delete(&self, state: &State, path: &VPath) -> Result<(), FsError> {
+    /// What is searched from a scope and what is seen there, where that may be looked into.
+    async fn scoped(&self, state: &State, scope: &Scope) -> Result<(Option<Arc<dyn Backend>>, Scope), FsError> {
+        let real = self.check_tree(state, &scope.path).await?;
+        Ok((self.led(&scope.path, &real), self.seen_from(scope, real)))
+    }
+
+    async fn check_delete(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
         self.decide(Operation::Write, path, path)?;
-        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(()) };
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(path.clone()) };
         if self.rules.is_empty() {
-            return Ok(());
+            return Ok(path.clone());
         }
         // The last component is deleted itself, so a link there is not followed.
         let place = self.inner.resolve(state, &parent).await?.child(name);
@@ -189,7 +234,7 @@ impl PermissionedBackend {
         self.was_asked(Operation::Write, path, &place)?;
         let link = self.inner.resolve(state, path).await.map_or(true, |real| real != place);
         if link || self.inner.stat(state, path).await?.kind != Kind::Directory {
-            return Ok(());
+            return Ok(place);
         }
         self.tree_was_asked(Operation::Write, path, &place)?;
         for tree in [path, &place] {
@@ -198,7 +243,7 @@ impl PermissionedBackend {
                 return Err(denied(Operation::Write, path, decision.pattern));
             }
         }
-        Ok(())
+        Ok(place)
     }
 }
 
@@ -210,25 +255,25 @@ impl Backend for PermissionedBackend {
     forward!([.inner]; lock, capabilities, change_access, shell_visible, channels);
 
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        self.allowed(Operation::Read, state, path, move |inner| inner.stat(state, path))
+        self.allowed(Operation::Read, state, path, |inner, state, path| inner.stat(state, path))
     }
 
     fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
-        self.allowed(Operation::Read, state, path, move |inner| inner.read(state, path, range))
+        self.allowed(Operation::Read, state, path, move |inner, state, path| inner.read(state, path, range))
     }
 
     fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
-        self.allowed(Operation::Write, state, path, move |inner| inner.read_to_change(state, path))
+        self.allowed(Operation::Write, state, path, |inner, state, path| inner.read_to_change(state, path))
     }
 
     fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
-        self.allowed(Operation::Read, state, path, move |inner| inner.read_lines(state, path, range))
+        self.allowed(Operation::Read, state, path, move |inner, state, path| inner.read_lines(state, path, range))
     }
 
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
-            let real = self.check_tree(state, path).await?;
-            let mut listing = self.inner.list(state, path).await?;
+            let listed = self.done(Act::Tree, state, path, |inner, state, path| inner.list(state, path));
+            let (real, mut listing) = listed.await?;
             let mut seen = Vec::with_capacity(listing.entries.len());
             for entry in listing.entries {
                 let Some(name) = entry.path.name() else { continue };
@@ -249,32 +294,49 @@ impl Backend for PermissionedBackend {
     }
 
     fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
-        self.allowed(Operation::Write, state, path, move |inner| inner.write(state, path, data, mode))
+        self.allowed(Operation::Write, state, path, move |inner, state, path| {
+            inner.write(state, path, data.clone(), mode.clone())
+        })
     }
 
     fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
-        Box::pin(async move {
-            self.check_delete(state, path).await?;
-            self.inner.delete(state, path).await
-        })
+        let deleted = self.done(Act::Delete, state, path, |inner, state, path| inner.delete(state, path));
+        Box::pin(async move { Ok(deleted.await?.1) })
     }
 
     fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(async move {
-            let query = GlobQuery { scope: self.scope(state, &query.scope).await?, ..query.clone() };
-            self.inner.glob(state, &query).await
+            for _ in 0..TRIES {
+                let (led, scope) = self.scoped(state, &query.scope).await?;
+                let query = GlobQuery { scope, ..query.clone() };
+                match led.as_deref().unwrap_or(&*self.inner).glob(state, &query).await {
+                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                    result => return result,
+                }
+            }
+            Err(FsError::LeadsElsewhere(query.scope.path.clone()))
         })
     }
 
     fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(async move {
-            let scope = match query.scope.path.is_root() {
-                true => self.seen_from(&query.scope, VPath::root()),
-                false => self.scope(state, &query.scope).await?,
-            };
-            let query = GrepQuery { scope, ..query.clone() };
-            self.inner.grep(state, &query).await
+            for _ in 0..TRIES {
+                let (led, scope) = match query.scope.path.is_root() {
+                    true => (None, self.seen_from(&query.scope, VPath::root())),
+                    false => self.scoped(state, &query.scope).await?,
+                };
+                let query = GrepQuery { scope, ..query.clone() };
+                match led.as_deref().unwrap_or(&*self.inner).grep(state, &query).await {
+                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                    result => return result,
+                }
+            }
+            Err(FsError::LeadsElsewhere(query.scope.path.clone()))
         })
+    }
+
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self { inner: self.inner.leading(path, place)?, ..self.clone() }))
     }
 
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {

@@ -6,12 +6,16 @@
 //! backend.
 
 mod commands;
+#[cfg(unix)]
+mod git_settings;
 mod guarded;
 mod protected;
 
 use serde::{Deserialize, Serialize};
 
 pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
+#[cfg(unix)]
+pub(crate) use git_settings::run_from;
 pub use guarded::{OnAsk, PermissionedBackend};
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 #[cfg(target_os = "linux")]

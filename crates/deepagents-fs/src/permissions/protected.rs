@@ -22,6 +22,9 @@ pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 /// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them; what a
 ///   command makes there is renamed when it ends ([`Moved`](crate::shell::Moved)).
 ///
+/// With these go what the last two lead to where they are links, and what the settings of a repository have git run or include
+/// (`core.hooksPath`, `include.path`, filters), if it lies in the workspace: a person is asked, and commands only read it.
+///
 /// A path is judged as it is written and where it leads. Case does not count, as some disks do not keep it apart. All
 /// below a place is protected with it, and a directory that holds one cannot be deleted.
 ///
@@ -67,7 +70,8 @@ impl Place {
         }
     }
 
-    fn covers(&self, path: &VPath) -> bool {
+    /// Whether a path is there, or below or above.
+    pub(crate) fn covers(&self, path: &VPath) -> bool {
         match self {
             Self::Named(name) => path.components().any(|component| component.eq_ignore_ascii_case(name)),
             // A directory above goes with what it holds.

@@ -148,8 +148,8 @@ impl Backend for PortableBackend {
         Box::pin(async move { self.blocking(path, Root::remove).await.map(|()| Update::none()) })
     }
 
-    fn change_access(&self, path: &VPath) -> AccessMode {
-        self.root.options.protected.decide(path).mode
+    fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
+        Box::pin(async move { self.root.options.protected.decide(path).mode })
     }
 
     fn resolve<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {

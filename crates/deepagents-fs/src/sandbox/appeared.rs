@@ -2,14 +2,15 @@
 //!
 //! A mount keeps what is there when a command starts. Where nothing is there is nothing to mount on, and an empty file put
 //! there for the time of the command would be in the way of `git status`, `git clone` and whoever lists the directory. So the
-//! places are looked for before and after, and what appeared gets another name, under which it steers nobody.
+//! places are looked for before and after, and what appeared gets another name, under which it steers nobody. Nor can a link
+//! be mounted on: where one was that leads elsewhere now, or is gone, it is put back.
 //!
 //! File tools change such places too, with a person's leave, also while a command runs. Where something new takes the place of
 //! a file, the mount is gone with the old one; so what a running command may not write is written
 //! in place.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -17,12 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat_with, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fchmod, fstat, openat, readlinkat, renameat_with, statat, symlinkat,
+};
 use rustix::io::Errno;
 
-use super::SandboxPolicy;
+use super::{Git, SandboxPolicy};
 use crate::VPath;
-use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces};
+use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, run_from};
 use crate::shell::Moved;
 
 /// What is put behind the name of what a command made.
@@ -54,6 +57,8 @@ struct Running {
     id: u64,
     root: Directory,
     before: BTreeSet<PathBuf>,
+    /// Those that were links, and names of repositories at the root that were: with what each said.
+    links: BTreeMap<PathBuf, CString>,
     closed: Closed,
 }
 
@@ -95,7 +100,7 @@ struct Found {
 
 impl Appeared {
     /// Looks at the places before a command starts.
-    pub(crate) fn begin(root: &Path, policy: &SandboxPolicy) -> io::Result<Self> {
+    pub(crate) fn begin(at: &Path, policy: &SandboxPolicy) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let protected = &policy.protected_places;
         let places = protected.iter().filter(|place| place.mode != AccessMode::Allow);
@@ -103,29 +108,49 @@ impl Appeared {
             Place::At(path) => Some(path.clone()),
             Place::Named(_) => None,
         });
-        let root = openat(CWD, root, DIRECTORY, Mode::empty())?;
+        let root = openat(CWD, at, DIRECTORY, Mode::empty())?;
         let this = fstat(&root).map(|found| (device(&found), found.st_ino))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let start = Self { id, root, this, places: places.collect(), moved: Mutex::default() };
+        let mut start = Self { id, root, this, places: places.collect(), moved: Mutex::default() };
+        let led =
+            protected.iter().filter(|place| place.mode != AccessMode::Allow).filter_map(|place| match &place.place {
+                Place::At(path) => leads_to(at, path),
+                Place::Named(_) => None,
+            });
+        let by_git = if policy.git == Git::Writable || protected.denied_name(".git").is_none() {
+            BTreeSet::new()
+        } else {
+            run_from(at, Path::new(".git"))
+        };
+        let by_git: Vec<VPath> = by_git.iter().filter_map(|path| VPath::parse(path.to_str()?).ok()).collect();
         let closed = Closed {
             places: protected.clone(),
-            paths: policy.protected.iter().chain(&policy.hidden).cloned().collect(),
+            paths: policy.protected.iter().chain(&policy.hidden).cloned().chain(led).chain(by_git.clone()).collect(),
             rules: policy.rules.clone(),
         };
+        start.places.extend(by_git);
         let mut running = lock(&RUNNING);
-        let mut before = BTreeSet::new();
+        let (mut before, mut links) = (BTreeSet::new(), BTreeMap::new());
         let found = start.find()?;
+        // What a command that still runs has made of a link is not what is put back.
+        let link = |found: &Found| {
+            let mut others = running.iter().filter(|other| other.root == this);
+            let link = others.find_map(|other| other.links.get(&found.path)).cloned();
+            Some((found.path.clone(), link.or_else(|| found.link())?))
+        };
+        links.extend(start.named(policy)?.iter().filter_map(link));
         let mut left = lock(&LEFT);
         left.retain(|(root, path)| *root != this || found.iter().any(|found| found.path == *path));
         for found in found {
             let made = left.contains(&(this, found.path.clone()))
                 || running.iter().any(|other| other.root == this && !other.before.contains(&found.path));
             if found.is_approved() || !made {
+                links.extend(link(&found));
                 before.insert(found.path);
             }
         }
         drop(left);
-        running.push(Running { id: start.id, root: this, before, closed });
+        running.push(Running { id: start.id, root: this, before, links, closed });
         Ok(start)
     }
 
@@ -144,7 +169,46 @@ impl Appeared {
         };
         let appeared = found.into_iter().filter(|found| !before(found) && !found.is_approved());
         let moved: Vec<_> = appeared.filter_map(|found| found.move_away(self.this)).collect();
-        lock(&self.moved).extend(moved);
+        let put_back = self.put_back();
+        lock(&self.moved).extend(moved.into_iter().chain(put_back));
+    }
+
+    /// Puts links back that are not what they were. Gives what was in their place and has another name now.
+    fn put_back(&self) -> Vec<Moved> {
+        let links = |running: &Running| (running.id == self.id).then(|| running.links.clone());
+        let links = lock(&RUNNING).iter().find_map(links).unwrap_or_default();
+        let mut moved = Vec::new();
+        for (path, link) in links {
+            let Some(found) = self.at(path) else { continue };
+            if found.link().as_ref() == Some(&link) || found.is_approved() {
+                continue;
+            }
+            moved.extend(found.move_away(self.this));
+            // Where something could not be moved, that was told.
+            let _ = symlinkat(&link, &found.parent, &found.name);
+        }
+        moved
+    }
+
+    /// A path below the root whose directory is there, without following links.
+    fn at(&self, path: PathBuf) -> Option<Found> {
+        let name = path.file_name()?.to_owned();
+        let above = path.parent().into_iter().flat_map(Path::iter);
+        let open = |parent: OwnedFd, name: &OsStr| openat(&parent, name, DIRECTORY, Mode::empty()).ok();
+        let parent = above.into_iter().try_fold(self.root.try_clone().ok()?, open)?;
+        Some(Found { path, parent, name })
+    }
+
+    /// What has the name of a repository at the root, where commands may not change those.
+    fn named(&self, policy: &SandboxPolicy) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for place in policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow) {
+            let Place::Named(name) = &place.place else { continue };
+            if policy.git != Git::Writable || !name.eq_ignore_ascii_case(".git") {
+                look(&self.root, Path::new(""), &[name.as_str()], &mut found)?;
+            }
+        }
+        Ok(found)
     }
 
     fn find(&self) -> io::Result<Vec<Found>> {
@@ -163,6 +227,11 @@ impl Drop for Appeared {
 }
 
 impl Found {
+    /// What it says, if it is a link.
+    fn link(&self) -> Option<CString> {
+        readlinkat(&self.parent, &self.name, Vec::new()).ok()
+    }
+
     fn is_approved(&self) -> bool {
         let Ok(parent) = fstat(&self.parent) else { return false };
         let Ok(there) = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
@@ -234,6 +303,7 @@ pub(crate) fn forget(root: impl AsFd, path: &VPath) {
     let this = (device(&found), found.st_ino);
     for running in running.iter_mut().filter(|running| running.root == this) {
         running.before.remove(Path::new(path.relative()));
+        running.links.remove(Path::new(path.relative()));
     }
 }
 
@@ -262,6 +332,13 @@ fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found
         }
     }
     Ok(())
+}
+
+/// Where links lead from a path below a root, if it is another place there.
+fn leads_to(root: &Path, path: &VPath) -> Option<VPath> {
+    let real = root.join(path.relative()).canonicalize().ok()?;
+    let real = VPath::parse(&format!("/{}", real.strip_prefix(root).ok()?.to_str()?)).ok()?;
+    (real != *path).then_some(real)
 }
 
 fn shown(path: &Path) -> String {

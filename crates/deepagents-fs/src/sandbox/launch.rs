@@ -57,6 +57,7 @@ impl Sandbox {
             writable: policy.writable.clone(),
             identities: task.identities.to_vec(),
             guarded: guarded(policy),
+            hidden_host: policy.hidden_host.clone(),
             rules: policy.rules.iter().map(Permissions::file_rules).collect(),
             named: named(policy),
             limits: policy.limits,

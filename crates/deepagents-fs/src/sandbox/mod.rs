@@ -38,6 +38,8 @@ pub(crate) mod control;
 pub(crate) mod disk_guard;
 #[cfg(target_os = "linux")]
 mod helper;
+#[cfg(unix)]
+mod homes;
 mod hosts;
 #[cfg(unix)]
 pub(crate) mod launch;

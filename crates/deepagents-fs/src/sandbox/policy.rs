@@ -38,7 +38,8 @@ pub struct SandboxPolicy {
     /// that a person would be asked about are among them, as a command cannot ask. What exists when a command
     /// starts is mounted read-only. A repository that a command makes is protected from the next one; what it makes at a path
     /// of the list is renamed when it ends, see [`CommandOutput::moved`](crate::shell::CommandOutput::moved), unless the
-    /// program itself is killed before.
+    /// program itself is killed before. A link at a path of the list, or at the root by a name of it, is put back when the
+    /// command ends, in the place of what it made of it.
     pub protected_places: ProtectedPlaces,
     /// What may be changed in repositories, where `.git` is one of the protected places.
     pub git: Git,
@@ -48,6 +49,9 @@ pub struct SandboxPolicy {
     pub protected: Vec<VPath>,
     /// Files and directories of the workspace that are unreadable. As with `protected`, it is for what exists.
     pub hidden: Vec<VPath>,
+    /// Files and directories of the host that are unreadable wherever something that is shown holds them: the workspace, a
+    /// directory of this policy, a tool chain. As with `protected`, it is for what exists.
+    pub hidden_host: Vec<PathBuf>,
     /// Rules about files of the workspace, each of which holds for commands too: what may not be read is hidden, what may
     /// not be written is read-only, and what a person would be asked about is so as well, since a command cannot ask.
     /// Mounts see to that, so it holds whatever a command does, for the files that are there when it starts. A file that
@@ -110,8 +114,8 @@ impl Network {
 }
 
 /// What a command may change in the repositories of the workspace, at its root and deeper. Where `.git` is a link or a file
-/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced.
-/// Before you run git in a repository that a command has just made, look at its hooks and configuration.
+/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced
+/// deeper than at the root. Before you run git in a repository that a command has just made, look at its hooks and configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Git {
@@ -207,12 +211,22 @@ impl SandboxPolicy {
                 |error: std::io::Error| PolicyError::Missing { path: path.clone(), reason: error.to_string() };
             *path = path.canonicalize().map_err(missing)?;
         }
+        for path in &mut self.hidden_host {
+            // What is not there now may be later, at the same place.
+            let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+            if let Some((above, real)) = found {
+                let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+                *path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+            }
+        }
         for directory in std::iter::once(&root.to_owned()).chain(&self.writable) {
             if system.clone().any(|part| Path::new(part).starts_with(directory)) || unusable(directory) {
                 return Err(PolicyError::TooWide(directory.clone()));
             }
         }
-        for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
+        for path in
+            std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only).chain(&self.hidden_host)
+        {
             if path.to_str().is_none() {
                 return Err(PolicyError::NotUtf8(path.clone()));
             }
@@ -220,7 +234,7 @@ impl SandboxPolicy {
         let places = self.writable.clone();
         let writable: Vec<&Path> = std::iter::once(root).chain(places.iter().map(PathBuf::as_path)).collect();
         #[cfg(unix)]
-        self.tools.resolve(&writable);
+        self.tools.resolve(&writable, &self.hidden_host);
         for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
             let around = writable.iter().find(|within| path.starts_with(within) && path != *within);
             if let Some(within) = around {

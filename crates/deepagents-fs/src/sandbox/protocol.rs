@@ -48,6 +48,8 @@ pub(crate) struct InnerPlan {
     pub(crate) identities: Vec<Identity>,
     /// Paths below the root.
     pub(crate) guarded: Vec<GuardedPath>,
+    /// What is unreadable in whatever is shown, by its path on the host without links.
+    pub(crate) hidden_host: Vec<PathBuf>,
     /// Rules about paths below the root, all of which hold.
     pub(crate) rules: Vec<Vec<Rule>>,
     /// What has these names at any depth.

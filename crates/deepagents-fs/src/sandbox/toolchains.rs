@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::homes::Homes;
 use super::launch::HOME;
 use super::policy::SYSTEM;
 
@@ -47,6 +48,18 @@ const CACHES: [(&str, Option<&str>, &[&str]); 9] = [
     (".cache/uv", Some("UV_CACHE_DIR"), &["."]),
     (".m2", None, &["repository"]),
     (".gradle", None, &["caches"]),
+];
+
+/// What belongs to programs in a `bin` and stands beside it.
+const BESIDE: [&str; 6] = ["lib", "lib32", "lib64", "libexec", "share", "include"];
+
+/// What else some programs need, by what is there: Go, Java, old Java, Maven, Conda.
+const MORE_BESIDE: [(&str, &[&str]); 5] = [
+    ("src/runtime", &["src", "pkg", "misc", "VERSION", "go.env"]),
+    ("lib/modules", &["conf", "jmods", "release"]),
+    ("jre/lib", &["jre"]),
+    ("boot/plexus-classworlds.license", &["boot", "conf"]),
+    ("conda-meta", &["conda-meta", "ssl"]),
 ];
 
 /// A directory of the host that commands see in their own home.
@@ -104,7 +117,8 @@ impl ToolChains {
 
     /// Finds them by the user's environment: the directories of `PATH`, and where `cargo`, `node`, `python`, `go` and
     /// others keep their programs and caches below `HOME` or where a variable of theirs says. Keys and settings, which lie
-    /// beside them, are not shown.
+    /// beside them, are not shown: of what stands beside a directory of `PATH` only `lib`, `share` and the like are, and
+    /// nothing in a home.
     pub fn find(env: impl Fn(&str) -> Option<String>) -> Self {
         let mut tools = Self::default();
         let home = env("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.parent().is_some());
@@ -134,11 +148,12 @@ impl ToolChains {
             }
         }
         let path = env("PATH").unwrap_or_default();
+        let homes = Homes::of(home.as_deref());
         let mut kept: Vec<&str> = Vec::new();
         for directory in path.split(':').chain(PATH.split(':')) {
             if Path::new(directory).is_absolute() && Path::new(directory).is_dir() && !kept.contains(&directory) {
                 kept.push(directory);
-                tools.shown.extend(root_of(Path::new(directory), home.as_deref()));
+                tools.shown.extend(shown_for(Path::new(directory), &homes));
             }
         }
         tools.env.insert("PATH".to_owned(), kept.join(":"));
@@ -157,10 +172,13 @@ impl ToolChains {
 
     /// Follows the links on the way to all of it. What leads through a place that commands can write to is left out: they
     /// could have it lead anywhere. What is there itself needs not be shown.
-    pub(crate) fn resolve(&mut self, writable: &[&Path]) {
-        let resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at, writable)?)));
+    /// Nor is shown what lies in a place that is hidden.
+    pub(crate) fn resolve(&mut self, writable: &[&Path], hidden: &[PathBuf]) {
+        let seen = |path: &PathBuf| !hidden.iter().any(|hidden| path.starts_with(hidden));
+        let followed = |path: &Path| followed(path, writable).filter(seen);
+        let resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at)?)));
         self.resolved = resolved.collect();
-        self.caches.retain_mut(|cache| match followed(&cache.from, writable) {
+        self.caches.retain_mut(|cache| match followed(&cache.from) {
             Some(from) => {
                 cache.from = from;
                 true
@@ -178,21 +196,30 @@ impl ToolChains {
     }
 }
 
-/// What is to be shown for a directory of programs: with what stands beside it, such as `../lib`, where that is a tree
-/// of its own.
-fn root_of(directory: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    if SYSTEM.iter().any(|system| directory.starts_with(system)) || home.is_some_and(|home| home.starts_with(directory))
-    {
-        return None;
+/// What is to be shown for a directory of programs: it, and what belongs to them beside it, such as `../lib`. What else
+/// lies there is not: a `bin` may stand in a home, by whichever path that is named.
+fn shown_for(directory: &Path, homes: &Homes) -> Vec<PathBuf> {
+    let Ok(real) = directory.canonicalize() else { return Vec::new() };
+    if SYSTEM.iter().any(|system| directory.starts_with(system)) || homes.lie_in(&real) {
+        return Vec::new();
     }
-    let own = home.is_some_and(|home| directory.starts_with(home));
-    let tree = directory.parent().filter(|parent| {
-        directory.ends_with("bin")
-            && parent.components().count() > 2
-            && !own
-            && home.is_none_or(|home| !home.starts_with(parent))
-    });
-    Some(tree.unwrap_or(directory).to_owned())
+    let mut shown = vec![directory.to_owned()];
+    let Some(tree) = directory.parent().filter(|tree| directory.ends_with("bin") && tree.components().count() > 2)
+    else {
+        return shown;
+    };
+    let Ok(real_tree) = tree.canonicalize() else { return shown };
+    let dotted = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let own = homes.hold(&real) || homes.hold(&real_tree);
+    if own || homes.lie_in(&real_tree) || dotted(tree) || dotted(&real_tree) {
+        return shown;
+    }
+    let more = MORE_BESIDE.iter().filter(|(mark, _)| tree.join(mark).exists()).flat_map(|(_, names)| *names);
+    let beside = BESIDE.iter().chain(more).map(|name| tree.join(name));
+    // One of them may be a link to somewhere else.
+    let is_part = |path: &PathBuf| path.canonicalize().is_ok_and(|real| !homes.hold(&real) && !homes.lie_in(&real));
+    shown.extend(beside.filter(is_part));
+    shown
 }
 
 fn joined(place: &Path, part: &str) -> PathBuf {

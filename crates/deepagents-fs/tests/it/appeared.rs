@@ -234,3 +234,78 @@ async fn a_place_below_a_directory_is_found_and_links_on_the_way_are_not_followe
     assert_eq!(moved(&jail.run("true").await), []);
     assert!(other.path().join("workflows").exists());
 }
+
+#[tokio::test]
+async fn a_link_that_a_command_replaces_or_removes_is_put_back() {
+    for evil in [
+        "rm AGENTS.md .deepagents .git; echo evil > AGENTS.md; mkdir .deepagents; mkdir .git; echo evil > .git/config",
+        "ln -sfn evil AGENTS.md; ln -sfn evil .deepagents; ln -sfn evil .git",
+    ] {
+        let jail = jail!();
+        fs::write(jail.path("CLAUDE.md"), "mine").unwrap();
+        for (target, link) in [(".agents", ".deepagents"), (".repo", ".git"), ("CLAUDE.md", "AGENTS.md")] {
+            if !target.ends_with("md") {
+                fs::create_dir(jail.path(target)).unwrap();
+            }
+            symlink(target, jail.path(link)).unwrap();
+        }
+        let done = jail.run(evil).await;
+        let mut names: Vec<&str> = done.moved.iter().map(|moved| moved.from.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, [".deepagents", ".git", "AGENTS.md"], "{evil}: {}", done.output);
+        for (target, link) in [(".agents", ".deepagents"), (".repo", ".git"), ("CLAUDE.md", "AGENTS.md")] {
+            assert_eq!(fs::read_link(jail.path(link)).unwrap().to_str(), Some(target), "{evil}");
+        }
+        let done = jail.run("rm AGENTS.md .git").await;
+        assert_eq!((moved(&done), done.exit), (vec![], Exit::Code(0)));
+        assert_eq!(fs::read_to_string(jail.path("AGENTS.md")).unwrap(), "mine");
+        assert!(jail.path(".git").exists());
+        assert_eq!(moved(&jail.run("true").await), []);
+    }
+}
+
+#[tokio::test]
+async fn what_a_link_leads_to_stays_closed_when_a_file_tool_changes_it_and_a_deleted_link_stays_deleted() {
+    let jail = jail!();
+    fs::write(jail.path("CLAUDE.md"), "before").unwrap();
+    fs::create_dir(jail.path(".agents")).unwrap();
+    symlink("CLAUDE.md", jail.path("AGENTS.md")).unwrap();
+    symlink(".agents", jail.path(".deepagents")).unwrap();
+    let mut files = Files::new(Arc::new(LocalBackend::open(jail.dir.path()).unwrap()));
+    let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+    let text = "echo started; while ! test -e go; do sleep 0.01; done; echo evil > CLAUDE.md";
+    let run = jail.shell.run(Command::new(text), CancellationToken::new(), Some(pieces));
+    let change = async {
+        assert_eq!(told.recv().await.as_deref(), Some("started\n"));
+        files.write("/CLAUDE.md", "approved").await.unwrap();
+        files.delete("/.deepagents").await.unwrap();
+        fs::write(jail.path("go"), "").unwrap();
+        while told.recv().await.is_some() {}
+    };
+    let (done, ()) = tokio::join!(run, change);
+    assert!(!done.unwrap().exit.success());
+    assert_eq!(fs::read_to_string(jail.path("CLAUDE.md")).unwrap(), "approved");
+    assert!(jail.path(".deepagents").symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn a_command_that_begins_when_another_has_replaced_a_link_puts_the_first_one_back() {
+    let jail = jail!();
+    fs::write(jail.path("CLAUDE.md"), "mine").unwrap();
+    symlink("CLAUDE.md", jail.path("AGENTS.md")).unwrap();
+    let (pieces, mut told) = tokio::sync::mpsc::channel(8);
+    let first = jail.shell.run(
+        Command::new("ln -sfn evil AGENTS.md; echo made; while ! test -e begun; do sleep 0.01; done"),
+        CancellationToken::new(),
+        Some(pieces),
+    );
+    let second = async {
+        assert_eq!(told.recv().await.as_deref(), Some("made\n"));
+        // It outlives the first one, which puts the link back.
+        let text = "touch begun; while test \"$(readlink AGENTS.md)\" = evil; do sleep 0.01; done";
+        jail.run(text).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!((first.unwrap().moved.len(), moved(&second)), (1, vec![]));
+    assert_eq!(fs::read_link(jail.path("AGENTS.md")).unwrap().to_str(), Some("CLAUDE.md"));
+}

@@ -7,14 +7,16 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use deepagents_core::state::{State, Update};
 use deepagents_fs::edit::{self, Edit};
 use deepagents_fs::lines::LineRange;
 use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
-use deepagents_fs::search::{GlobQuery, GrepQuery};
+use deepagents_fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents_fs::{
-    Backend, ByteRange, CompositeBackend, LocalBackend, LocalOptions, OverlayBackend, PortableBackend, ReadOnly,
-    StateBackend, VPath, WriteMode,
+    Backend, ByteRange, CompositeBackend, FileRead, FsError, FsFuture, Listing, LocalBackend, LocalOptions,
+    OverlayBackend, PortableBackend, ReadOnly, Stat, StateBackend, VPath, WriteMode, Written,
 };
 use deepagents_testing::skip::skip;
 use tempfile::TempDir;
@@ -283,4 +285,137 @@ async fn names_that_differ_in_case_alone_are_one_file_where_the_disk_says_so_and
         files.write(other, "another file").await.unwrap();
     }
     assert_eq!(std::fs::read_to_string(dir.path().join("secret/key")).unwrap(), SECRET);
+}
+
+/// A backend at whose every look at where a path leads a directory and a link change places.
+struct Exchanging {
+    inner: Arc<dyn Backend>,
+    work: PathBuf,
+}
+
+impl Exchanging {
+    fn exchange(&self) {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        renameat_with(CWD, self.work.join("s"), CWD, self.work.join("t"), RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+impl Backend for Exchanging {
+    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
+        self.inner.stat(state, path)
+    }
+    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
+        self.inner.read(state, path, range)
+    }
+    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
+        self.inner.list(state, path)
+    }
+    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
+        self.inner.write(state, path, data, mode)
+    }
+    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
+        self.inner.delete(state, path)
+    }
+    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
+        self.inner.glob(state, query)
+    }
+    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
+        self.inner.grep(state, query)
+    }
+    fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
+        Box::pin(async move {
+            let real = self.inner.resolve(state, path).await;
+            self.exchange();
+            real
+        })
+    }
+    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        self.inner.leading(path, place)
+    }
+}
+
+/// A workspace with a directory `s` and a link `t` to another one.
+fn exchanged(target: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["s", "secret", "open"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    std::fs::write(dir.path().join("s/f"), "fine").unwrap();
+    std::fs::write(dir.path().join("secret/f"), SECRET).unwrap();
+    std::fs::write(dir.path().join("open/f"), "open").unwrap();
+    symlink(target, dir.path().join("t")).unwrap();
+    dir
+}
+
+#[tokio::test]
+async fn a_directory_that_is_exchanged_for_a_link_after_it_was_judged_leads_past_no_rule() {
+    let path = p("/s/f");
+    for kernel in [true, false] {
+        for route in ["", "/disk"] {
+            let dir = exchanged("secret");
+            let options = LocalOptions { kernel_resolution: kernel, ..LocalOptions::default() };
+            let local = Arc::new(LocalBackend::open_with(dir.path(), options).unwrap());
+            let mut inner: Arc<dyn Backend> = Arc::new(Exchanging { inner: local, work: dir.path().to_owned() });
+            if !route.is_empty() {
+                inner = Arc::new(CompositeBackend::new(Arc::new(StateBackend::new())).route(p(route), inner));
+            }
+            let rules = Permissions::new([Rule::new(AccessMode::Deny, [format!("{route}/secret/**")])]).unwrap();
+            let backend = PermissionedBackend::new(inner, rules, OnAsk::Refuse);
+            let (state, path, above) = (State::default(), path.under(&p(route)), p("/s").under(&p(route)));
+            for _ in 0..4 {
+                let read = backend.read(&state, &path, ByteRange::ALL).await;
+                assert!(read.as_ref().map_or(true, |read| read.bytes == "fine"), "{read:?}");
+                let lines = format!("{:?}", backend.read_lines(&state, &path, LineRange::new(0, 3)).await);
+                let found = format!("{:?}", backend.grep(&state, &GrepQuery::new("secret", above.clone())).await);
+                assert!(!lines.contains(SECRET) && !found.contains(SECRET), "{lines} {found}");
+                let edits = [Edit::new("the", "THE")];
+                let _ = edit::edit(&backend, &state, &path, &edits, None).await;
+                let _ = backend.write(&state, &path, "fine".into(), WriteMode::Overwrite).await;
+                let _ = backend.delete(&state, &path).await;
+                assert_eq!(std::fs::read_to_string(dir.path().join("secret/f")).unwrap(), SECRET);
+                let real = if dir.path().join("s").is_symlink() { "t/f" } else { "s/f" };
+                std::fs::write(dir.path().join(real), "fine").unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_both_places_are_allowed_a_call_that_meets_an_exchange_is_done_at_the_other() {
+    let dir = exchanged("open");
+    let local = Arc::new(LocalBackend::open(dir.path()).unwrap());
+    let inner = Arc::new(Exchanging { inner: local.clone(), work: dir.path().to_owned() });
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/secret/**"])]).unwrap();
+    let backend = PermissionedBackend::new(inner, rules.clone(), OnAsk::Refuse);
+    let (state, path) = (State::default(), p("/s/f"));
+    let read = backend.read(&state, &path, ByteRange::ALL).await.unwrap();
+    assert_eq!(read.bytes, "open");
+    // A link that stays is followed, and what is found is called as it was asked for.
+    std::fs::remove_file(dir.path().join("secret/f")).unwrap();
+    symlink("open", dir.path().join("link")).unwrap();
+    let mut files = Files::new(Arc::new(PermissionedBackend::new(local, rules, OnAsk::Refuse)));
+    assert_eq!(files.list("/link").await.unwrap(), ["/link/f"]);
+    assert_eq!(files.read("/link/f").await.unwrap(), b"open");
+    files.write("/link/new/g", "open too").await.unwrap();
+    let glob = GlobQuery::new("**", p("/link")).unwrap();
+    assert_eq!(files.backend.glob(&state, &glob).await.unwrap().files, [p("/link/f"), p("/link/new/g")]);
+    let found = files.backend.grep(&state, &GrepQuery::new("open", p("/link"))).await.unwrap();
+    assert_eq!(found.files.iter().map(|file| &file.path).collect::<Vec<_>>(), [&p("/link/f"), &p("/link/new/g")]);
+    assert_eq!(files.read("/link/none").await.unwrap_err(), FsError::NotFound(p("/link/none")));
+    files.delete("/link/f").await.unwrap();
+    assert!(!dir.path().join("open/f").exists() && dir.path().join("open/new/g").exists());
+}
+
+#[tokio::test]
+async fn a_path_that_is_to_lead_to_a_place_leads_nowhere_else() {
+    let dir = exchanged("secret");
+    let backend = LocalBackend::open(dir.path()).unwrap();
+    let state = State::default();
+    let led = backend.leading(&p("/t/f"), &p("/t/f")).unwrap();
+    let elsewhere = FsError::LeadsElsewhere(p("/t/f"));
+    assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap_err(), elsewhere);
+    assert_eq!(led.write(&state, &p("/t/f"), "x".into(), WriteMode::Overwrite).await.unwrap_err(), elsewhere);
+    assert_eq!(led.delete(&state, &p("/t/f")).await.unwrap_err(), elsewhere);
+    let led = backend.leading(&p("/t/f"), &p("/secret/f")).unwrap();
+    assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap().bytes, SECRET);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBackend, Permissions, Rule};
@@ -175,4 +176,127 @@ async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
     let text = format!("cat {0}/good/tool; cat {0}/evil/key {0}/secret/key bin/key", home.display());
     let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
     assert!(done.output.contains("echo tool") && !done.output.contains("s3cret"), "{}", done.output);
+}
+
+/// Tool chains by a home and a `PATH`, as somebody's environment has them.
+fn tools_of(home: Option<&Path>, path: &[&Path]) -> ToolChains {
+    let path = path.iter().map(|path| path.to_str().unwrap()).collect::<Vec<_>>().join(":");
+    ToolChains::find(|name| match name {
+        "HOME" => home.map(|home| home.display().to_string()),
+        "PATH" => Some(path.clone()),
+        _ => None,
+    })
+}
+
+/// A home with keys, and a `bin` with a tool in it.
+fn home_in(place: &Path) -> PathBuf {
+    let home = place.join("real");
+    for (name, text) in [
+        ("bin/tool", "#!/bin/sh\necho tool\n"),
+        ("lib/part", "part"),
+        (".ssh/id_ed25519", "s3cret"),
+        (".deepagents/keys.json", "s3cret"),
+        (".cargo/bin/cargo", "#!/bin/sh\necho cargo\n"),
+        (".cargo/credentials.toml", "s3cret"),
+        ("documents/letter", "s3cret"),
+    ] {
+        fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        fs::write(home.join(name), text).unwrap();
+    }
+    home
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_home_shows_more_of_it_than_its_programs() {
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let home = home_in(&place);
+    symlink("real", place.join("link")).unwrap();
+    let (link, nobodys) = (place.join("link"), place.join("nobodys"));
+    let root = tempfile::tempdir().unwrap();
+    for named in [Some(&home), Some(&link), Some(&nobodys), None] {
+        for above in [&home, &link] {
+            let tools = tools_of(named.map(PathBuf::as_path), &[&above.join("bin"), &above.join(".cargo/bin"), above]);
+            let policy = SandboxPolicy { tools, ..SandboxPolicy::default() };
+            let shell = LocalShell::open(root.path(), Confinement::Sandboxed(policy)).unwrap();
+            let shell = shell.sandbox(crate::sandbox::sandbox());
+            let text = format!(
+                "cat {0}/bin/tool {0}/.cargo/bin/cargo; cat {0}/.ssh/* {0}/.deepagents/* {0}/.cargo/*.toml {0}/documents/* {0}/lib/part",
+                above.display()
+            );
+            let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
+            assert!(
+                done.output.contains("echo tool") && done.output.contains("echo cargo"),
+                "{named:?}: {}",
+                done.output
+            );
+            assert!(!done.output.contains("s3cret") && !done.output.contains("part\n"), "{named:?}: {}", done.output);
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_what_stands_beside_programs_what_belongs_to_them_is_shown() {
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    for (name, text) in
+        [("tree/bin/tool", "tool"), ("tree/lib/part", "part"), ("tree/etc/key", "s3cret"), ("tree/src/x", "s3cret")]
+    {
+        fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
+        fs::write(place.join(name), text).unwrap();
+    }
+    // Go needs what it compiles of itself.
+    for name in ["go/bin/go", "go/src/runtime/x.go", "go/pkg/tool/x", "go/VERSION"] {
+        fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
+        fs::write(place.join(name), "go\n").unwrap();
+    }
+    let root = tempfile::tempdir().unwrap();
+    let tools = tools_of(None, &[&place.join("tree/bin"), &place.join("go/bin")]);
+    let policy = SandboxPolicy { tools, ..SandboxPolicy::default() };
+    let shell =
+        LocalShell::open(root.path(), Confinement::Sandboxed(policy)).unwrap().sandbox(crate::sandbox::sandbox());
+    let text = format!(
+        "cd {}; cat tree/bin/tool tree/lib/part tree/etc/key tree/src/x 2>/dev/null; cat go/src/runtime/x.go go/pkg/tool/x go/VERSION",
+        place.display()
+    );
+    let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
+    assert_eq!(done.output, "toolpartgo\ngo\ngo\n");
+}
+
+#[tokio::test]
+async fn what_is_hidden_on_the_host_is_hidden_wherever_it_would_be_shown() {
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let (place, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let place = place.path().canonicalize().unwrap();
+    for directory in ["shown", "written"] {
+        fs::create_dir_all(place.join(directory).join("deep/own")).unwrap();
+        fs::write(place.join(directory).join("deep/own/key"), "s3cret").unwrap();
+        fs::write(place.join(directory).join("deep/other"), "other\n").unwrap();
+    }
+    fs::create_dir(root.path().join("own")).unwrap();
+    fs::write(root.path().join("own/key"), "s3cret").unwrap();
+    symlink(&place, root.path().join("link")).unwrap();
+    let policy = SandboxPolicy {
+        read_only: vec![place.join("shown")],
+        writable: vec![place.join("written")],
+        hidden_host: vec![
+            place.join("shown/deep/own"),
+            root.path().join("link/written/deep/own"),
+            root.path().join("own"),
+            place.join("not/there"),
+        ],
+        ..SandboxPolicy::default()
+    };
+    let shell =
+        LocalShell::open(root.path(), Confinement::Sandboxed(policy)).unwrap().sandbox(crate::sandbox::sandbox());
+    let text = format!(
+        "cat {0}/shown/deep/other {0}/written/deep/other; cat {0}/*/deep/own/* own/key; \
+         mv {0}/written/deep {0}/written/moved; cat {0}/written/moved/own/key; rm -rf {0}/written/deep/own; ls {0}/*/deep/own own",
+        place.display()
+    );
+    let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
+    assert!(done.output.starts_with("other\nother\n") && !done.output.contains("s3cret"), "{}", done.output);
+    assert_eq!(fs::read_to_string(place.join("written/deep/own/key")).unwrap(), "s3cret");
 }

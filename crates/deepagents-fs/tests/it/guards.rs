@@ -333,3 +333,33 @@ async fn a_workspace_that_was_replaced_is_not_worked_in() {
     assert_eq!(fs::read_dir(dir.path().join("elsewhere")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn what_git_runs_and_includes_is_read_only_and_gets_another_name_where_it_was_not_there() {
+    let jail = jail!();
+    for name in [".git", ".husky/_", "tools", "more", "sub/.git", "sub/hooks"] {
+        fs::create_dir_all(jail.path(name)).unwrap();
+    }
+    fs::write(jail.path(".git/config"), crate::protected::SETTINGS).unwrap();
+    fs::write(jail.path("sub/.git/config"), "[core]\n\thooksPath = hooks\n").unwrap();
+    for name in ["tools/clean.sh", ".husky/pre-commit", "more/settings"] {
+        fs::write(jail.path(name), "mine").unwrap();
+    }
+    for text in [
+        "echo evil > .husky/pre-commit",
+        "touch .husky/post-commit",
+        "mv .husky h",
+        "echo evil > tools/clean.sh",
+        "rm more/settings",
+        "touch sub/hooks/pre-commit",
+    ] {
+        assert!(!jail.run(text).await.exit.success(), "{text}");
+    }
+    let done = jail.run("echo evil > .gitconfig; touch tools/other").await;
+    assert_eq!(done.moved.iter().map(|moved| moved.from.as_str()).collect::<Vec<_>>(), [".gitconfig"]);
+    assert!(!jail.path(".gitconfig").exists());
+    let free = jail!(SandboxPolicy { git: Git::Writable, ..Default::default() });
+    fs::create_dir(free.path(".git")).unwrap();
+    fs::write(free.path(".git/config"), crate::protected::SETTINGS).unwrap();
+    assert_eq!(free.run("echo mine > .gitconfig").await.moved, []);
+}

@@ -202,9 +202,67 @@ async fn the_list_is_a_value_that_can_be_replaced() {
     assert!(matches!(other.delete("/src").await, Err(FsError::Protected(_))));
     other.write("/src/lib.rs", "x").await.unwrap();
     let standard = open(ProtectedPlaces::default());
-    let access = |path| standard.backend.change_access(&p(path));
-    assert_eq!(access("/AGENTS.md"), AccessMode::Ask);
-    assert_eq!(access("/.deepagents/agents/a.md"), AccessMode::Ask);
-    assert_eq!((access("/src/AGENTS.md"), access("/src")), (AccessMode::Allow, AccessMode::Allow));
-    assert_eq!(access("/.deepagents/.git/config"), AccessMode::Deny);
+    let access = async |path| standard.backend.change_access(&p(path)).await;
+    assert_eq!(access("/AGENTS.md").await, AccessMode::Ask);
+    assert_eq!(access("/.deepagents/agents/a.md").await, AccessMode::Ask);
+    assert_eq!((access("/src/AGENTS.md").await, access("/src").await), (AccessMode::Allow, AccessMode::Allow));
+    assert_eq!(access("/.deepagents/.git/config").await, AccessMode::Deny);
+}
+
+#[tokio::test]
+async fn a_person_is_asked_about_what_the_places_lead_to_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("shared/agents")).unwrap();
+    std::fs::write(dir.path().join("CLAUDE.md"), "mine").unwrap();
+    symlink("CLAUDE.md", dir.path().join("AGENTS.md")).unwrap();
+    symlink("link", dir.path().join(".deepagents")).unwrap();
+    symlink("shared/agents", dir.path().join("link")).unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    for path in
+        ["/CLAUDE.md", "/AGENTS.md", "/shared/agents/hooks.json", "/shared/agents", "/shared", "/SHARED/agents/x"]
+    {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    for path in ["/src", "/shared/other", "/CLAUDE.md.txt"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
+}
+
+/// Settings of a repository that name files of the workspace in all the ways there are.
+pub(crate) const SETTINGS: &str = "[core] hooksPath = .husky/_ ; a remark\n\tbare = false\n[include]\n\tpath = \"../.gitconfig\"\n\
+    [includeIf \"gitdir:/x.y]\"]\n\tPATH = ../more/\\\nsettings\n[filter \"a\"]\n\tclean = sh tools/clean.sh %f | cat\n[user]\n\tname = A";
+
+#[tokio::test]
+async fn a_person_is_asked_about_what_git_runs_and_includes() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in [".git", "tools", "more", "sub/.git", "sub/deep"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    std::fs::write(root.join(".git/config"), SETTINGS).unwrap();
+    std::fs::write(root.join("tools/clean.sh"), "cat").unwrap();
+    std::fs::write(root.join("more/settings"), "[diff \"x\"]\n\ttextconv = ./show\n[include]\n\tpath = settings\n")
+        .unwrap();
+    std::fs::write(root.join("show"), "cat").unwrap();
+    std::fs::write(root.join("sub/.git/config"), format!("[core]\n\thooksPath = {}/sub/hooks\n", root.display()))
+        .unwrap();
+    // What is waited for when it is opened is not opened.
+    rustix::fs::mkfifoat(rustix::fs::CWD, root.join(".git/config.worktree"), 0o644.into()).unwrap();
+    let files = LocalBackend::open(&root).unwrap();
+    for path in [
+        "/.husky/_/pre-commit",
+        "/.husky/pre-commit",
+        "/.husky",
+        "/.gitconfig",
+        "/more/settings",
+        "/more",
+        "/tools/clean.sh",
+        "/show",
+        "/sub/hooks/post-checkout",
+    ] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    for path in ["/tools/other", "/src/main.rs", "/sub/deep/x", "/hooks/pre-commit", "/more/x", "/A"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
 }

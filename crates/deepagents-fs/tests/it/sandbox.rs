@@ -316,6 +316,12 @@ async fn nothing_below_proc_can_be_written() {
 }
 
 #[tokio::test]
+async fn where_memory_runs_out_commands_go_before_the_program() {
+    let jail = jail!();
+    assert_eq!(jail.run("cat /proc/self/oom_score_adj").await.output, "1000\n");
+}
+
+#[tokio::test]
 async fn with_the_hosts_network_the_level_says_so() {
     let jail = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     assert_eq!(jail.run("true").await.level, Level::Namespaces);

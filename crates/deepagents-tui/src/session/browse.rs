@@ -1,12 +1,9 @@
 //! What is shown on request: tools, sub-agents, skills, servers, notes.
 
-use std::process::Stdio;
-
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
-use tokio::process::Command;
 
-use super::Session;
+use super::{Session, git};
 use crate::app::event::{Event, Subject, Trusted};
 use crate::host::{Connection, Offered, Page, Servers};
 use crate::text::shorten;
@@ -14,8 +11,6 @@ use crate::text::shorten;
 /// The middlewares that load skills and sub-agents from files; the latter looks at the skills.
 const SKILLS: &str = "Skills";
 const AGENTS: &str = "SubAgents";
-/// Bytes of a change that is shown.
-const DIFF: usize = 256 * 1024;
 
 impl Session {
     pub(super) fn show(&self, subject: Subject) {
@@ -50,7 +45,7 @@ impl Session {
             Subject::Memory => ("Memory", self.memory().await?),
             Subject::Sandbox => ("Commands", self.connection().await?.sandbox),
             Subject::Status => ("Status", self.status().await),
-            Subject::Diff => ("Changes since the last commit", self.diff().await?),
+            Subject::Diff => ("Changes since the last commit", git::diff(&self.root).await?),
             Subject::Context { used } => ("Context", self.context(used).await?),
             Subject::Page(page) => {
                 let title = match page {
@@ -158,30 +153,6 @@ impl Session {
             Err(problem) => lines.push(format!("model      {problem}")),
         }
         lines.join("\n")
-    }
-
-    async fn diff(&self) -> Result<String, String> {
-        let mut text = self.git(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD"]).await?;
-        let fresh = self.git(&["ls-files", "--others", "--exclude-standard"]).await?;
-        if !fresh.trim().is_empty() {
-            text.push_str(if text.is_empty() { "" } else { "\n" });
-            text.push_str(&format!("files that git does not know yet:\n{fresh}"));
-        }
-        Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
-    }
-
-    /// What git says about the directory, none of whose settings run a program.
-    async fn git(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = Command::new("git");
-        command.args(["--no-pager", "-c", "core.fsmonitor=false"]).args(args).current_dir(&self.root);
-        let output =
-            command.stdin(Stdio::null()).output().await.map_err(|error| format!("git cannot be run: {error}"))?;
-        if !output.status.success() {
-            let problem = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("git says: {}", shorten(&problem, 300)));
-        }
-        let shown = output.stdout.get(..DIFF.min(output.stdout.len())).unwrap_or_default();
-        Ok(String::from_utf8_lossy(shown).into_owned())
     }
 
     /// Agrees to what the directory brings, or leaves it out.

@@ -8,6 +8,7 @@ mod commands;
 mod context;
 mod export;
 mod files;
+mod git;
 mod hooks;
 pub(crate) mod images;
 mod picking;

@@ -42,6 +42,52 @@ async fn changes_since_the_last_commit_are_shown_with_files_that_are_new() {
 }
 
 #[tokio::test]
+async fn no_filter_or_hook_of_a_repository_runs_when_its_changes_are_shown() {
+    let world = World::new([]);
+    let sub = world.dir.path().join("sub");
+    std::fs::create_dir(&sub).unwrap();
+    std::fs::write(sub.join("x"), "x\n").unwrap();
+    let in_sub = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(args).current_dir(&sub);
+        git.output().is_ok_and(|output| output.status.success())
+    };
+    if !(world.git(&["init", "-q"])
+        && in_sub(&["init", "-q"])
+        && in_sub(&["add", "."])
+        && in_sub(&["commit", "-qm", "first"])
+        && world.git(&["add", "."])
+        && world.git(&["commit", "-qm", "first"]))
+    {
+        return deepagents_testing::skip::skip("git", "it cannot be run");
+    }
+    let ran = world.dir.path().join(".git/ran");
+    let hostile = format!("touch {}; cat", ran.display());
+    for setting in ["filter.a.clean", "filter.B.c.process", "filter.b.smudge"] {
+        assert!(world.git(&["config", setting, &hostile]));
+    }
+    assert!(world.git(&["config", "filter.a.required", "true"]) && world.git(&["config", "core.hooksPath", "hooks"]));
+    assert!(in_sub(&["config", "core.fsmonitor", &hostile]) && in_sub(&["config", "filter.a.clean", &hostile]));
+    for (name, text) in [
+        ("hooks/post-index-change", format!("#!/bin/sh\n{hostile}\n")),
+        (".gitattributes", "notes.txt filter=a\nother.txt filter=B.c\n".to_owned()),
+        ("sub/.gitattributes", "* filter=a\n".to_owned()),
+        ("notes.txt", "alpha\nBETA\ngamma\n".to_owned()),
+        ("sub/x", "y\n".to_owned()),
+    ] {
+        let path = world.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(world.dir.path().join("hooks/post-index-change"), executable).unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("+BETA").await, "{}", screens.text());
+    assert!(!ran.exists());
+}
+
+#[tokio::test]
 async fn without_a_repository_the_reason_is_told() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod edges;
+mod exchanged;
 mod own;
 mod patching;
 mod protected;

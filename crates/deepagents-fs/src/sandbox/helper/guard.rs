@@ -15,7 +15,7 @@ use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
 use super::rules::Rules;
-use crate::permissions::{REPOSITORY, is_repository};
+use crate::permissions::{REPOSITORY, is_repository, run_from};
 use crate::sandbox::Part;
 use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
 
@@ -72,8 +72,20 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
                     for GuardedPath { path, guard, .. } in &named.parts {
                         guards.add(root, &found.join(path), *guard)?;
                     }
+                    if named.name == ".git" {
+                        for path in run_from(root, &found) {
+                            guards.add(root, &path, Guard::Protect)?;
+                        }
+                    }
                 }
                 None => guards.add(root, &found, Guard::Hide)?,
+            }
+        }
+    }
+    for (at, source) in shown(plan) {
+        for hidden in plan.hidden_host.iter().filter(|hidden| *hidden != source) {
+            if let Ok(below) = hidden.strip_prefix(source) {
+                guards.add(at, below, Guard::Hide)?;
             }
         }
     }
@@ -86,6 +98,13 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     }
     read_only_below(&guards.closed, Path::new(TABLE))?;
     Ok(part)
+}
+
+/// What is shown of the host: where, and which directory or file that is.
+fn shown(plan: &InnerPlan) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
+    let same = plan.read_only.iter().chain(&plan.writable).chain(&plan.root).map(|path| (path, path));
+    let tools = plan.tools.iter().map(|(at, source)| (at, source));
+    same.chain(tools).chain(plan.caches.iter().map(|cache| (&cache.at, &cache.from)))
 }
 
 #[derive(Default)]

@@ -15,6 +15,8 @@ use crate::sandbox::{Part, SandboxReport};
 /// Builds the sandbox around itself, runs the command and tells how it ended.
 pub(super) fn run() -> Result<i32, Failure> {
     let plan: InnerPlan = hear()?;
+    // Where memory runs out the kernel takes what commands use before the program. Where it cannot be told so, it may not.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut parts = vec![Part::on("user, mount, process, IPC and host name namespaces", "")];
     rustix::system::sethostname(b"sandbox").at("set the host name")?;
     let mut variables = Vec::new();

@@ -9,7 +9,7 @@ use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
 use crate::tokens;
-use crate::workspace::RESULTS;
+use crate::workspace::{self, RESULTS};
 
 /// Lines of a preview, at each end.
 const PREVIEW_LINES: usize = 5;
@@ -70,7 +70,7 @@ async fn store(
     for suffix in 1u32.. {
         let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
         let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap_or_default();
-        match backend.write(state, &path, text.to_owned().into(), WriteMode::Create).await {
+        match workspace::keep(backend, state, &path, text.to_owned().into(), WriteMode::Create).await {
             Ok(written) => return Ok((path, written.update)),
             Err(FsError::AlreadyExists(_)) => {}
             Err(error) => return Err(error),

@@ -12,7 +12,7 @@ use deepagents_fs::{Backend, VPath, WriteMode};
 
 use super::evict::{name_of, preview};
 use crate::tokens;
-use crate::workspace::{HISTORY, Workspace};
+use crate::workspace::{self, HISTORY, Workspace};
 
 /// Where each long message is, by its id. The conversation keeps the message whole; what the model is shown is made from
 /// it again for every request, the same each time.
@@ -85,7 +85,7 @@ async fn put(
     let state = if applied.is_ok() { &state } else { cx.state() };
     // Apart from what summaries leave out: an id may be what a thread is called.
     let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", name_of(message.id())))?;
-    let written = backend.write(state, &path, message.text().into(), WriteMode::Overwrite).await?;
+    let written = workspace::keep(backend, state, &path, message.text().into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }
 

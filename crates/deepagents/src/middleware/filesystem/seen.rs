@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deepagents_core::state::{Channel, ChannelError, Sharing};
 use deepagents_core::tool::{ToolContext, ToolError};
-use deepagents_fs::{VPath, Version};
+use deepagents_fs::{Backend, FsError, VPath, Version};
 
 use super::tools::failed;
 
@@ -27,6 +27,19 @@ impl Channel for SeenFiles {
 /// The version of a file that the thread knows.
 pub(super) fn version<'a>(cx: &'a ToolContext, path: &VPath) -> Option<&'a Version> {
     cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path))
+}
+
+/// The version of a file that the thread wrote and rules keep from being read; an error where another wrote it, as whether a
+/// change of a part of it succeeds says what is there. Nothing where it may be read.
+pub(super) async fn unreadable(
+    cx: &ToolContext,
+    backend: &dyn Backend,
+    path: &VPath,
+) -> Result<Option<Version>, ToolError> {
+    match backend.stat(cx.state(), path).await {
+        Err(error @ FsError::Denied { .. }) => version(cx, path).cloned().map(Some).ok_or_else(|| failed(error)),
+        _ => Ok(None),
+    }
 }
 
 /// Refuses a change to a file that the thread does not know as it is.

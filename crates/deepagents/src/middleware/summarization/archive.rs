@@ -10,7 +10,7 @@ use deepagents_fs::{Backend, ByteRange, FsError, PathError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
 use super::render::Stored;
-use crate::workspace::{HISTORY, RESULTS};
+use crate::workspace::{self, HISTORY, RESULTS};
 
 /// Bytes after which the history goes on in another file: each addition writes its file anew, so files stay small.
 const PART_BYTES: usize = 1 << 20;
@@ -132,7 +132,7 @@ impl<'a> Archive<'a> {
     }
 
     async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode) -> Result<(), ArchiveError> {
-        let written = self.backend.write(&self.state, path, data, mode).await?;
+        let written = workspace::keep(self.backend, &self.state, path, data, mode).await?;
         self.state.apply(&written.update)?;
         self.update = std::mem::take(&mut self.update).and(written.update);
         Ok(())

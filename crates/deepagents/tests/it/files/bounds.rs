@@ -324,3 +324,16 @@ async fn the_application_is_told_where_a_large_result_went_or_that_it_is_lost() 
         assert_eq!(json!(crate::memory::told(&agent, "Say it.".into(), name).await), data);
     }
 }
+
+#[tokio::test]
+async fn what_is_too_large_to_show_is_stored_through_no_link() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join(".deepagents/agents")).unwrap();
+    std::os::unix::fs::symlink(".deepagents/agents", folder.path().join("large_tool_results")).unwrap();
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let script = [Turn::calls([("c", "say", json!({"chars": 200_000}))]), Turn::text("Heard.")];
+    let (outcome, _) = play(script, |b| b.backend(backend).tool(say())).await;
+    let (text, _) = results(&outcome).remove(0);
+    assert!(text.contains("could not be stored") && text.contains("does not lead where it did"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path().join(".deepagents/agents")).unwrap().count(), 0);
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deepagents::fs::{LocalBackend, StateBackend, VPath};
-use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::filesystem::{EditTool, FilesystemOptions};
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
 
@@ -240,4 +240,30 @@ async fn what_may_be_written_and_not_read_is_changed_by_the_thread_that_wrote_it
     assert_eq!(errors, [false, false, false, true, true]);
     assert_eq!(std::fs::read_to_string(folder.path().join("drop/own")).unwrap(), "z");
     assert_eq!(std::fs::read_to_string(folder.path().join("drop/theirs")).unwrap(), "y");
+}
+
+#[tokio::test]
+async fn an_edit_of_what_may_not_be_read_does_not_say_what_is_there() {
+    use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
+    let folder = folder(&[("drop/theirs", "password=hunter")]);
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
+    let backend = LocalBackend::open(folder.path()).unwrap();
+    let call = |name: &str, args| Turn::calls([(name, args)]);
+    let edit =
+        |old: &str| call("edit_file", json!({"file_path": "/drop/theirs", "old_string": old, "new_string": old}));
+    let patch = |old: &str| {
+        let input = format!("*** Begin Patch\n*** Update File: /drop/theirs\n@@\n-{old}\n+{old}!\n*** End Patch");
+        call("apply_patch", json!({"input": input}))
+    };
+    let denied = ("Error: permission denied for read on /drop/theirs".to_owned(), true);
+    for (tool, script) in [
+        (EditTool::EditFile, [edit("password=h"), edit("password=x"), Turn::text("Done.")]),
+        (EditTool::ApplyPatch, [patch("password=hunter"), patch("password=x"), Turn::text("Done.")]),
+    ] {
+        let free = FilesystemOptions { read_before_edit: false, edit_tool: Some(tool), ..FilesystemOptions::default() };
+        let (backend, rules) = (backend.clone(), rules.clone());
+        let (outcome, _) = play(script, |b| b.backend(backend).files(free).permissions(rules)).await;
+        assert_eq!(results(&outcome), [denied.clone(), denied.clone()]);
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("drop/theirs")).unwrap(), "password=hunter");
 }

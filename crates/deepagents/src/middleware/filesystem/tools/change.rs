@@ -24,7 +24,7 @@ pub(super) struct WriteArgs {
 pub(super) async fn write_file(files: Arc<Filesystem>, args: WriteArgs, cx: ToolContext) -> Answered {
     let target = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
     let path = &target.path;
-    let backend = files.workspace.backend_for(&cx);
+    let backend = &target.backend;
     let mode = if files.options.read_before_edit {
         match backend.stat(cx.state(), path).await {
             Ok(there) if there.kind == Kind::File => {
@@ -75,7 +75,7 @@ pub(super) struct MoreEdit {
 pub(super) async fn edit_file(files: Arc<Filesystem>, args: EditArgs, cx: ToolContext) -> Answered {
     let target = files.reach_to_change(&args.file_path, AtLink::Follows, &cx).await?;
     let path = &target.path;
-    let backend = files.workspace.backend_for(&cx);
+    let backend = &target.backend;
     let EditArgs { old_string, new_string, replace_all, edits, .. } = args;
     let all = std::iter::once(MoreEdit { old_string, new_string, replace_all }).chain(edits);
     let edits = all.map(|e| Edit { old: e.old_string, new: e.new_string, replace_all: e.replace_all });
@@ -91,10 +91,10 @@ pub(super) async fn edit_file(files: Arc<Filesystem>, args: EditArgs, cx: ToolCo
             Err(error) => return Err(failed_at(path)(error)),
         }
     } else {
-        None
+        seen::unreadable(&cx, &**backend, path).await?
     };
     target.approved(&cx)?;
-    let edited = edit::edit(&*backend, cx.state(), path, &edits, expected.as_ref()).await.map_err(failed_at(path))?;
+    let edited = edit::edit(&**backend, cx.state(), path, &edits, expected.as_ref()).await.map_err(failed_at(path))?;
     let places: usize = edited.replaced.iter().sum();
     let text = format!("Edited {}: replaced {places} {}", path.quoted(), if places == 1 { "place" } else { "places" });
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), edited.version)]);
@@ -111,6 +111,6 @@ pub(super) async fn delete(files: Arc<Filesystem>, args: DeleteArgs, cx: ToolCon
     let target = files.reach_to_change(&args.file_path, AtLink::NoFollow, &cx).await?;
     let path = &target.path;
     target.approved(&cx)?;
-    let update = files.workspace.backend_for(&cx).delete(cx.state(), path).await.map_err(failed_at(path))?;
+    let update = target.backend.delete(cx.state(), path).await.map_err(failed_at(path))?;
     Ok(ToolOutput::text(format!("Deleted {}", path.quoted())).with_update(update))
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
 use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
 use deepagents_fs::permissions::AccessMode;
-use deepagents_fs::{FsError, VPath};
+use deepagents_fs::{Backend, FsError, VPath};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -81,6 +81,8 @@ struct Target {
     place: VPath,
     /// Whether a person is to be asked first.
     asks: bool,
+    /// The files, in which the path leads to that place and nowhere else: what is changed is what was judged.
+    backend: Arc<dyn Backend>,
 }
 
 impl Target {
@@ -122,7 +124,8 @@ impl Filesystem {
     async fn reach(&self, path: &str, cx: &ToolContext) -> Result<VPath, ToolError> {
         let path = self.named(path)?;
         if !self.options.allowed_prefixes.is_empty() {
-            self.check_place(&path, &self.place(&path, AtLink::Follows, cx).await?)?;
+            let place = self.place(&path, AtLink::Follows, cx).await?;
+            self.check_place(&path, place.as_ref().unwrap_or(&path))?;
         }
         Ok(path)
     }
@@ -135,7 +138,8 @@ impl Filesystem {
                 "the path names the root of the workspace; give that of a file below it, such as /notes.md",
             ));
         }
-        let place = self.place(&path, at_link, cx).await?;
+        let led = self.place(&path, at_link, cx).await?;
+        let place = led.clone().unwrap_or_else(|| path.clone());
         self.check_place(&path, &place)?;
         for kept in workspace::kept() {
             if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
@@ -143,8 +147,12 @@ impl Filesystem {
             }
         }
         let backend = self.workspace.backend_for(cx);
-        let asks = [&path, &place].iter().any(|path| backend.change_access(path) == AccessMode::Ask);
-        Ok(Target { path, place, asks })
+        let mut asks = false;
+        for path in [&path, &place] {
+            asks |= backend.change_access(path).await == AccessMode::Ask;
+        }
+        let led = led.and_then(|place| backend.leading(&path, &place));
+        Ok(Target { path, place, asks, backend: led.unwrap_or(backend) })
     }
 
     /// The path to search, given what the model said: where the tools reach one directory alone, that.
@@ -173,8 +181,8 @@ impl Filesystem {
         if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
     }
 
-    /// Where a path leads.
-    async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<VPath, ToolError> {
+    /// Where a path leads. Nothing where rules keep that from being known.
+    async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<Option<VPath>, ToolError> {
         let backend = self.workspace.backend_for(cx);
         let (from, name) = match (at_link, path.parent(), path.name()) {
             (AtLink::NoFollow, Some(parent), Some(name)) => (parent, Some(name)),
@@ -182,11 +190,11 @@ impl Filesystem {
         };
         let place = match backend.resolve(cx.state(), &from).await {
             // Rules that keep this from being read may let it be written; they judge that themselves.
-            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(path.clone()),
+            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(None),
             result => result.map_err(failed_at(path))?,
         };
         // A name of one path can be that of another.
-        Ok(name.and_then(|name| place.join(name).ok()).unwrap_or(place))
+        Ok(Some(name.and_then(|name| place.join(name).ok()).unwrap_or(place)))
     }
 }
 

@@ -74,7 +74,7 @@ async fn plan(
             steps.push(FileStep { path, write: Some((content.into(), WriteMode::Create)) });
         }
         FileChange::Delete { path } => {
-            changeable(backend, &path)?;
+            changeable(backend, &path).await?;
             match backend.read_to_change(cx.state(), &path).await {
                 Ok(_) | Err(FsError::TooLarge { .. }) => {}
                 Err(error) => return Err(failed_at(&path)(error)),
@@ -82,12 +82,13 @@ async fn plan(
             steps.push(FileStep { path, write: None });
         }
         FileChange::Update { path, move_to, hunks } => {
-            changeable(backend, &path)?;
+            changeable(backend, &path).await?;
             let file = backend.read_to_change(cx.state(), &path).await.map_err(failed_at(&path))?;
             if file.stat.kind != Kind::File {
                 return Err(failed(FsError::IsDirectory(path)));
             }
-            if files.options.read_before_edit {
+            let written = seen::unreadable(cx, backend, &path).await?;
+            if files.options.read_before_edit || written.is_some() {
                 seen::check(cx, &path, &file.stat.version)?;
             }
             let after = changed(&path, file.bytes, hunks).await?;
@@ -105,8 +106,8 @@ async fn plan(
 }
 
 /// Refuses a path that the store would refuse to change.
-fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
-    match backend.change_access(path) {
+async fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
+    match backend.change_access(path).await {
         AccessMode::Deny => Err(failed(FsError::Protected(path.clone()))),
         _ => Ok(()),
     }
@@ -114,7 +115,7 @@ fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
 
 /// Refuses a path at which there is something, or that may not be written.
 async fn absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result<(), ToolError> {
-    changeable(backend, path)?;
+    changeable(backend, path).await?;
     match backend.read_to_change(cx.state(), path).await {
         Err(FsError::NotFound(_)) => Ok(()),
         Ok(_) | Err(FsError::TooLarge { .. } | FsError::IsDirectory(_)) => {
@@ -162,6 +163,9 @@ async fn carry_out(backend: &dyn Backend, steps: Vec<FileStep>, cx: &ToolContext
     let mut steps = steps.into_iter();
     while let Some(FileStep { path, write }) = steps.next() {
         let verb = if write.is_some() { "Wrote" } else { "Deleted" };
+        // Where a link has come to be on the way since, nobody was asked about where it leads.
+        let led = backend.leading(&path, &path);
+        let backend = led.as_deref().unwrap_or(backend);
         let result = match write {
             Some((data, mode)) => backend.write(cx.state(), &path, data, mode).await.map(|written| {
                 seen.push((path.clone(), written.version));
