@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use rustix::process::Signal;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// How long the program stays for what a run has left behind.
@@ -14,7 +16,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Two of them: the program waits far more than it works.
 pub(crate) fn start() -> Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| no_threads(&error))
+    let runtime =
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| no_threads(&error))?;
+    outlive_file_limits(runtime.handle());
+    Ok(runtime)
 }
 
 /// The one thread that a run works on while another shows what it does, which may have to wait for whoever reads.
@@ -32,6 +37,7 @@ impl RunThread {
     pub(crate) fn start() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| no_threads(&error))?;
         let handle = runtime.handle().clone();
+        outlive_file_limits(&handle);
         let (stop, stopped) = oneshot::channel::<()>();
         let (ending, ended) = mpsc::channel();
         let work = move || {
@@ -54,6 +60,13 @@ impl RunThread {
         let _ = self.stop.send(());
         let _ = self.ended.recv_timeout(PATIENCE);
     }
+}
+
+/// A file that may not grow any more (`ulimit -f`) is an error of whoever writes it, and no end of the program without a word.
+fn outlive_file_limits(runtime: &Handle) {
+    let _within = runtime.enter();
+    // What is caught once is caught for good. Where it cannot be, the program ends as it did.
+    let _ = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }
 
 fn no_threads(error: &std::io::Error) -> anyhow::Error {

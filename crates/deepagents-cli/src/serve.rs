@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail};
 use deepagents::core::store::Store;
 use deepagents_server::{RunningServer, Server};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::mcp::Servers;
+use crate::stopping::{EndSignals, Hangup};
 use crate::tracing::Tracing;
 use crate::{browser, output, own_files, runtime};
 
@@ -83,14 +83,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
 }
 
 async fn listen_until_signal(running: RunningServer, listener: TcpListener) -> Result<()> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let end = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    Ok(running.serve(listener, end).await?)
+    let mut signals = EndSignals::catch(Hangup::EndsUnlessIgnored)?;
+    Ok(running.serve(listener, async move { signals.recv().await }).await?)
 }
 
 /// What outlives one set of agents.

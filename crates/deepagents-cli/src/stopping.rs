@@ -1,7 +1,7 @@
 //! The end of a program that serves another one: the other one hangs up, or a signal comes. Either way what was started is
 //! ended.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,7 +9,27 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// The signals that end a program: Ctrl-C, SIGTERM and, where a terminal that closes is to end it too, SIGHUP.
+/// Whether a program ends with its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    /// It does, whatever `nohup` says.
+    Ends,
+    /// It does unless it was started to outlive the terminal, as `nohup` does.
+    EndsUnlessIgnored,
+}
+
+/// A signal that ends a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndSignal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// The terminal is gone.
+    Hangup,
+}
+
+/// The signals that end a program: Ctrl-C, SIGTERM and SIGHUP.
 pub(crate) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -17,27 +37,42 @@ pub(crate) struct EndSignals {
 }
 
 impl EndSignals {
-    /// Catches them from now on. With SIGHUP a program does not outlive its terminal, whatever `nohup` says.
-    pub(crate) fn catch(with_hangup: bool) -> io::Result<Self> {
-        let hangup = with_hangup.then(|| signal(SignalKind::hangup())).transpose()?;
+    /// Catches them from now on.
+    pub(crate) fn catch(hangup: Hangup) -> io::Result<Self> {
+        let catches = hangup == Hangup::Ends || !hangup_is_ignored();
+        let hangup = catches.then(|| signal(SignalKind::hangup())).transpose()?;
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hangup })
     }
 
-    /// Waits for one.
-    pub(crate) async fn recv(&mut self) {
+    /// Waits for one. A terminal that closes says so more than once, which counts once.
+    pub(crate) async fn recv(&mut self) -> EndSignal {
         let Self { interrupt, terminate, hangup } = self;
-        let hangup = async {
+        let hung_up = async {
             match hangup {
                 Some(hangup) => hangup.recv().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup => {}
+            _ = interrupt.recv() => EndSignal::Interrupt,
+            _ = terminate.recv() => EndSignal::Terminate,
+            _ = hung_up => {
+                self.hangup = None;
+                EndSignal::Hangup
+            }
         }
     }
+}
+
+/// Whether whoever started the program had SIGHUP ignored. Where the kernel does not say so, a program that shows nothing on a
+/// terminal is taken for one that is to outlive it.
+fn hangup_is_ignored() -> bool {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
+        return !io::stdout().is_terminal() && !io::stderr().is_terminal();
+    };
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first bit is that of signal 1, which SIGHUP is.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Input that ends when it is stopped, however long its writer stays.

@@ -53,6 +53,17 @@ pub enum DatabaseError {
         /// What was found.
         reason: String,
     },
+    /// Its file was removed or replaced while it was in use: what is written would be in no file that can be opened again.
+    #[error(
+        "the database {database} was removed or replaced while it was in use: {reason}; put it back, or start the program again, \
+         which begins another one"
+    )]
+    Removed {
+        /// Where it was.
+        database: String,
+        /// What was found.
+        reason: String,
+    },
     /// Another process keeps it locked, or has changed at the same moment what this one was changing.
     #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
     Locked {

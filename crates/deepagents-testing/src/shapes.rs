@@ -213,7 +213,8 @@ mod tests {
             name: None,
         });
         let native = ProviderItem::new(json!({"type": "server_tool_use"}));
-        let invalid = InvalidToolCall { id: "c2".into(), name: "ls".into(), raw: "{".into(), error: "cut".into() };
+        let invalid =
+            InvalidToolCall { id: "c2".into(), name: "ls".into(), raw: "{".into(), error: "cut".into(), native: None };
         let mut request = ModelRequest::new(vec![
             Message::User(UserMessage { content: vec![Block::text("Look:\nhere"), media], ..Default::default() }),
             Message::Assistant(AssistantMessage::new(vec![

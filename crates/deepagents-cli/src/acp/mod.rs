@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::AcpArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
-use crate::stopping::{EndSignals, UntilStopped};
+use crate::stopping::{EndSignals, Hangup, UntilStopped};
 use crate::tracing::Tracing;
 use crate::{agent, config, output, runtime};
 
@@ -36,7 +36,7 @@ pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
         let tracing = Tracing::open(None, None).await?;
         let host = Host::open(args, options, &choice.name, tracing.clone()).await?;
         let (stop, left) = (CancellationToken::new(), host.clone());
-        let (mut signals, stopping) = (EndSignals::catch(true)?, stop.clone());
+        let (mut signals, stopping) = (EndSignals::catch(Hangup::Ends)?, stop.clone());
         tokio::spawn(async move {
             signals.recv().await;
             stopping.cancel();

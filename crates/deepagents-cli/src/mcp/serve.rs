@@ -12,7 +12,7 @@ use crate::args::{Approve, McpServeArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
-use crate::stopping::EndSignals;
+use crate::stopping::{EndSignals, Hangup};
 use crate::threads::database;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, output, runtime, sources};
@@ -72,7 +72,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
 /// Serves until the client goes, or a signal ends it.
 async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
     // A server at an address may be meant to outlive the terminal that it was started from.
-    let mut signals = EndSignals::catch(args.http.is_none())?;
+    let hangup = if args.http.is_some() { Hangup::EndsUnlessIgnored } else { Hangup::Ends };
+    let mut signals = EndSignals::catch(hangup)?;
     let stop = CancellationToken::new();
     let told = |address: &str| output::remark(&format!("serving at {address}; Ctrl-C ends it"));
     let serving = async {

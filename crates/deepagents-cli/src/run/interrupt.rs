@@ -1,13 +1,13 @@
-//! Ctrl-C and SIGTERM: once to end cleanly, twice to quit.
+//! Ctrl-C, SIGTERM and a terminal that closes: once to end cleanly, twice to quit.
 
 use std::io;
 use std::time::Duration;
 
 use deepagents::RunHandle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
+use crate::stopping::{EndSignal, EndSignals, Hangup};
 
 /// How long a run may take to come to a step that it can be gone on from.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,8 +17,17 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) enum Stop {
     /// Ctrl-C: a person ends it.
     Cancel,
-    /// SIGTERM: its process ends, and it is gone on with later.
+    /// SIGTERM, or a terminal that is gone: its process ends, and it is gone on with later.
     Leave,
+}
+
+impl From<EndSignal> for Stop {
+    fn from(signal: EndSignal) -> Self {
+        match signal {
+            EndSignal::Interrupt => Self::Cancel,
+            EndSignal::Terminate | EndSignal::Hangup => Self::Leave,
+        }
+    }
 }
 
 impl Stop {
@@ -43,24 +52,11 @@ impl Stop {
 }
 
 /// The signals that end a run.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
+pub(super) type Signals = EndSignals;
 
-/// Catches Ctrl-C and SIGTERM from now on.
+/// Catches them from now on.
 pub(super) fn catch() -> io::Result<Signals> {
-    Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-}
-
-impl Signals {
-    /// Waits for the next of them.
-    pub(super) async fn recv(&mut self) -> Option<Stop> {
-        tokio::select! {
-            got = self.interrupt.recv() => got.map(|()| Stop::Cancel),
-            got = self.terminate.recv() => got.map(|()| Stop::Leave),
-        }
-    }
+    EndSignals::catch(Hangup::EndsUnlessIgnored)
 }
 
 /// Calls `stop` at the first of them, and tells; at the second calls `quit` and ends the process. It is a task of its own, so that it
@@ -72,15 +68,13 @@ pub(super) fn watch(
 ) -> mpsc::Receiver<Stop> {
     let (tell, told) = mpsc::channel(1);
     tokio::spawn(async move {
-        if let Some(how) = signal.recv().await {
-            stop(how);
-            // The receiver may be gone already: the run is over then.
-            let _ = tell.send(how).await;
-        }
-        if signal.recv().await.is_some() {
-            quit();
-            std::process::exit(i32::from(Exit::Interrupted.number()));
-        }
+        let how = Stop::from(signal.recv().await);
+        stop(how);
+        // The receiver may be gone already: the run is over then.
+        let _ = tell.send(how).await;
+        signal.recv().await;
+        quit();
+        std::process::exit(i32::from(Exit::Interrupted.number()));
     });
     told
 }

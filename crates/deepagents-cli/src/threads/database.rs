@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
-use deepagents_persist::Sqlite;
+use deepagents_persist::{DatabaseError, Sqlite};
 
 use crate::args::Database;
 use crate::exit::WrongUsage;
@@ -49,14 +49,32 @@ pub(crate) fn is_there(path: &Path) -> Result<bool> {
 
 /// Opens a database that is there; looking at threads makes none.
 pub(crate) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
+    let Some(path) = existing(given)? else { return Ok(None) };
+    Ok(Some(Sqlite::open(&path).await?))
+}
+
+/// The same to look at threads alone, which takes no more than a file that can be read.
+pub(crate) async fn open_read_only(given: &Database) -> Result<Option<Sqlite>> {
+    let Some(path) = existing(given)? else { return Ok(None) };
+    let opened = match Sqlite::open(&path).await {
+        Err(
+            error @ (DatabaseError::Full { .. } | DatabaseError::ReadOnly { .. } | DatabaseError::Unavailable { .. }),
+        ) => Sqlite::options().open_read_only(&path).await.map_err(|_| error),
+        opened => opened,
+    };
+    Ok(Some(opened?))
+}
+
+/// Where the database is, if it is there.
+fn existing(given: &Database) -> Result<Option<PathBuf>> {
     let path = place(given)?;
-    if !is_there(&path)? {
-        if given.db.is_some() {
-            bail!("there is no database `{}`", path.display());
-        }
-        return Ok(None);
+    if is_there(&path)? {
+        return Ok(Some(path));
     }
-    Sqlite::open(&path).await.map(Some).map_err(|error| anyhow!("{error}"))
+    if given.db.is_some() {
+        bail!("there is no database `{}`", path.display());
+    }
+    Ok(None)
 }
 
 /// How many threads a database holds.

@@ -18,10 +18,10 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::DeepAgent;
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::env::Timestamp;
-use deepagents::core::journal::{Journal, RetentionPolicy, ThreadInfo, ThreadQuery};
+use deepagents::core::journal::{Journal, JournalError, RetentionPolicy, ThreadInfo, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
 use deepagents::middleware::background::KnownTasks;
-use deepagents_persist::Sqlite;
+use deepagents_persist::{DatabaseError, Sqlite};
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
 use crate::exit::{Exit, WrongUsage};
@@ -34,10 +34,16 @@ pub(crate) use model::{note as note_model, of_thread as model_of, with_model_of}
 /// Looks at and changes threads.
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     let text = runtime::start()?.block_on(async {
-        match (database::open_existing(&args.database).await?, &args.command) {
+        let opened = match &args.command {
+            ThreadsCommand::List { .. } | ThreadsCommand::Show { .. } | ThreadsCommand::Export { .. } => {
+                database::open_read_only(&args.database).await
+            }
+            _ => database::open_existing(&args.database).await,
+        };
+        match (opened.map_err(|error| room(error, args))?, &args.command) {
             (Some(database), command) => {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
-                run(Arc::new(database), store.as_ref(), command).await
+                run(Arc::new(database), store.as_ref(), command).await.map_err(|error| room(error, args))
             }
             (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
@@ -48,6 +54,23 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     })?;
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// Deleting takes room, too: SQLite writes what changes beside the file before it writes the file. Whoever wanted to make room
+/// is told how.
+fn room(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
+    let deletes = matches!(args.command, ThreadsCommand::Delete { .. } | ThreadsCommand::Prune { .. });
+    let is_full = error.chain().any(|cause| {
+        let journal = cause.downcast_ref::<JournalError>().and_then(DatabaseError::of_journal);
+        matches!(journal.or_else(|| cause.downcast_ref()), Some(DatabaseError::Full { .. }))
+    });
+    if !(deletes && is_full) {
+        return error;
+    }
+    anyhow!(
+        "{error}. Deleting needs room first, about as much as the file that ends with `-wal` has: remove something else there, or move \
+         the file and those beside it whose names begin with its name to another disk, and name it with --db"
+    )
 }
 
 async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &ThreadsCommand) -> Result<String> {

@@ -194,6 +194,43 @@ fn a_run_that_ctrl_c_has_ended_is_gone_on_with_without_another_word() {
 }
 
 #[test]
+fn a_terminal_that_closes_ends_the_run_cleanly_however_often_it_says_so_and_not_where_that_is_ignored() {
+    let kill = |signal: &str, pid: u32| {
+        assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+    };
+    let server = Server::start([Reply::Hang]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = run(dir.path(), &server.address);
+    command.args(["--json", "Wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    server.wait();
+    kill("-HUP", child.id());
+    kill("-HUP", child.id());
+    let finished: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(finished.code, Some(130), "{finished:?}");
+    let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
+
+    let (open, gate) = channel();
+    let server = Server::start([Reply::Gated("On", gate, " it goes.".to_owned())]);
+    let mut plain = run(dir.path(), &server.address);
+    let mut command = Command::new("nohup");
+    command.arg(plain.arg("Wait").get_program()).args(plain.get_args()).current_dir(dir.path());
+    plain.get_envs().for_each(|(name, value)| {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    });
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    server.wait();
+    kill("-HUP", child.id());
+    open.send(()).unwrap();
+    let finished: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!((finished.code, finished.out.contains("On it goes.")), (Some(0), true), "{finished:?}");
+}
+
+#[test]
 fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
     // More than a pipe holds, so that the program waits for its reader.
     let text = "x".repeat(4 << 20).leak();

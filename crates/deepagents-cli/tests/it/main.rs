@@ -36,6 +36,8 @@ mod serve_settings;
 mod server;
 mod serving;
 mod sources;
+#[cfg(target_os = "linux")]
+mod storage_troubles;
 mod stream;
 mod terminal;
 mod threads;

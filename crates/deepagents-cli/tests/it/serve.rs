@@ -207,6 +207,13 @@ fn an_address_that_others_reach_is_not_listened_on_without_tokens() {
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_it_well_and_the_next_one_has_what_was_said() {
+    for signal in ["-TERM", "-HUP"] {
+        ended_by(signal);
+    }
+}
+
+#[cfg(unix)]
+fn ended_by(signal: &str) {
     let place = Place::new();
     place.describe("");
     let mut serving = place.serve_project();
@@ -215,7 +222,7 @@ fn a_signal_ends_it_well_and_the_next_one_has_what_was_said() {
     let input = json!({"assistant_id": "one", "input": {"messages": [{"role": "user", "content": "hi"}]}});
     assert_eq!(serving.ask("POST", &format!("{path}/runs/wait"), "", &input).0, 200);
     let pid = serving.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
     let again = place.serve_project();
     let (_, state) = again.ask("GET", &format!("{path}/state"), "", &json!({}));

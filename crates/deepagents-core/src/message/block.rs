@@ -94,6 +94,9 @@ pub struct InvalidToolCall {
     pub raw: String,
     /// What is wrong with them.
     pub error: String,
+    /// The provider's item as it goes back, where it says more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<ProviderItem>,
 }
 
 /// Something only its provider understands.
@@ -162,8 +165,9 @@ impl Block {
             Self::Text(b) => b.native.as_ref(),
             Self::Reasoning(b) => b.native.as_ref(),
             Self::ToolCall(b) => b.native.as_ref(),
+            Self::InvalidToolCall(b) => b.native.as_ref(),
             Self::ProviderItem(b) => Some(&b.native),
-            Self::Media(_) | Self::InvalidToolCall(_) => None,
+            Self::Media(_) => None,
         }
     }
 

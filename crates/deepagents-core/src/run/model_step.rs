@@ -287,7 +287,7 @@ fn refuse_deep_arguments(content: &mut [Block]) {
         if is_deeper(&call.args, DEEPEST_ARGUMENTS) {
             let error = format!("they are nested more than {DEEPEST_ARGUMENTS} levels deep");
             let (id, name) = (std::mem::take(&mut call.id), std::mem::take(&mut call.name));
-            *block = Block::InvalidToolCall(InvalidToolCall { id, name, raw: String::new(), error });
+            *block = Block::InvalidToolCall(InvalidToolCall { id, name, raw: String::new(), error, native: None });
         }
     }
 }
@@ -322,8 +322,8 @@ fn distinguish_calls(content: &mut [Block], turn: u32) {
     let mut seen: HashSet<String> = HashSet::new();
     for (index, block) in content.iter_mut().enumerate() {
         let (id, native) = match block {
-            Block::ToolCall(call) => (&mut call.id, Some(&mut call.native)),
-            Block::InvalidToolCall(call) => (&mut call.id, None),
+            Block::ToolCall(call) => (&mut call.id, &mut call.native),
+            Block::InvalidToolCall(call) => (&mut call.id, &mut call.native),
             _ => continue,
         };
         if id.is_empty() || seen.contains(id) {
@@ -333,9 +333,7 @@ fn distinguish_calls(content: &mut [Block], turn: u32) {
             }
             *id = fresh;
             // The provider's own item carries the id that does not distinguish.
-            if let Some(native) = native {
-                *native = None;
-            }
+            *native = None;
         }
         seen.insert(id.clone());
     }

@@ -101,6 +101,7 @@ fn every_kind_of_block_and_message_survives_json() {
             name: String::new(),
             raw: "{\"a\":".into(),
             error: "cut".into(),
+            native: native(),
         }),
         Block::ProviderItem(ProviderBlock { native: ProviderItem::new(json!({"type": "server_tool_use"})) }),
     ];

@@ -54,7 +54,7 @@ async fn malformed_arguments_are_answered_with_an_error_and_the_run_goes_on() {
 /// A call whose arguments end in the middle.
 fn half_a_call() -> Block {
     let (raw, error) = ("{\"x\":".to_owned(), "the JSON ends early".to_owned());
-    Block::InvalidToolCall(InvalidToolCall { id: "c1".into(), name: "echo".into(), raw, error })
+    Block::InvalidToolCall(InvalidToolCall { id: "c1".into(), name: "echo".into(), raw, error, native: None })
 }
 
 #[tokio::test]

@@ -78,6 +78,7 @@ fn careless(ids: &[&str]) -> Turn {
             name: "echo".to_owned(),
             raw: "{".to_owned(),
             error: "cut off".to_owned(),
+            native: None,
         }),
         _ => Block::call(*id, "echo", json!({"at": at})),
     });

@@ -1,5 +1,6 @@
 //! Servers that are programs, spoken to over stdin and stdout.
 
+mod flood;
 mod lines;
 mod message;
 mod outline;
@@ -83,7 +84,7 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let drained = tokio::spawn(stderr::drain(stderr, tail.clone(), log));
     let ending = process.ending();
     let stdin = AsyncRwTransport::new_client(tokio::io::empty(), stdin);
-    let transport = StdioTransport { stdout: MessageLines::new(stdout), stdin, process };
+    let transport = StdioTransport { stdout: MessageLines::new(stdout, tail.clone()), stdin, process };
     Ok(Started { transport, ending, drained })
 }
 

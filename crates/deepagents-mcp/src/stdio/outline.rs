@@ -82,6 +82,12 @@ impl Outline {
         }
     }
 
+    /// The same in the midst of the line, where its id may not have come as a whole yet.
+    pub(super) fn answered_so_far(&self) -> Option<RequestId> {
+        let in_id = self.depth == 1 && self.in_value && self.key.trim_ascii() == b"\"id\"";
+        if in_id { None } else { self.answered() }
+    }
+
     /// The request that the line answers, if it looks like an answer.
     pub(super) fn answered(&self) -> Option<RequestId> {
         let answers = self.answers && !self.asks;

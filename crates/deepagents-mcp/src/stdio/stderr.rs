@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStderr;
@@ -18,19 +18,31 @@ const SHOWN: usize = 300;
 
 /// The end of what a server has printed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct StderrTail {
+    printed: Arc<Mutex<VecDeque<u8>>>,
+    /// What it said on stdout behind which nothing is read.
+    endless: Arc<OnceLock<String>>,
+}
 
 impl StderrTail {
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(bytes);
         let over = tail.len().saturating_sub(TAIL);
         tail.drain(..over);
     }
 
+    /// Notes what it said on stdout behind which nothing is read.
+    pub(super) fn say(&self, words: &str) {
+        self.endless.get_or_init(|| words.to_owned());
+    }
+
     /// The last line that says something.
     pub(crate) fn last_line(&self) -> String {
-        let tail: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        if let Some(words) = self.endless.get() {
+            return words.clone();
+        }
+        let tail: Vec<u8> = self.printed.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let all = String::from_utf8_lossy(&tail);
         let last = all.lines().rev().find(|line| !line.trim().is_empty());
         text::line(last.unwrap_or_default(), SHOWN)

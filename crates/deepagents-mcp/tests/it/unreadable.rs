@@ -43,6 +43,33 @@ async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_end_is_told_before_its_end_and_a_flood_without_an_answer_ends_the_server() {
+    let cases = [
+        (
+            "answer",
+            r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"x":"' $id; yes xxxxxxxxxxxxxxx | tr -d '\n'"#,
+            "16 MiB",
+        ),
+        ("words", r"yes xxxxxxxxxxxxxxx | tr -d '\n'", "64 MiB"),
+        (
+            "lines",
+            r#"yes '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'"#,
+            "more lines",
+        ),
+    ];
+    for (name, shell, expected) in cases {
+        let script = answering(&[(name, shell)]);
+        // No call waits for its limit: the test would be ended by its own.
+        let servers = alone(script.config().call_timeout(Duration::from_secs(3_600)));
+        let (agent, _) = agent(&servers, crate::script::one_call("echo", json!({"text": name})));
+        let (outcome, _) = run(&agent, "Go.").await;
+        servers.close().await;
+        let results = results(&outcome);
+        assert!(results[0].1 && results[0].0.contains(expected), "{name}: {results:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_meant_by_an_answer_is_taken() {
     let result = r#""result":{"content":[{"type":"text","text":"here"}]}"#;
     let cases = [

@@ -30,8 +30,7 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
                 }
                 other => {
                     let raw = other.map(Value::to_string).unwrap_or_default();
-                    let error = "the arguments are not an object".to_owned();
-                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error })
+                    invalid(item, raw, "the arguments are not an object".to_owned())
                 }
             }
         }
@@ -50,12 +49,7 @@ pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block
             }
             block(item)
         }
-        Err(error) if is_call => Block::InvalidToolCall(InvalidToolCall {
-            id: string(&item, "id"),
-            name: string(&item, "name"),
-            raw: json.to_owned(),
-            error,
-        }),
+        Err(error) if is_call => invalid(item, json.to_owned(), error),
         Err(_) => block(item),
     }
 }
@@ -71,8 +65,17 @@ pub(super) fn mark_cut(content: &mut [Block]) {
             name: std::mem::take(&mut call.name),
             raw: String::new(),
             error: args::CUT_OFF.to_owned(),
+            native: call.native.take(),
         });
     }
+}
+
+/// A call that cannot be read. Its item is kept where it says more than any call, with an object for what the API would refuse.
+fn invalid(mut item: Map<String, Value>, raw: String, error: String) -> Block {
+    let (id, name) = (string(&item, "id"), string(&item, "name"));
+    item.insert("input".to_owned(), Value::Object(Map::new()));
+    let native = if item.len() > 4 && !name.is_empty() { native(item) } else { None };
+    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native })
 }
 
 fn native(item: Map<String, Value>) -> Option<ProviderItem> {

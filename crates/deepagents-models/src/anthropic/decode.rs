@@ -17,11 +17,14 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     let Value::Object(mut answer) = value else {
         return Err(ModelError::protocol("the answer is not an object"));
     };
-    let Some(Value::Array(items)) = answer.remove("content") else {
-        return Err(ModelError::protocol("the answer has no content"));
+    let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
+    let items = match answer.remove("content") {
+        Some(Value::Array(items)) => items,
+        // Nothing was said, and why is.
+        Some(Value::Null) if stop.is_some() => Vec::new(),
+        _ => return Err(ModelError::protocol("the answer has no content")),
     };
     let usage = answer.remove("usage").unwrap_or_default();
-    let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
     let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
     let mut content: Vec<Block> = items.map(block).collect();
     if stop_reason(stop.as_deref()) == StopReason::MaxTokens {

@@ -43,7 +43,9 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
             }
             other => {
                 let error = "the arguments are not an object".to_owned();
-                Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error })
+                made.insert("input".to_owned(), json!({}));
+                let native = if usual { None } else { native(item) };
+                Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error, native })
             }
         };
     }
@@ -55,8 +57,11 @@ pub(super) fn call(id: String, name: String, raw: String, was_cut: bool) -> Bloc
     let cut = was_cut && raw.trim().is_empty();
     match args::parse(&raw) {
         Ok(args) if !cut => Block::call(id, name, args),
-        Ok(_) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error: args::CUT_OFF.to_owned() }),
-        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error }),
+        Ok(_) => {
+            let error = args::CUT_OFF.to_owned();
+            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None })
+        }
+        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None }),
     }
 }
 

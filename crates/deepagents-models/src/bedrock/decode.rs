@@ -13,12 +13,15 @@ use crate::http::{AnswerDecoder, Flow, parse_json};
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = parse_json("the answer", body)?;
     let content = answer.pointer_mut("/output/message/content").map(Value::take);
-    let Some(Value::Array(items)) = content else {
-        return Err(ModelError::protocol("the answer has no message"));
+    let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
+    let items = match content {
+        Some(Value::Array(items)) => items,
+        // Nothing was said, and why is.
+        None | Some(Value::Null) if stop.is_some() => Vec::new(),
+        _ => return Err(ModelError::protocol("the answer has no message")),
     };
     let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
     let content = items.map(block).collect();
-    let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
     let usage = answer.get_mut("usage").map(Value::take).unwrap_or_default();
     Ok(decoded(origin.clone(), content, stop, usage))
 }

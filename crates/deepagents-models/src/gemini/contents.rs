@@ -59,12 +59,12 @@ fn content(role: &str, parts: &[Value]) -> Value {
 
 /// The id that the model itself gave a call; most calls have none, and then their results must have none.
 fn given_id(answer: &AssistantMessage, result: &ToolMessage) -> Option<Value> {
-    answer.content.iter().find_map(|block| match block {
-        Block::ToolCall(call) if call.id == result.call_id => {
-            call.native.as_ref()?.value().get("functionCall")?.get("id").cloned()
-        }
-        _ => None,
-    })
+    let made = |block: &&Block| match block {
+        Block::ToolCall(call) => call.id == result.call_id,
+        Block::InvalidToolCall(call) => call.id == result.call_id,
+        _ => false,
+    };
+    answer.content.iter().filter(made).find_map(|block| block.native()?.value().get("functionCall")?.get("id").cloned())
 }
 
 fn response(result: &ToolMessage, id: Option<Value>) -> Value {

@@ -202,6 +202,7 @@ impl AnswerDecoder for ContentDecoder {
                 name: String::new(),
                 raw,
                 error,
+                native: None,
             }));
         }
         let calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));

@@ -84,7 +84,14 @@ fn tool_call(mut call: Map<String, Value>, part: Map<String, Value>, generated: 
         Some(args @ Value::Object(_)) => Block::ToolCall(ToolCall { id, name, args, native }),
         Some(other) => {
             let error = "the arguments are not an object".to_owned();
-            Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error })
+            // It goes back with its signature, and an object for what the API would refuse.
+            let native = native.map(|ProviderItem(mut part)| {
+                if let Some(args) = part.pointer_mut("/functionCall/args") {
+                    *args = json!({});
+                }
+                ProviderItem(part)
+            });
+            Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error, native })
         }
     }
 }

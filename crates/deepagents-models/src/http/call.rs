@@ -12,6 +12,7 @@ use reqwest::Response;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::error::{REQUEST_ID, authority, compressed, from_body, from_transport};
+use super::size::{self, StreamSize};
 use super::{AnswerDecoder, Endpoint, Flow, FrameDecoder, Framing, Wire};
 use crate::body::RequestBody;
 use crate::credentials::Credential;
@@ -83,6 +84,7 @@ struct Reading {
     response: Response,
     decoder: FrameDecoder,
     answer: Box<dyn AnswerDecoder>,
+    size: StreamSize,
     request_id: Option<String>,
     /// Until when the next bytes must come.
     until: Instant,
@@ -246,11 +248,18 @@ impl Call {
             && let Some(framing) = Framing::detect(headers, b"")
         {
             let (decoder, answer) = (FrameDecoder::new(framing), self.wire.answer_decoder());
-            self.state = State::Reading(Box::new(Reading { response, decoder, answer, request_id, until }));
+            self.state = State::Reading(Box::new(Reading {
+                response,
+                decoder,
+                answer,
+                size: StreamSize::default(),
+                request_id,
+                until,
+            }));
             return Ok(());
         }
         let headers = headers.clone();
-        let body = within(until, response.bytes(), slow).await?.map_err(|error| from_transport(&error, url))?;
+        let body = within(until, size::body(response, url), slow).await??;
         if !status.is_success() {
             return Err(from_body(status.as_u16(), &headers, &body));
         }
@@ -275,6 +284,7 @@ impl Call {
         reading.until = Instant::now() + self.endpoint.timeouts.idle;
         let broke = match chunk {
             Ok(Ok(Some(bytes))) => {
+                reading.size.add(bytes.len());
                 reading.decoder.push(&bytes);
                 None
             }
@@ -290,7 +300,12 @@ impl Call {
         let mut result = Ok(());
         while flow == Flow::More {
             let next = match reading.decoder.next() {
-                Ok(Some(frame)) => reading.answer.event(&frame.name, &frame.data, &mut self.scratch),
+                Ok(Some(frame)) => {
+                    let next = reading.answer.event(&frame.name, &frame.data, &mut self.scratch);
+                    reading.size.event(&self.scratch);
+                    self.queue.extend(self.scratch.drain(..));
+                    next
+                }
                 Ok(None) => break,
                 Err(error) => Err(error),
             };
@@ -307,7 +322,9 @@ impl Call {
                 }
             }
         }
-        self.queue.extend(self.scratch.drain(..));
+        if flow == Flow::More && !ended {
+            result = result.and_then(|()| reading.size.check());
+        }
         let in_vain = ended && flow == Flow::More && result.is_ok();
         if let Some(outside) = in_vain.then(|| reading.decoder.outside(&*self.wire)).flatten() {
             let decoded = outside.map_err(|error| with_request_id(error, reading.request_id.take()))?;

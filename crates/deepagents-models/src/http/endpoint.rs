@@ -9,10 +9,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use reqwest::{Client, Method, StatusCode, Url};
 use tokio::time::{Instant, timeout};
 
-use super::ClientPool;
 use super::auth::Auth;
 use super::client::ClientKind;
 use super::error::{authority, from_body, from_transport};
+use super::{ClientPool, size};
 use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig, Timeouts};
 use crate::credentials::{Credential, Credentials};
@@ -144,16 +144,16 @@ impl Endpoint {
     }
 
     /// Asks something of the same server, beside a call; the answer's body.
-    pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
+    pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Vec<u8>, ModelError> {
         self.ask(Method::POST, url, body).await
     }
 
     /// Fetches what is at its own address.
-    pub(crate) async fn get(&self) -> Result<Bytes, ModelError> {
+    pub(crate) async fn get(&self) -> Result<Vec<u8>, ModelError> {
         self.ask(Method::GET, &self.url, Bytes::new()).await
     }
 
-    async fn ask(&self, method: Method, url: &Url, body: Bytes) -> Result<Bytes, ModelError> {
+    async fn ask(&self, method: Method, url: &Url, body: Bytes) -> Result<Vec<u8>, ModelError> {
         let credential = match &self.credentials {
             Some(credentials) => Some(credentials.get().await?),
             None => None,
@@ -168,7 +168,7 @@ impl Endpoint {
             let response = response.map_err(|error| from_transport(&error, url))?;
             let (status, headers) = (response.status(), response.headers().clone());
             self.answered(&attempt, status, &headers, began.elapsed());
-            let body = response.bytes().await.map_err(|error| from_transport(&error, url))?;
+            let body = size::body(response, url).await?;
             if status.is_success() { Ok(body) } else { Err(from_body(status.as_u16(), &headers, &body)) }
         };
         let late = |_| ModelError::transport(format!("{} did not answer in time", authority(url)));

@@ -1,6 +1,6 @@
 //! Failures of the transport and of providers, as typed errors.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use deepagents_core::model::{ErrorInfo, ModelError};
 use reqwest::Url;
@@ -181,8 +181,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = header("retry-after")?;
     seconds(text, 1.0).or_else(|| {
-        // A date counts from the server's own clock, which every answer shows.
-        let now = httpdate::parse_http_date(header("date")?).ok()?;
+        // A date counts from the server's own clock, which nearly every answer shows.
+        #[allow(clippy::disallowed_methods, reason = "the server means the time of the world")]
+        let here = SystemTime::now;
+        let now = header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(here);
         let at = httpdate::parse_http_date(text).ok()?;
         Some(at.duration_since(now).unwrap_or_default())
     })
@@ -314,6 +316,9 @@ mod tests {
             Some(Duration::from_secs(30))
         );
         assert_eq!(after(&[("retry-after", "-3")]), None);
+        // Without a clock of the server's, ours counts.
+        assert_eq!(after(&[("retry-after", "Sat, 21 Nov 1998 07:00:30 GMT")]), Some(Duration::ZERO));
+        assert!(after(&[("retry-after", "Wed, 21 Nov 2598 07:00:30 GMT")]) > Some(Duration::from_secs(1_000_000_000)));
     }
 
     #[test]

@@ -7,14 +7,19 @@ use super::frames::Frame;
 pub(crate) struct LineDecoder {
     buffer: Vec<u8>,
     at: usize,
+    /// How far the unread part was searched for a line's end.
+    searched: usize,
     ended: bool,
 }
 
 impl LineDecoder {
     /// Takes more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.buffer.drain(..self.at);
-        self.at = 0;
+        if self.at > 0 {
+            self.buffer.drain(..self.at);
+            self.searched -= self.at;
+            self.at = 0;
+        }
         self.buffer.extend_from_slice(bytes);
     }
 
@@ -26,14 +31,18 @@ impl LineDecoder {
     /// The next line that is not blank.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
-            let rest = self.buffer.get(self.at..).filter(|rest| !rest.is_empty())?;
-            let (line, taken) = match rest.iter().position(|byte| *byte == b'\n') {
-                Some(end) => (rest.get(..end).unwrap_or_default(), end + 1),
-                None if self.ended => (rest, rest.len()),
-                None => return None,
+            let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+            let (end, next) = match unsearched.iter().position(|byte| *byte == b'\n') {
+                Some(offset) => (self.searched + offset, self.searched + offset + 1),
+                None if self.ended && self.at < self.buffer.len() => (self.buffer.len(), self.buffer.len()),
+                None => {
+                    self.searched = self.buffer.len();
+                    return None;
+                }
             };
+            let line = self.buffer.get(self.at..end).unwrap_or_default();
             let data = String::from_utf8_lossy(line).trim().to_owned();
-            self.at += taken;
+            (self.at, self.searched) = (next, next);
             if !data.is_empty() {
                 return Some(Frame { name: String::new(), data });
             }

@@ -11,6 +11,7 @@ mod frames;
 mod lines;
 mod post;
 mod rate_limit;
+mod size;
 mod sse;
 mod token_count;
 

@@ -9,7 +9,7 @@ pub(super) fn text<'a>(step: &'a Map<String, Value>, key: &str) -> &'a str {
 }
 
 /// A whole step as a block.
-pub(super) fn block(step: Map<String, Value>) -> Block {
+pub(super) fn block(mut step: Map<String, Value>) -> Block {
     let native = |step: Map<String, Value>| ProviderItem::new(Value::Object(step));
     match text(&step, "type") {
         "model_output" => Block::Text(Text { text: words(&step, "content"), native: Some(native(step)) }),
@@ -18,13 +18,14 @@ pub(super) fn block(step: Map<String, Value>) -> Block {
             let (id, name) = (text(&step, "id").to_owned(), text(&step, "name").to_owned());
             match step.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())) {
                 args @ Value::Object(_) => Block::ToolCall(ToolCall { id, name, args, native: Some(native(step)) }),
-                Value::String(raw) => {
-                    let error = "the arguments are not valid JSON".to_owned();
-                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error })
-                }
                 other => {
-                    let error = "the arguments are not an object".to_owned();
-                    Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error })
+                    let (raw, error) = match other {
+                        Value::String(raw) => (raw, "the arguments are not valid JSON".to_owned()),
+                        other => (other.to_string(), "the arguments are not an object".to_owned()),
+                    };
+                    // The API wants an object.
+                    step.insert("arguments".to_owned(), Value::Object(Map::new()));
+                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: Some(native(step)) })
                 }
             }
         }

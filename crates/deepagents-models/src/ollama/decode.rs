@@ -1,19 +1,25 @@
 //! Answers of Ollama's API: lines that each hold a piece of the message, or one that holds it whole.
 
+use std::borrow::Cow;
+
 use deepagents_core::message::{Block, InvalidToolCall, Origin, Reasoning, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Value, json};
 
 use crate::args;
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream};
+
+/// Bytes of a value that is written over several lines; it is read anew with each.
+const LONGEST_INDENTED: usize = 1 << 20;
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = ChatDecoder::new(origin.clone());
-    // Some servers in between leave out that these are lines.
-    for line in body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-        answer.line(parse_json("the answer", line)?, &mut Vec::new())?;
+    // Some servers in between leave out that these are lines, or write a value over several.
+    for value in serde_json::Deserializer::from_slice(body).into_iter() {
+        let value = value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
+        answer.line(value, &mut Vec::new())?;
     }
     answer.finish()
 }
@@ -22,13 +28,15 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
 pub(super) struct ChatDecoder {
     origin: Origin,
     content: Vec<Block>,
+    /// The lines of a value that goes on.
+    begun: String,
     /// The last line, which holds the counts.
     end: Option<Value>,
 }
 
 impl ChatDecoder {
     pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, content: Vec::new(), end: None }
+        Self { origin, content: Vec::new(), begun: String::new(), end: None }
     }
 
     fn line(&mut self, mut line: Value, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
@@ -98,7 +106,9 @@ impl ChatDecoder {
         out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
         let (raw, made) = match args {
             Ok(args) => (args.to_string(), Block::call(id, name, args)),
-            Err((raw, error)) => (raw.clone(), Block::InvalidToolCall(InvalidToolCall { id, name, raw, error })),
+            Err((raw, error)) => {
+                (raw.clone(), Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None }))
+            }
         };
         out.push(ModelEvent::ToolArgs { block, delta: raw });
         self.content.push(made);
@@ -107,7 +117,19 @@ impl ChatDecoder {
 
 impl AnswerDecoder for ChatDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        self.line(parse_json("a line of the answer", data.as_bytes())?, out)
+        let text =
+            if self.begun.is_empty() { Cow::Borrowed(data) } else { Cow::Owned(format!("{}\n{data}", self.begun)) };
+        match serde_json::from_str(&text) {
+            Ok(line) => {
+                self.begun.clear();
+                self.line(line, out)
+            }
+            Err(error) if error.is_eof() && text.len() < LONGEST_INDENTED => {
+                self.begun = text.into_owned();
+                Ok(Flow::More)
+            }
+            Err(error) => Err(ModelError::protocol(format!("a line of the answer is not valid JSON: {error}"))),
+        }
     }
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {

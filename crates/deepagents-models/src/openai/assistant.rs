@@ -175,6 +175,9 @@ fn call<'a>(block: &'a Block, own: bool, dialect: &Dialect) -> Option<Call<'a>> 
             Some(native) => Some(Call::Verbatim(native.value())),
             None => made(&call.id, &call.name, Arguments::Value(&call.args)),
         },
+        Block::InvalidToolCall(call) if own && call.native.is_some() => {
+            call.native.as_ref().map(|native| Call::Verbatim(native.value()))
+        }
         Block::InvalidToolCall(call) => {
             let raw = if own && dialect.malformed_arguments { call.raw.as_str() } else { "{}" };
             made(&call.id, if call.name.is_empty() { "unnamed" } else { call.name.as_str() }, Arguments::Raw(raw))

@@ -16,12 +16,18 @@ impl MessageDecoder {
         if delta.get("type").is_some_and(|kind| kind == "function") {
             delta.remove("type");
         }
-        let mut function = match delta.remove("function") {
-            Some(Value::Object(function)) => function,
-            _ => Map::new(),
+        // A call of another form, whose input is a text of its own.
+        let custom = delta.remove("custom");
+        let (mut function, is_custom) = match (delta.remove("function"), custom) {
+            (Some(Value::Object(function)), _) => (function, false),
+            (_, Some(Value::Object(custom))) => (custom, true),
+            _ => (Map::new(), false),
         };
+        if is_custom {
+            delta.remove("type");
+        }
         let name = take_text(&mut function, "name");
-        let more = match function.remove("arguments") {
+        let more = match function.remove(if is_custom { "input" } else { "arguments" }) {
             Some(Value::String(text)) => text,
             Some(object @ Value::Object(_)) => object.to_string(),
             _ => String::new(),
@@ -47,6 +53,7 @@ impl MessageDecoder {
             self.parts.push(Part::Call(Call { index, ..Call::default() }));
         }
         let Some(Part::Call(call)) = self.parts.get_mut(block) else { return };
+        call.is_custom |= is_custom;
         if call.id.is_empty() {
             call.id = id;
         }

@@ -2,10 +2,10 @@
 
 use deepagents_core::message::{Block, Origin, ProviderBlock, ProviderItem};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, ReasoningForm};
-use super::part::{Part, Thought, Whole};
+use super::part::{Part, Thought, Whole, add_piece};
 use super::read::{is_empty, merge_detail, usage};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
@@ -243,14 +243,16 @@ impl MessageDecoder {
             ("text", Some(Value::String(text))) => self.text(text, out),
             ("refusal", Some(Value::String(text))) => self.refusal(text, out),
             ("thinking", Some(thinking)) => {
-                let more = match thinking {
-                    Value::String(text) => text,
-                    Value::Array(list) => list.iter().filter_map(|t| t.get("text")?.as_str()).collect(),
-                    _ => String::new(),
+                let pieces = match thinking {
+                    Value::String(text) => vec![json!({"type": "text", "text": text})],
+                    Value::Array(list) => list,
+                    _ => Vec::new(),
                 };
+                let more: String = pieces.iter().filter_map(|piece| piece.get("text")?.as_str()).collect();
                 item.remove("type");
                 let add = |thought: &mut Thought| {
                     thought.text.push_str(&more);
+                    pieces.into_iter().for_each(|piece| add_piece(&mut thought.pieces, piece));
                     thought.item.extend(item.into_iter().filter(|(_, value)| !is_empty(value)));
                 };
                 let goes_on = matches!(self.parts.last(), Some(Part::Reasoning(_)));

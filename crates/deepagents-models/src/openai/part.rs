@@ -29,6 +29,8 @@ pub(super) struct Thought {
     pub(super) details: Vec<Value>,
     /// More fields of an item of a content array.
     pub(super) item: Map<String, Value>,
+    /// What the item holds, in its order: its words, and what they refer to.
+    pub(super) pieces: Vec<Value>,
 }
 
 /// A tool call.
@@ -44,6 +46,8 @@ pub(super) struct Call {
     pub(super) fields: Map<String, Value>,
     /// Fields of its `function` that we do not know.
     pub(super) function: Map<String, Value>,
+    /// Whether it is of a tool whose input is text in a form of its own, which no tool of ours takes.
+    pub(super) is_custom: bool,
     /// Whether its beginning was told.
     pub(super) announced: bool,
 }
@@ -77,7 +81,10 @@ impl Part {
 
 impl Thought {
     fn into_block(self, dialect: &Dialect) -> Block {
-        let Self { text, field, details, item } = self;
+        let Self { text, field, details, mut item, pieces } = self;
+        if pieces.iter().any(|piece| !is_words(piece)) {
+            item.insert("thinking".to_owned(), Value::Array(pieces));
+        }
         let native = if field.is_none() && details.is_empty() {
             // An item of a content array; what it usually says is built from the text again.
             (!item.is_empty()).then(|| {
@@ -105,6 +112,22 @@ impl Thought {
     }
 }
 
+/// Whether a piece of a thought holds words alone.
+fn is_words(piece: &Value) -> bool {
+    piece.get("type").is_some_and(|kind| kind == "text")
+}
+
+/// Adds a piece of a thought; words that follow on words are one piece.
+pub(super) fn add_piece(pieces: &mut Vec<Value>, piece: Value) {
+    if let (Some(last), Some(more)) = (pieces.last_mut().filter(|last| is_words(last)), piece.get("text"))
+        && let (true, Some(Value::String(text)), Value::String(more)) = (is_words(&piece), last.get_mut("text"), more)
+    {
+        text.push_str(more);
+        return;
+    }
+    pieces.push(piece);
+}
+
 /// A thought as an item of a content array.
 pub(super) fn thinking_item(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
@@ -115,23 +138,41 @@ impl Call {
         if self.id.is_empty() {
             self.id = call_id::generated(whole.dialect.call_ids, whole.answer, at);
         }
+        if self.is_custom {
+            return self.custom();
+        }
         let is_empty = self.raw.trim().is_empty();
         if is_empty && whole.cut == Some(at) {
-            return self.invalid(args::CUT_OFF.to_owned());
+            return self.invalid(args::CUT_OFF.to_owned(), whole.dialect);
         }
         match args::parse(&self.raw) {
             Ok(args) => {
-                let more = !self.fields.is_empty() || !self.function.is_empty();
+                let more = self.says_more();
                 let rewritten = args.to_string();
-                let native = (more || (!is_empty && rewritten != self.raw)).then(|| self.native());
+                let native = (more || (!is_empty && rewritten != self.raw)).then(|| self.native(&self.raw));
                 Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
             }
-            Err(error) => self.invalid(error),
+            Err(error) => self.invalid(error, whole.dialect),
         }
     }
 
-    fn native(&self) -> ProviderItem {
-        let arguments = if self.raw.is_empty() { "{}" } else { self.raw.as_str() };
+    /// Nobody here takes such an input; it goes back as it came.
+    fn custom(self) -> Block {
+        let mut custom = json!({"name": self.name, "input": self.raw});
+        add(&mut custom, &self.function);
+        let mut item = json!({"id": self.id, "type": "custom", "custom": custom});
+        add(&mut item, &self.fields);
+        let error = "the call is of a custom tool, whose input is no JSON".to_owned();
+        let native = Some(ProviderItem::new(item));
+        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error, native })
+    }
+
+    fn says_more(&self) -> bool {
+        !self.fields.is_empty() || !self.function.is_empty()
+    }
+
+    fn native(&self, arguments: &str) -> ProviderItem {
+        let arguments = if arguments.is_empty() { "{}" } else { arguments };
         let mut function = json!({"name": self.name, "arguments": arguments});
         add(&mut function, &self.function);
         let mut item = json!({"id": self.id, "type": "function", "function": function});
@@ -139,8 +180,10 @@ impl Call {
         ProviderItem::new(item)
     }
 
-    fn invalid(self, error: String) -> Block {
-        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error })
+    fn invalid(self, error: String, dialect: &Dialect) -> Block {
+        let sent = if dialect.malformed_arguments { self.raw.as_str() } else { "{}" };
+        let native = (self.says_more() && !self.name.is_empty()).then(|| self.native(sent));
+        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error, native })
     }
 }
 

@@ -68,7 +68,10 @@ fn call(item: Map<String, Value>, was_cut: bool) -> Block {
     let cut = was_cut && (raw.trim().is_empty() || text(&item, "status") == "incomplete");
     match args::parse(&raw) {
         Ok(args) if !cut => Block::ToolCall(ToolCall { id, name, args, native: native(item) }),
-        Ok(_) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error: args::CUT_OFF.to_owned() }),
-        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error }),
+        Ok(_) => {
+            let error = args::CUT_OFF.to_owned();
+            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) })
+        }
+        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) }),
     }
 }

@@ -2,6 +2,7 @@
 
 use deepagents_core::message::{AssistantMessage, Block, Message, Usage};
 use deepagents_core::model::{ModelEvent, ModelRequest, StopReason};
+use deepagents_models::{Anthropic, ModelConfig};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, anthropic_stream, events, output, sse};
@@ -175,4 +176,22 @@ async fn every_stop_reason_has_its_meaning() {
         let server = Server::start([Reply::json(200, &whole(&[json!({"type": "text", "text": "x"})], word))]).await;
         assert_eq!(output(&events(&server.anthropic(), ModelRequest::new("go")).await).stop, reason);
     }
+}
+
+#[test]
+fn a_call_that_cannot_be_read_goes_back_with_what_else_it_says_and_an_answer_may_say_nothing() {
+    let model = Anthropic::new("claude-sonnet-4-5", ModelConfig::default()).unwrap();
+    let decode = |answer: Value| {
+        model.decode(200, &reqwest::header::HeaderMap::new(), answer.to_string().as_bytes()).unwrap().output
+    };
+    let caller = json!({"type": "code_execution_20250825", "tool_id": "s1"});
+    let made = json!({"type": "tool_use", "id": "t1", "name": "look", "input": [1], "caller": caller});
+    let said = decode(whole(&[made], "tool_use")).message;
+    assert!(matches!(&said.content[0], Block::InvalidToolCall(call) if call.raw == "[1]"));
+    let body: Value = serde_json::from_slice(&model.request_body(&next_request(said)).unwrap()).unwrap();
+    let want = json!([{"type": "tool_use", "id": "t1", "name": "look", "input": {}, "caller": caller}]);
+    assert_eq!(body["messages"][1]["content"], want);
+
+    let said = decode(json!({"id": "m", "content": null, "stop_reason": "refusal"}));
+    assert_eq!((said.stop, said.message.content.len()), (StopReason::Refusal, 0));
 }

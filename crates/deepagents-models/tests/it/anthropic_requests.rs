@@ -123,7 +123,8 @@ fn results_carry_errors_and_images_and_have_no_content_where_there_is_no_output(
 
 #[test]
 fn invalid_calls_and_foreign_ids_are_made_acceptable() {
-    let invalid = InvalidToolCall { id: "a.b:1".into(), name: String::new(), raw: "{".into(), error: "e".into() };
+    let invalid =
+        InvalidToolCall { id: "a.b:1".into(), raw: "{".into(), error: "e".into(), ..InvalidToolCall::default() };
     let said = AssistantMessage::new(vec![Block::InvalidToolCall(invalid)]);
     let messages = body(&ModelRequest::new(vec![Message::Assistant(said), result("a.b:1", "bad")]))["messages"].clone();
     assert_eq!(messages[0]["content"][0], json!({"type": "tool_use", "id": "a_b_1", "name": "unnamed", "input": {}}));

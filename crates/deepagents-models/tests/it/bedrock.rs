@@ -340,3 +340,24 @@ async fn thoughts_go_back_to_models_of_their_vendor_alone() {
     let (_, sent) = sent_back(&told, CLAUDE, NOVA).await;
     assert_eq!(sent, json!([{"text": "yes"}]));
 }
+
+#[tokio::test]
+async fn calls_that_cannot_be_read_go_back_with_what_else_they_say_and_an_answer_may_say_nothing() {
+    let server = Server::start([]).await;
+    let model = Bedrock::new(NOVA, config(&server)).unwrap();
+    let decode = |answer: Value| {
+        model.decode(200, &reqwest::header::HeaderMap::new(), answer.to_string().as_bytes()).unwrap().output
+    };
+    let made = json!({"toolUse": {"name": "f", "toolUseId": "t1", "input": [1], "more": "m"}});
+    let said = decode(json!({"output": {"message": {"content": [made]}}, "stopReason": "tool_use"})).message;
+    assert!(matches!(&said.content[0], Block::InvalidToolCall(call) if call.raw == "[1]"));
+    let request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(said)]);
+    let body: Value = serde_json::from_slice(&model.request_body(&request).unwrap()).unwrap();
+    let want = json!([{"toolUse": {"name": "f", "toolUseId": "t1", "input": {}, "more": "m"}}]);
+    assert_eq!(body["messages"][1]["content"], want);
+
+    for output in [json!({"message": null}), json!({"message": {"content": null}}), Value::Null] {
+        let said = decode(json!({"output": output, "stopReason": "guardrail_intervened"}));
+        assert_eq!((said.stop, said.message.content.len()), (StopReason::Refusal, 0));
+    }
+}

@@ -336,3 +336,44 @@ fn a_call_of_another_model_goes_to_those_that_think_with_a_thought() {
     let own = decode("deepseek", &plain(&call, "tool_calls"));
     assert_eq!(sent_back("deepseek", &own).get("reasoning_content"), None);
 }
+
+#[test]
+fn what_a_thought_refers_to_goes_back_in_its_place() {
+    let thinking = |pieces: Value| json!({"content": [{"type": "thinking", "thinking": pieces}]});
+    let reference = json!({"type": "reference", "reference_ids": [3]});
+    let deltas = [
+        thinking(json!([{"type": "text", "text": "See "}])),
+        thinking(json!([{"type": "text", "text": "here"}, reference])),
+        json!({"content": [{"type": "text", "text": "Done."}]}),
+    ];
+    let output = decode("mistral", &streamed(&deltas, Some("stop")));
+    assert!(matches!(&output.message.content[0], Block::Reasoning(thought) if thought.text == "See here"));
+    let thought = json!({"type": "thinking", "thinking": [{"type": "text", "text": "See here"}, reference]});
+    assert_eq!(sent_back("mistral", &output)["content"], json!([thought, {"type": "text", "text": "Done."}]));
+}
+
+#[test]
+fn a_call_of_a_custom_tool_is_one_that_cannot_be_made_and_goes_back_as_it_came() {
+    let call = json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}});
+    let pieces = [
+        json!({"tool_calls": [{"index": 0, "id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** "}}]}),
+        json!({"tool_calls": [{"index": 0, "custom": {"input": "Begin"}}]}),
+    ];
+    for body in [plain(&json!({"tool_calls": [call]}), "tool_calls"), streamed(&pieces, Some("tool_calls"))] {
+        let output = decode("openai-chat", &body);
+        let [Block::InvalidToolCall(made)] = &output.message.content[..] else {
+            panic!("{:?}", output.message.content)
+        };
+        assert_eq!((&*made.name, &*made.raw, output.stop.clone()), ("patch", "*** Begin", StopReason::ToolCalls));
+        assert_eq!(sent_back("openai-chat", &output)["tool_calls"], json!([call]));
+    }
+}
+
+#[test]
+fn what_else_a_call_says_that_cannot_be_read_goes_back() {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{"},
+        "extra_content": {"google": {"thought_signature": "T"}}});
+    let output = decode("openai-chat", &plain(&json!({"tool_calls": [call]}), "tool_calls"));
+    assert!(matches!(output.message.content[..], [Block::InvalidToolCall(_)]));
+    assert_eq!(sent_back("openai-chat", &output)["tool_calls"], json!([call]));
+}

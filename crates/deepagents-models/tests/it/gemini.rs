@@ -220,3 +220,15 @@ fn calls_that_the_model_did_not_sign_are_marked_for_those_that_sign_theirs() {
     let sent: Value = serde_json::from_slice(&older.request_body(&request).unwrap()).unwrap();
     assert_eq!(sent["contents"][1]["parts"][0].get("thoughtSignature"), None);
 }
+
+#[test]
+fn a_call_that_cannot_be_read_goes_back_with_its_signature_and_an_object() {
+    let call = json!({"functionCall": {"id": "given", "name": "f", "args": [1]}, "thoughtSignature": "S1"});
+    let output = decode(&piece(&[call], Some("STOP")).to_string());
+    assert!(matches!(&output.message.content[0], Block::InvalidToolCall(call) if call.raw == "[1]"));
+    let history = vec![Message::user("x"), Message::Assistant(output.message), result("given", "f", "no")];
+    let sent = body(&ModelRequest::new(history));
+    let want = json!({"functionCall": {"id": "given", "name": "f", "args": {}}, "thoughtSignature": "S1"});
+    assert_eq!(sent["contents"][1]["parts"], json!([want]));
+    assert_eq!(sent["contents"][2]["parts"][0]["functionResponse"]["id"], "given");
+}

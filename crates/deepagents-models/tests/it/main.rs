@@ -24,6 +24,7 @@ mod recording;
 mod responses;
 mod scripted;
 mod server;
+mod sizes;
 mod text_calls;
 mod token_count;
 mod transport;

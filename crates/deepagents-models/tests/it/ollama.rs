@@ -123,3 +123,14 @@ fn a_choice_is_made_by_what_is_on_offer() {
     assert_eq!(offered(ToolChoice::None), Vec::<String>::new());
     assert_eq!(offered(ToolChoice::Any), ["f", "g"]);
 }
+
+#[tokio::test]
+async fn values_may_be_written_over_several_lines() {
+    let said = json!({"message": {"role": "assistant", "content": "hi"}, "done": false});
+    let text: String = [said, end()].iter().map(|line| serde_json::to_string_pretty(line).unwrap() + "\n").collect();
+    for kind in ["application/x-ndjson", "application/json"] {
+        let server = Server::start([shown(8192), Reply::stream(kind, text.clone())]).await;
+        let told = events(&model(&server), ModelRequest::new("x")).await;
+        assert_eq!(output(&told).message.text(), "hi", "{kind}");
+    }
+}

@@ -235,3 +235,12 @@ fn items_that_are_not_numbered_or_all_alike_stay_what_they_are() {
         assert_eq!(kept, items.iter().collect::<Vec<_>>(), "{index:?}");
     }
 }
+
+#[test]
+fn a_call_that_cannot_be_read_goes_back_as_the_item_that_it_is() {
+    let items = [reasoning(), call("c1", "{\"at\": ")];
+    let output = decode(&response(&items).to_string());
+    assert!(matches!(output.message.content[1], Block::InvalidToolCall(_)));
+    let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
+    assert_eq!(sent["input"].as_array().unwrap()[1..], items);
+}

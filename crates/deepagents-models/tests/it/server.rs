@@ -29,6 +29,8 @@ enum End {
     Cut,
     /// Nothing ever comes.
     Silence,
+    /// The body comes again and again.
+    Endless,
 }
 
 impl Reply {
@@ -57,6 +59,11 @@ impl Reply {
 
     pub(crate) fn cut(mut self) -> Self {
         self.end = End::Cut;
+        self
+    }
+
+    pub(crate) fn endless(mut self) -> Self {
+        self.end = End::Endless;
         self
     }
 
@@ -152,15 +159,17 @@ async fn serve(
         }
         answer.push_str("\r\n");
         let mut answer = answer.into_bytes();
+        let mut chunk = Vec::new();
         if !reply.body.is_empty() {
-            answer.extend(format!("{:x}\r\n", reply.body.len()).bytes());
-            answer.extend(reply.body);
-            answer.extend(b"\r\n");
+            chunk.extend(format!("{:x}\r\n", reply.body.len()).bytes());
+            chunk.extend(reply.body);
+            chunk.extend(b"\r\n");
         }
+        answer.extend(&chunk);
         match reply.end {
             End::Whole => answer.extend(b"0\r\n\r\n"),
             End::Cut => answer.extend(b"ff\r\nhalf a chu"),
-            End::Silence => {}
+            End::Silence | End::Endless => {}
         }
         stream.write_all(&answer).await?;
         stream.flush().await?;
@@ -168,6 +177,10 @@ async fn serve(
             End::Whole => {}
             End::Cut => return Ok(()),
             End::Silence => std::future::pending().await,
+            // Until the other side has had enough.
+            End::Endless => loop {
+                stream.write_all(&chunk).await?;
+            },
         }
     }
 }

@@ -12,8 +12,9 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::executor::{SqliteExecutor, lock};
+use super::file_identity::FileIdentity;
 use super::writer::Writer;
-use super::{SqliteOptions, open};
+use super::{SqliteOptions, open, read_only};
 use crate::error::DatabaseError;
 use crate::executor::{Access, Engine, Executor};
 
@@ -28,9 +29,11 @@ pub(super) type Job = Box<dyn FnOnce(Result<&Mutex<Connection>, DatabaseError>) 
 /// One SQLite file: a thread that writes it, and connections that read it.
 pub struct SqliteEngine {
     path: PathBuf,
+    identity: Arc<FileIdentity>,
     database: Arc<str>,
     options: SqliteOptions,
-    jobs: mpsc::Sender<Job>,
+    /// Where writes are queued; none where the file was opened to be read.
+    jobs: Option<mpsc::Sender<Job>>,
     readers: Arc<Mutex<Vec<Mutex<Connection>>>>,
     reading: Arc<Semaphore>,
 }
@@ -39,15 +42,33 @@ impl SqliteEngine {
     pub(super) fn start(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {
         let database: Arc<str> = path.display().to_string().into();
         let connection = open::writer(path, &options)?;
+        let identity = Arc::new(FileIdentity::of(path)?);
         let (jobs, queue) = mpsc::channel::<Job>();
-        let writer = Writer::new(connection, database.clone());
+        let writer = Writer::new(connection, database.clone(), identity.clone());
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
         thread.spawn(move || writer.run(&queue)).map_err(|error| DatabaseError::Unavailable {
             database: database.to_string(),
             reason: error.to_string(),
         })?;
         let reading = Arc::new(Semaphore::new(READERS));
-        Ok(Self { path: path.to_owned(), database, options, jobs, readers: Arc::default(), reading })
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            database,
+            options,
+            jobs: Some(jobs),
+            readers: Arc::default(),
+            reading,
+        })
+    }
+
+    pub(super) fn start_read_only(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {
+        let connection = read_only::connection(path, &options)?;
+        let (path, identity, database) =
+            (path.to_owned(), Arc::new(FileIdentity::of(path)?), path.display().to_string().into());
+        // A second connection may be refused while there is the first.
+        let (readers, reading) = (Arc::new(Mutex::new(vec![Mutex::new(connection)])), Arc::new(Semaphore::new(1)));
+        Ok(Self { path, identity, database, options, jobs: None, readers, reading })
     }
 
     /// Queues a write; its time is that of its turn.
@@ -59,7 +80,11 @@ impl SqliteEngine {
     {
         let (reply, result) = oneshot::channel();
         let (clock, database) = (self.options.clock.clone(), self.database.clone());
-        let sent = self.jobs.send(Box::new(move |connection| {
+        let Some(jobs) = &self.jobs else {
+            let (database, reason) = (self.database.to_string(), "it was opened to be read".to_owned());
+            return Box::pin(std::future::ready(Err(DatabaseError::ReadOnly { database, reason }.into())));
+        };
+        let sent = jobs.send(Box::new(move |connection| {
             let done = connection.map_err(E::from).and_then(|connection| {
                 // A panic fails this write alone: what it did is taken back, and the thread goes on with the others.
                 let done = catch_unwind(AssertUnwindSafe(|| run(connection, &database, &*clock, work)));
@@ -90,14 +115,16 @@ impl SqliteEngine {
         W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
         let (path, database, options) = (self.path.clone(), self.database.clone(), self.options.clone());
-        let readers = self.readers.clone();
+        let (readers, identity, may_write) = (self.readers.clone(), self.identity.clone(), self.jobs.is_some());
         let task = move || -> Result<T, E> {
+            identity.check()?;
             let explain = |error| open::explain(&database, &error);
             let idle = || readers.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = idle().pop();
             let connection = match kept {
                 Some(connection) => connection,
-                None => Mutex::new(open::reader(&path, &options).map_err(explain)?),
+                None if may_write => Mutex::new(open::reader(&path, &options).map_err(explain)?),
+                None => Mutex::new(read_only::connection(&path, &options)?),
             };
             execute(&connection, "BEGIN").map_err(explain)?;
             let result = run(&connection, &database, &*options.clock, work);

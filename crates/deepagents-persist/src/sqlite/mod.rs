@@ -2,7 +2,9 @@
 
 mod engine;
 mod executor;
+mod file_identity;
 mod open;
+mod read_only;
 mod writer;
 
 use std::path::Path;
@@ -20,7 +22,7 @@ pub use engine::SqliteEngine;
 /// One thread of the process writes; what comes while it writes is committed together. At most eight calls read at once,
 /// more wait. The file is in WAL mode and readable by its owner alone; it shrinks after deletions, when nothing was
 /// written for a moment (a file of an earlier version does so after one `VACUUM` with `auto_vacuum = incremental`). A
-/// clone is the same database.
+/// clone is the same database. Where the file is removed or replaced meanwhile, calls fail with [`DatabaseError::Removed`].
 ///
 /// ```
 /// use deepagents_core::store::Store;
@@ -101,12 +103,29 @@ impl SqliteOptions {
     /// # Errors
     /// When the file is not a database of this library or of a newer version, or cannot be used.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
+        self.start(path.as_ref(), SqliteEngine::start).await
+    }
+
+    /// Opens a database that is there to be read alone: also where the file, its directory or a full disk lets nothing be
+    /// written. One call reads at a time, and writes fail.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open); also where there is no file, and where it is of an earlier version.
+    pub async fn open_read_only(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
+        self.start(path.as_ref(), SqliteEngine::start_read_only).await
+    }
+
+    async fn start(
+        self,
+        path: &Path,
+        open: impl FnOnce(&Path, Self) -> Result<SqliteEngine, DatabaseError> + Send + 'static,
+    ) -> Result<Sqlite, DatabaseError> {
         // Connections are opened later too, when the process may have gone to another folder.
-        let path = std::path::absolute(path.as_ref()).map_err(|error| DatabaseError::Unavailable {
-            database: path.as_ref().display().to_string(),
+        let path = std::path::absolute(path).map_err(|error| DatabaseError::Unavailable {
+            database: path.display().to_string(),
             reason: error.to_string(),
         })?;
-        let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&path, self)).await;
+        let opened = tokio::task::spawn_blocking(move || open(&path, self)).await;
         let failed =
             |error: tokio::task::JoinError| DatabaseError::Other { database: String::new(), reason: error.to_string() };
         Ok(Database { engine: Arc::new(opened.map_err(failed)??) })

@@ -147,7 +147,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
     }
     whose(&db, path)?;
     prepare(&db, options).map_err(explain)?;
-    let known = MIGRATIONS.len() as i64;
+    let known = known();
     let found = migrate(&mut db).map_err(explain)?;
     if found > known {
         return Err(DatabaseError::NewerSchema { database: path.display().to_string(), found, known });
@@ -186,7 +186,7 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 }
 
 /// Refuses a file that is not ours, before anything in it is changed.
-fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
+pub(super) fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let name = path.display().to_string();
     let explain = |error: rusqlite::Error| explain(&name, &error);
     // Both are read at one moment: another process may be making this very database.
@@ -220,10 +220,15 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// The number of the schema that is known here.
+pub(super) fn known() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
 /// Takes the missing steps, and returns the number of the schema.
 fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
     let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    let known = MIGRATIONS.len() as i64;
+    let known = known();
     if version(db)? >= known {
         return version(db);
     }
@@ -248,6 +253,13 @@ pub(super) fn explain(database: &str, error: &rusqlite::Error) -> DatabaseError 
         // The index of the WAL could not grow.
         return DatabaseError::Full { database, reason };
     }
+    if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE)
+        && let Some(limit) = file_limit()
+    {
+        // SQLite does not tell this from a disk that fails.
+        let reason = format!("{reason}, where no file may have more than {limit} bytes (`ulimit -f`)");
+        return DatabaseError::Full { database, reason };
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => DatabaseError::Damaged { database, reason },
         Some(ErrorCode::NotADatabase) => DatabaseError::Foreign { database, reason },
@@ -257,4 +269,11 @@ pub(super) fn explain(database: &str, error: &rusqlite::Error) -> DatabaseError 
         Some(ErrorCode::CannotOpen) => DatabaseError::Unavailable { database, reason },
         _ => DatabaseError::Other { database, reason },
     }
+}
+
+/// The bytes that a file of this process may have, where that is limited, and the kernel says so.
+#[allow(clippy::disallowed_methods, reason = "the kernel tells of limits in a file")]
+fn file_limit() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    limits.lines().find_map(|line| line.strip_prefix("Max file size"))?.split_whitespace().next()?.parse().ok()
 }

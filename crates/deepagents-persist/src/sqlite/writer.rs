@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::engine::{Job, Reply, execute, failed};
 use super::executor::lock;
+use super::file_identity::FileIdentity;
 use super::open;
 use crate::error::DatabaseError;
 
@@ -27,11 +28,12 @@ const SHRINK_PAGES: i64 = 512;
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     database: Arc<str>,
+    identity: Arc<FileIdentity>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, database: Arc<str>) -> Self {
-        Self { connection: Mutex::new(connection), database }
+    pub(super) fn new(connection: Connection, database: Arc<str>, identity: Arc<FileIdentity>) -> Self {
+        Self { connection: Mutex::new(connection), database, identity }
     }
 
     /// Does writes until nobody can ask for more; what has come meanwhile is committed together. When none has come for
@@ -105,6 +107,8 @@ impl Writer {
         if committed.is_err() {
             let _ = self.execute("ROLLBACK");
         }
+        // SQLite does not say when its file is gone, and goes on with one that has no name.
+        let committed = committed.and_then(|()| self.identity.check());
         done.into_iter().for_each(|reply| reply(committed.clone()));
     }
 

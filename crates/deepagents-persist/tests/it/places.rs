@@ -110,12 +110,44 @@ fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
         assert!(end > 10, "{end}");
         let another = Sqlite::open(folder.join("another.db")).await.unwrap_err();
         assert!(matches!(another, DatabaseError::Full { .. }), "{another:?}");
+        is_read_where_not_even_an_index_has_room(&path, end).await;
         assert_eq!(database.load("t", None).await.unwrap().entries.len() as u64, end, "what was acknowledged is there");
         std::fs::remove_file(folder.join("something else")).unwrap();
         database.append("t", fence, end, vec![words(20_000), step().remove(0)]).await.unwrap();
         database.check().await.unwrap();
         assert_eq!(Sqlite::open(&path).await.unwrap().load("t", None).await.unwrap().entries.len() as u64, end + 2);
     });
+}
+
+/// What a process leaves that is ended while the disk is full: a WAL, and no index of it.
+async fn is_read_where_not_even_an_index_has_room(path: &Path, end: u64) {
+    let aside = path.with_file_name("copy");
+    let (copy, wal) = (aside.join("threads.db"), aside.join("threads.db-wal"));
+    std::fs::create_dir(&aside).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    for name in ["threads.db", "threads.db-wal"] {
+        std::fs::copy(path.with_file_name(name), outside.path().join(name)).unwrap();
+    }
+    let script =
+        r#"mount -t tmpfs -o size=4m tmpfs "$1" && cp "$2"/* "$1" && { cat /dev/zero > "$1/rest"; true; } 2>&-"#;
+    let mut full = Command::new("sh");
+    full.args(["-c", script, "sh"]).arg(&aside).arg(outside.path());
+    assert!(full.status().unwrap().success() && wal.exists());
+    let error = Sqlite::open(&copy).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Full { .. }), "{error:?}");
+    reads_alone(&copy, end).await;
+}
+
+/// A database that cannot be written is read, and nothing else.
+async fn reads_alone(path: &Path, end: u64) {
+    let database = Sqlite::options().open_read_only(path).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(database.load("t", None).await.unwrap().entries.len() as u64, end);
+    }
+    let (one, other) = tokio::join!(database.load("t", None), database.load("t", None));
+    assert_eq!(one.unwrap().entries.len(), other.unwrap().entries.len());
+    let error = database.claim("t", claim()).await.unwrap_err();
+    assert!(matches!(DatabaseError::of_journal(&error), Some(DatabaseError::ReadOnly { .. })), "{error:?}");
 }
 
 #[test]
@@ -138,6 +170,8 @@ fn a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes() {
             let error = Sqlite::open(folder.join(name)).await.unwrap_err();
             assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{name}: {error:?}");
         }
+        reads_alone(&folder.join("test.db"), 1).await;
+        assert!(Sqlite::options().open_read_only(folder.join("new.db")).await.is_err());
     });
 }
 
@@ -158,5 +192,6 @@ fn a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes() {
     block_on(async {
         let error = Sqlite::open(folder.join("test.db")).await.unwrap_err();
         assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{error:?}");
+        reads_alone(&folder.join("test.db"), 1).await;
     });
 }

@@ -232,3 +232,29 @@ async fn errors_say_whether_the_same_call_may_succeed_later() {
     other.execute_batch("DROP TABLE event").unwrap();
     assert!(!database.append("t", fence, 0, step()).await.unwrap_err().is_transient());
 }
+
+#[tokio::test]
+async fn a_database_that_is_removed_or_replaced_while_it_is_in_use_takes_nothing_more_and_says_so() {
+    let path = place();
+    let database = Sqlite::open(&path).await.unwrap();
+    let fence = database.claim("t", claim()).await.unwrap();
+    database.append("t", fence, 0, step()).await.unwrap();
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    for replaced in [false, true] {
+        if replaced {
+            std::fs::write(&path, "another file").unwrap();
+        }
+        let error = database.append("t", fence, 1, step()).await.unwrap_err();
+        let reason = DatabaseError::of_journal(&error);
+        assert!(matches!(reason, Some(DatabaseError::Removed { .. })) && !error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains("test.db"), "{error}");
+        assert!(
+            database.load("t", None).await.is_err()
+                && database.put(&["notes".to_owned()], "k", json!(1)).await.is_err()
+        );
+    }
+    std::fs::rename(&aside, &path).unwrap();
+    database.load("t", None).await.unwrap();
+    database.put(&["notes".to_owned()], "k", json!(1)).await.unwrap();
+}

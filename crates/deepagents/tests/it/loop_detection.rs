@@ -189,6 +189,7 @@ async fn arguments_that_cannot_be_read_count_as_errors_and_as_the_same_call() {
         name: "ls".to_owned(),
         raw: "{\"path\": ".to_owned(),
         error: "it ends early".to_owned(),
+        native: None,
     })]);
     let (agent, _) = agent(vec![broken], |b| b);
     let (outcome, told) = watch(&agent, "Go.").await;

@@ -138,6 +138,7 @@ async fn a_malformed_call_that_nobody_answered_is_said_not_to_have_been_made() {
         name: "get_weather".into(),
         raw: "{".into(),
         error: "cut off".into(),
+        native: None,
     });
     let history = vec![Message::user("Start."), assistant(vec![call("d0"), broken]), Message::user("?")];
     let texts: Vec<String> = answers(history).await.into_iter().map(|(_, text)| text).collect();

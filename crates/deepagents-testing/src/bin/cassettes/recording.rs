@@ -97,3 +97,21 @@ pub(crate) fn read(file: &Path) -> io::Result<Vec<Result<Answer, String>>> {
         .map(|document| Answer::deserialize(document).map_err(|error| format!("not a recording: {error}")))
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_what_is_no_yaml_nothing_more_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = "when:\n  path: /v1/messages\nthen:\n  status: 200\n  body: x\n";
+        for broken in ["when: [\n", "\t- a: {\n", "a: b: c\n", "%bad\n---\n"] {
+            let file = folder.path().join("recording.yaml");
+            std::fs::write(&file, format!("{good}---\n{broken}---\n{good}")).unwrap();
+            let answers = read(&file).unwrap();
+            assert!(answers.first().is_some_and(|first| first.as_ref().is_ok_and(|answer| answer.body == b"x")));
+            assert!(answers.len() <= 3 && answers.iter().any(Result::is_err), "{broken}: {answers:?}");
+        }
+    }
+}

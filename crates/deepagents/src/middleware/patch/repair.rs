@@ -120,8 +120,8 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
     let mut taken: HashSet<String> = HashSet::new();
     for (position, block) in renamed.content.iter_mut().enumerate() {
         let (id, native) = match block {
-            Block::ToolCall(call) => (&mut call.id, Some(&mut call.native)),
-            Block::InvalidToolCall(call) => (&mut call.id, None),
+            Block::ToolCall(call) => (&mut call.id, &mut call.native),
+            Block::InvalidToolCall(call) => (&mut call.id, &mut call.native),
             _ => continue,
         };
         let own = if is_legal(id) { id.clone() } else { ids::legal(id) };
@@ -129,10 +129,8 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
         let new = if free { own } else { ids::legal(&format!("{id}#{position}")) };
         if new != *id {
             *id = new;
-            if let Some(native) = native {
-                // The provider's own item carries the id that cannot stay.
-                *native = None;
-            }
+            // The provider's own item carries the id that cannot stay.
+            *native = None;
         }
         taken.insert(id.clone());
     }

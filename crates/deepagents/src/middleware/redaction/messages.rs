@@ -31,7 +31,12 @@ pub(super) fn redact_blocks(blocks: &mut [Block], rules: &Rules, found: &mut Fou
                     true
                 }
             }
-            Block::InvalidToolCall(call) => redact_text(&mut call.raw, rules, found)?,
+            Block::InvalidToolCall(call) => {
+                redact_text(&mut call.raw, rules, found)? && {
+                    call.native = None;
+                    true
+                }
+            }
             Block::ProviderItem(item) => rules.redact_value(&mut item.native.0, found)?,
             _ => false,
         };

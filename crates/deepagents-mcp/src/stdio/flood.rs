@@ -1,0 +1,51 @@
+//! More lines than anybody reads.
+
+use tokio::time::Instant;
+
+/// Lines that may come at once, and those that may follow each second: a server that tells of every step stays far below.
+const AT_ONCE: u32 = 50_000;
+const EACH_SECOND: u32 = 500;
+
+/// Counts the lines of a server that answer nothing.
+#[derive(Debug, Default)]
+pub(super) struct Flood {
+    lines: u32,
+    /// Until when lines have been forgotten again.
+    since: Option<Instant>,
+}
+
+impl Flood {
+    /// Another line came.
+    pub(super) fn is_one_too_many(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        self.lines = self.lines.saturating_add(1);
+        if self.lines <= AT_ONCE {
+            return false;
+        }
+        let seconds = u32::try_from(since.elapsed().as_secs()).unwrap_or(u32::MAX);
+        if seconds > 0 {
+            self.lines = self.lines.saturating_sub(seconds.saturating_mul(EACH_SECOND));
+            self.since = Some(Instant::now());
+        }
+        self.lines > AT_ONCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_lines_at_once_are_taken_and_many_over_a_long_time_but_not_both() {
+        let mut flood = Flood::default();
+        assert!((0..AT_ONCE).all(|_| !flood.is_one_too_many()));
+        assert!(flood.is_one_too_many());
+        for _ in 0..1_000 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!((0..EACH_SECOND / 2).all(|_| !flood.is_one_too_many()));
+        }
+        assert!((0..2 * AT_ONCE).any(|_| flood.is_one_too_many()));
+    }
+}

@@ -1,0 +1,43 @@
+//! Where the open file is: it may be removed or replaced while it is in use, and SQLite would write on into nothing.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::DatabaseError;
+
+/// The file that was opened, and where it has to be.
+#[derive(Debug)]
+pub(super) struct FileIdentity {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Of a file that was opened just now.
+    pub(super) fn of(path: &Path) -> Result<Self, DatabaseError> {
+        let (device, inode) = identity(path).map_err(|error| DatabaseError::Unavailable {
+            database: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { path: path.to_owned(), device, inode })
+    }
+
+    /// # Errors
+    /// [`DatabaseError::Removed`] where the file is no longer at its place.
+    pub(super) fn check(&self) -> Result<(), DatabaseError> {
+        let reason = match identity(&self.path) {
+            Ok(found) if found != (self.device, self.inode) => "another file is in its place",
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => "it is not there",
+            // What cannot be looked at for a moment is not gone.
+            _ => return Ok(()),
+        };
+        Err(DatabaseError::Removed { database: self.path.display().to_string(), reason: reason.to_owned() })
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the database looks at its own file")]
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
+}

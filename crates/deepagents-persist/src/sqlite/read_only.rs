@@ -1,0 +1,69 @@
+//! Opening a file to be read, where it may not be possible to write anything: the file, its directory or the disk may refuse it.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{SqliteOptions, open};
+use crate::error::DatabaseError;
+
+/// Opens the one connection that reads.
+pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
+    let name = path.display().to_string();
+    let explain = |error: rusqlite::Error| open::explain(&name, &error);
+    let opened = shared(path, options).or_else(|error| alone(path, options).map_err(|_| error));
+    let db = match opened {
+        Err(_) if !has_wal(path) => unchanging(path, options).map_err(explain)?,
+        opened => opened.map_err(explain)?,
+    };
+    open::whose(&db, path)?;
+    let found = db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).map_err(explain)?;
+    let known = open::known();
+    if found > known {
+        return Err(DatabaseError::NewerSchema { database: name, found, known });
+    }
+    if found < known {
+        let reason =
+            format!("it is of an earlier version, which has to be brought up to date first ({found} of {known})");
+        return Err(DatabaseError::ReadOnly { database: name, reason });
+    }
+    Ok(db)
+}
+
+/// Beside others.
+fn shared(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    prepared(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OPEN)?, options)
+}
+
+/// With the index of the WAL in memory, where there is no room for one in a file. Nobody else may use the file meanwhile.
+fn alone(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OPEN)?;
+    db.pragma_update(None, "locking_mode", "exclusive")?;
+    prepared(db, options)
+}
+
+/// As a file that does not change, beside which nothing is looked for.
+fn unchanging(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OPEN;
+    prepared(Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?, options)
+}
+
+const OPEN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+
+fn prepared(db: Connection, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    db.busy_timeout(options.wait)?;
+    db.pragma_update(None, "query_only", true)?;
+    db.set_prepared_statement_cache_capacity(32);
+    // Whether it can be read shows with the first thing that is read.
+    db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+    Ok(db)
+}
+
+/// Whether something stands beside the file that is not yet in it.
+#[allow(clippy::disallowed_methods, reason = "the database looks at its own file")]
+fn has_wal(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(Path::new(&wal)).is_ok_and(|found| found.len() > 0)
+}
