@@ -4,6 +4,8 @@ import { createMemo, For, Show } from "solid-js";
 import { Approvals } from "../approvals/approvals";
 import { usePage, useSession } from "../model/context";
 import { readContent } from "../model/entries";
+import { inputMessages } from "../model/input";
+import { Guard } from "../ui/guard";
 import { IconButton } from "../ui/button";
 import { Composer } from "./composer";
 import { Transcript } from "./transcript";
@@ -38,6 +40,9 @@ export function Chat() {
               </>
             )}
           </Show>
+          <Show when={!state.run && state.interrupts.length}>
+            <span class="hidden">The agent waits for you to decide</span>
+          </Show>
           <Show when={!state.run && state.offline}>The server does not answer; trying again…</Show>
         </div>
         <Show when={state.error}>
@@ -49,7 +54,9 @@ export function Chat() {
           )}
         </Show>
         <Show when={state.interrupts.length && !state.run}>
-          <Approvals interrupts={state.interrupts} />
+          <Guard again={state.interrupts.map(({ id }) => id)}>
+            <Approvals interrupts={state.interrupts} />
+          </Guard>
         </Show>
         <Show when={state.stopped && !busy() && page.assistant()}>
           {(assistant) => (
@@ -66,7 +73,7 @@ export function Chat() {
             <For each={state.queue}>
               {(run) => (
                 <li>
-                  <span>{(run.kwargs.input?.messages ?? []).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
+                  <span>{inputMessages(run).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
                   <IconButton icon="close" label="Take back" onClick={() => void session.cancel(run.run_id)} />
                 </li>
               )}
