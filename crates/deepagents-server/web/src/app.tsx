@@ -79,6 +79,7 @@ export function App() {
   };
   createEffect(() => (document.title = route().thread ? `${heading()} · Deep Agents` : "Deep Agents"));
   const panelOpen = () => !!route().panel && !!session();
+  const covered = () => narrow() && (sidebar() || panelOpen());
   // The focus follows what opens over the rest, and goes back to what opened it.
   const focus = (found: string) => narrow() && queueMicrotask(() => document.querySelector<HTMLElement>(found)?.focus());
   createEffect(on(sidebar, (open) => focus(open ? ".sidebar .new" : "#menu"), { defer: true }));
@@ -123,12 +124,12 @@ export function App() {
         classList={{ "sidebar-open": sidebar(), "panel-open": panelOpen() }}
         onClick={(event) => event.target === event.currentTarget && setSidebar(false)}
       >
-        <a class="skip" href="#composer">
+        <a class="skip" href="#composer" inert={covered()}>
           Skip to the message
         </a>
         <Sidebar onClose={() => setSidebar(false)} />
         {/* Where one thing at a time is shown, keys do not lead to what is behind it. */}
-        <main inert={narrow() && (sidebar() || panelOpen())}>
+        <main inert={covered()}>
           <header class="bar">
             <IconButton icon="menu" id="menu" label="Threads" class="only-narrow" aria-expanded={sidebar()} onClick={() => setSidebar(!sidebar())} />
             <h1>{heading()}</h1>

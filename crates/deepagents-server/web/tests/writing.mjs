@@ -78,6 +78,15 @@ scene("a message that is said again keeps its pictures, and its words while it i
   await it.sees("look again");
   await it.sees("I see 1 picture.");
   await it.log.getByRole("img", { name: "dot.png" }).waitFor();
+  await it.isIdle();
+  // Where it is refused, the message that it was made of is gone, and its words are not.
+  it.expects = /Failed to load resource|net::ERR_FAILED/;
+  await page.route(/\/runs$/, (route) => (route.request().method() === "POST" ? route.abort() : route.fallback()));
+  await it.log.getByRole("article").first().hover();
+  await it.log.getByRole("article").first().getByRole("button", { name: "Edit and send again" }).click();
+  await edited.fill("look a third time");
+  await page.getByRole("button", { name: "Send again", exact: true }).click();
+  await until("it is in the place to write", async () => (await it.composer.inputValue()) === "look a third time");
 });
 
 scene("a file that is being changed waits while its panel is closed, and keeps its line ends", async (it) => {

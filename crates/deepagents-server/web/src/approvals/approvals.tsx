@@ -181,15 +181,17 @@ function Call(props: {
   const page = usePage();
   const schema = () =>
     props.review?.args_schema ?? page.agent()?.tools.find((tool) => tool.name === props.action.name)?.parameters;
-  // What is said where nobody described the call names the agent that makes it, and ends with the arguments, which are below.
+  // What is said where nobody described the call is a line with the agent that makes it and the arguments, which are below;
+  // behind it may be remarks.
   const said = createMemo(() => {
     const { name, description } = props.action;
     const words = ` wants to call ${name} with `;
-    const at = description?.indexOf(words) ?? -1;
-    if (!description || at < 0 || !isSame(description.slice(at + words.length), props.action.args)) return { description, agent: undefined };
-    const agent = description.slice(0, at);
+    const [line = "", ...remarks] = description?.split("\n") ?? [];
+    const at = line.indexOf(words);
+    if (at < 0 || !isSame(line.slice(at + words.length), props.action.args)) return { description, agent: undefined };
+    const agent = line.slice(0, at);
     // The one that the thread is with needs no name.
-    return { description: undefined, agent: agent === page.assistant()?.graph_id ? undefined : agent };
+    return { description: remarks.join("\n"), agent: agent === page.assistant()?.graph_id ? undefined : agent };
   });
   return (
     <>

@@ -6,6 +6,7 @@ import { usePage, useSession } from "../model/context";
 import { readContent } from "../model/entries";
 import { inputMessages } from "../model/input";
 import { Guard } from "../ui/guard";
+import { visible } from "../ui/visible";
 import { IconButton } from "../ui/button";
 import { Composer } from "./composer";
 import { Transcript } from "./transcript";
@@ -21,7 +22,7 @@ export function Chat() {
     const last = state.conversation.entries.at(-1);
     const open = last?.calls.filter((call) => !state.conversation.results[call.id]) ?? [];
     const progress = state.progress ? `: ${state.progress.slice(0, 80)}` : "";
-    if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => call.name).join(", ")}${progress}`;
+    if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => visible(call.name)).join(", ")}${progress}`;
     return last?.kind === "ai" && !last.complete && last.text ? "Writing" : "Thinking";
   });
   /** Whether nothing came after the run that failed last. */
@@ -83,6 +84,8 @@ export function Chat() {
         <Composer
           draft={session.thread}
           busy={busy()}
+          returned={session.drafts.returned?.text}
+          onReturned={() => session.draft("returned", undefined)}
           onStop={() => void session.stop()}
           onSend={async (message, _text, strategy) => {
             const assistant = page.assistant();

@@ -12,6 +12,9 @@ export interface ComposerProps {
   /** Which thread is written to; what was begun there comes back. */
   draft: string;
   busy: boolean;
+  /** What was refused elsewhere, to be written on here. */
+  returned?: string;
+  onReturned?: () => void;
   onSend: (message: ReturnType<typeof outgoing>, text: string, strategy: "enqueue" | "interrupt") => Promise<boolean>;
   onStop: () => void;
 }
@@ -51,6 +54,16 @@ export function Composer(props: ComposerProps) {
     tab.set(key(props.draft), text() || null);
     begun.set(props.draft, attached());
   });
+  createEffect(
+    on(
+      () => props.returned,
+      (returned) => {
+        if (!returned) return;
+        setText(text().trim() ? `${returned}\n${text()}` : returned);
+        props.onReturned?.();
+      },
+    ),
+  );
   // The height follows the text.
   createEffect(() => {
     text();

@@ -2,9 +2,9 @@
 
 import { createSignal, onMount } from "solid-js";
 import { runs, threads } from "../api/client";
-import type { Checkpoint } from "../api/types";
+import type { Checkpoint, Message } from "../api/types";
 import { usePage, useSession } from "../model/context";
-import type { Entry } from "../model/entries";
+import { readContent, type Entry } from "../model/entries";
 import { inputMessages } from "../model/input";
 import { outgoing } from "../model/outgoing";
 
@@ -13,10 +13,13 @@ const PAGE = 5;
 const has = (checkpoint: Checkpoint, message: string) => (checkpoint.values.messages ?? []).some(({ id }) => id === message);
 
 /** The checkpoint before a message: the newest input whose state does not have it yet. */
-async function before(thread: string, message: string): Promise<Checkpoint | undefined> {
-  // The run that was given the message began there; whole states are read only where it is no longer known.
-  const run = (await runs.list(thread, { limit: 1000 })).find((run) => inputMessages(run).some(({ id }) => id === message));
-  if (run) {
+async function before(thread: string, message: string, text: string): Promise<Checkpoint | undefined> {
+  // The run that was given the message began there; whole states are read only where it is no longer known. What a client
+  // sent without an id is known by its words.
+  const isIt = (one: Message) => (one.id ? one.id === message : readContent(one.content).text === text);
+  const given = (await runs.list(thread, { limit: 1000 })).filter((run) => inputMessages(run).some(isIt));
+  given.sort((a, b) => b.created_at.localeCompare(a.created_at));
+  for (const run of given) {
     const [checkpoint] = await threads.history(thread, { limit: 1, metadata: { source: "input", run_id: run.run_id } });
     if (checkpoint && !has(checkpoint, message)) return checkpoint;
   }
@@ -44,12 +47,14 @@ export function EditMessage(props: { entry: Entry; draft: string; onClose: () =>
     const [said, blocks, close] = [text(), [...props.entry.blocks], props.onClose];
     if (!assistant || !(said.trim() || blocks.length)) return;
     setBusy(true);
-    const checkpoint = await before(session.thread, props.entry.id).catch(() => undefined);
+    const checkpoint = await before(session.thread, props.entry.id, props.entry.text).catch(() => undefined);
     setBusy(false);
     if (!checkpoint) return page.notify("There is no checkpoint before this message");
     if (await session.rewind(checkpoint)) {
       close();
-      await session.send(assistant, outgoing(said, [], blocks), "enqueue");
+      const sent = await session.send(assistant, outgoing(said, [], blocks), "enqueue");
+      // The message that it was made of is gone: it goes on where messages are written.
+      if (!sent) session.draft("returned", { text: said, base: "" });
     }
   }
   return (

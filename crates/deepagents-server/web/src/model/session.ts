@@ -10,35 +10,12 @@ import { createStore, produce, reconcile } from "solid-js/store";
 import { ApiError, runs, threads } from "../api/client";
 import { keyWanted } from "../api/key";
 import { events, type ServerEvent } from "../api/sse";
-import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
-import { append, empty, put, readContent, readConversation, type Conversation } from "./entries";
+import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, Values } from "../api/types";
+import { empty, put, readContent, readConversation } from "./entries";
 import { inputMessages } from "./input";
 import { rewind } from "./rewind";
+import { readFailures, take, takeUpdate, type SessionState } from "./state";
 import { fillTranscripts, subAgents } from "./transcripts";
-
-export interface SessionState {
-  loaded: boolean;
-  conversation: Conversation;
-  /** Sub-agents by their namespaces. */
-  children: Record<string, Conversation>;
-  todos: Todo[];
-  files: Record<string, StoredFile>;
-  interrupts: Interrupt[];
-  /** Why runs failed, by the last message that each was given. */
-  failures: Record<string, string>;
-  /** Whether a run was ended with work left that nobody waits to decide about. */
-  stopped: boolean;
-  /** The run under way. */
-  run: Run | null;
-  /** Runs that wait for it. */
-  queue: Run[];
-  /** What a tool said of its progress last. */
-  progress: string | null;
-  /** Why the last run failed, or a request was refused. */
-  error: string | null;
-  /** Whether the server cannot be reached. */
-  offline: boolean;
-}
 
 /** What is being written and not yet sent or saved. */
 export interface Draft {
@@ -295,6 +272,8 @@ export function openSession(thread: string) {
       return done;
     } catch (error) {
       set("error", error instanceof Error ? error.message : String(error));
+      // It may be refused because something happened here that is not known yet.
+      if (error instanceof ApiError && error.status) look();
       return undefined;
     }
   }
@@ -374,50 +353,4 @@ export function openSession(thread: string) {
       }
     },
   };
-}
-
-/** A run that failed leaves no answer: why is shown at the message that it was given. The newest run comes first. */
-function readFailures(failed: Run[]): Record<string, string> {
-  const at = (run: Run) => inputMessages(run).at(-1)?.id;
-  return Object.fromEntries(failed.reverse().map((run) => [at(run) || run.run_id, run.error?.message ?? "no reason is known"]));
-}
-
-function conversation(draft: SessionState, path: string[]): Conversation {
-  return path.length ? (draft.children[path.join("|")] ??= empty()) : draft.conversation;
-}
-
-function take(draft: SessionState, event: ServerEvent): void {
-  switch (event.name) {
-    case "messages": {
-      const [message] = event.data as [Message];
-      if (message.type === "AIMessageChunk") append(conversation(draft, event.path), message);
-      else put(conversation(draft, event.path), message);
-      break;
-    }
-    case "updates":
-      takeUpdate(draft, event);
-      break;
-    case "custom":
-      draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
-      break;
-    case "error":
-      draft.error = (event.data as { message?: string }).message ?? "The run failed.";
-      break;
-  }
-}
-
-type Update = Values & { __interrupt__?: never };
-
-function takeUpdate(draft: SessionState, event: ServerEvent): void {
-  for (const [node, delta] of Object.entries(event.data as Record<string, Update | Interrupt[] | null>)) {
-    if (node === "__interrupt__") {
-      if (!event.path.length) draft.interrupts = delta as Interrupt[];
-      continue;
-    }
-    const values = delta as Update | null;
-    for (const message of values?.messages ?? []) put(conversation(draft, event.path), message);
-    if (event.path.length) continue;
-    if (values?.todos) draft.todos = values.todos;
-    if (values?.files) draft.files = values.files;
-  }
 }
