@@ -29,13 +29,13 @@ fi
 [ -x "$SERVE_RIG" ] || skip "no $SERVE_RIG"
 export CHROMIUM=$chromium
 code=0
-timeout 180 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" || code=$?
+timeout 300 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" || code=$?
 if [ "$code" = 124 ] && ! grep -q '✖' "$scratch/tests.txt"; then
-    skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 180 s"
+    skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 300 s"
 fi
 # Under load a browser may be late by seconds: what failed has one more try, alone, and is told.
 if [ "$code" != 0 ]; then
-    [ "$code" != 124 ] || echo "page: skipped, what comes after the first tests: this machine took more than 180 s"
+    [ "$code" != 124 ] || echo "page: skipped, what comes after the first tests: this machine took more than 300 s"
     code=0
     while read -r name; do
         echo "page: once more: $name"

@@ -1,8 +1,9 @@
 /** The page: threads on the left, a conversation, and panels on the right. */
 
-import { createEffect, createMemo, createResource, createSignal, For, on, onCleanup, Show } from "solid-js";
+import { createEffect, createMemo, createResource, createRoot, createSignal, For, on, onCleanup, Show } from "solid-js";
 import { assistants as requests, facts } from "./api/client";
 import { keyWanted } from "./api/key";
+import type { Assistant } from "./api/types";
 import { Chat } from "./chat/chat";
 import { Start } from "./chat/start";
 import { PageProvider } from "./model/context";
@@ -16,6 +17,8 @@ import { Sidebar } from "./sidebar/sidebar";
 import { IconButton } from "./ui/button";
 import type { IconName } from "./ui/icon";
 import { KeyForm } from "./ui/key";
+import { visible } from "./ui/visible";
+import { narrow, now } from "./ui/window";
 import { Keys, listen } from "./keys";
 
 const PANEL: Record<Panel, { icon: IconName; label: string }> = {
@@ -56,15 +59,39 @@ export function App() {
     const by = (id: unknown) => known.find((one) => one.assistant_id === id);
     return by(route().assistant) ?? by(current()?.metadata.assistant_id) ?? known[0];
   });
+  const assistantSoon = () =>
+    new Promise<Assistant | undefined>((resolve) =>
+      createRoot((dispose) =>
+        createEffect(() => {
+          const known = assistant();
+          if (!known && assistants.loading) return;
+          resolve(known);
+          queueMicrotask(dispose);
+        }),
+      ),
+    );
+  // A server that answers again is asked again what it has.
+  createEffect(on([threads.failure, now], ([failure]) => failure === null && assistants.error && void refetch(), { defer: true }));
   const [agent] = createResource(() => assistant()?.graph_id, facts.agent);
   const heading = () => {
     const thread = current();
     return thread ? title(thread) : route().thread ? "Thread" : "New thread";
   };
   createEffect(() => (document.title = route().thread ? `${heading()} · Deep Agents` : "Deep Agents"));
+  const panelOpen = () => !!route().panel && !!session();
+  const covered = () => narrow() && (sidebar() || panelOpen());
+  // The focus follows what opens over the rest, and goes back to what opened it.
+  const focus = (found: string) => narrow() && queueMicrotask(() => document.querySelector<HTMLElement>(found)?.focus());
+  createEffect(on(sidebar, (open) => focus(open ? ".sidebar .new" : "#menu"), { defer: true }));
+  createEffect(
+    on(() => (panelOpen() ? route().panel : null), (panel, before) => {
+      if (panel) focus(".panel .close");
+      else if (before) focus(`#panel-${before}`);
+    }),
+  );
   listen({
     search: () => {
-      setSidebar(matchMedia("(width <= 720px)").matches);
+      setSidebar(narrow());
       document.getElementById("search")?.focus();
     },
     create: () => go({ thread: null, panel: null, file: null, agent: null }),
@@ -84,6 +111,7 @@ export function App() {
         assistants: () => (assistants.error ? [] : (assistants() ?? [])),
         reloadAssistants: () => void refetch(),
         assistant,
+        assistantSoon,
         agent: () => (agent.error ? undefined : agent()),
         threads,
         session,
@@ -91,14 +119,19 @@ export function App() {
       }}
     >
       <Show when={!keyWanted()} fallback={<KeyForm />}>
-      <div class="page" classList={{ "sidebar-open": sidebar(), "panel-open": !!route().panel && !!session() }}>
-        <a class="skip" href="#composer">
+      <div
+        class="page"
+        classList={{ "sidebar-open": sidebar(), "panel-open": panelOpen() }}
+        onClick={(event) => event.target === event.currentTarget && setSidebar(false)}
+      >
+        <a class="skip" href="#composer" inert={covered()}>
           Skip to the message
         </a>
         <Sidebar onClose={() => setSidebar(false)} />
-        <main>
+        {/* Where one thing at a time is shown, keys do not lead to what is behind it. */}
+        <main inert={covered()}>
           <header class="bar">
-            <IconButton icon="menu" label="Threads" class="only-narrow" onClick={() => setSidebar(!sidebar())} />
+            <IconButton icon="menu" id="menu" label="Threads" class="only-narrow" aria-expanded={sidebar()} onClick={() => setSidebar(!sidebar())} />
             <h1>{heading()}</h1>
             <Show when={(assistants.error ? [] : (assistants() ?? [])).length > 1}>
               <select
@@ -109,7 +142,7 @@ export function App() {
                 <For each={assistants()}>
                   {(one) => (
                     <option value={one.assistant_id} selected={one.assistant_id === assistant()?.assistant_id}>
-                      {one.name}
+                      {visible(one.name)}
                     </option>
                   )}
                 </For>
@@ -121,6 +154,7 @@ export function App() {
                   {(panel) => (
                     <IconButton
                       icon={PANEL[panel].icon}
+                      id={`panel-${panel}`}
                       label={PANEL[panel].label}
                       aria-pressed={route().panel === panel}
                       onClick={() => go({ panel: route().panel === panel ? null : panel })}

@@ -82,14 +82,54 @@ scene("a small window shows one thing at a time", async (it) => {
   const threads = page.getByRole("navigation", { name: "Threads" });
   assert.equal(await threads.isVisible(), false);
   await page.getByRole("button", { name: "Threads", exact: true }).click();
-  await threads.getByRole("button", { name: /make todos/ }).first().click();
+  await threads.getByRole("link", { name: /make todos/ }).first().click();
   await threads.waitFor({ state: "hidden" });
   const panel = await it.panel("Todo list");
   await panel.getByText("1 of 2 done").waitFor();
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  await until("the focus is in the panel", async () => (await focused()) === "Close panel");
+  await page.keyboard.press("Shift+Tab");
+  assert.ok(await page.evaluate(() => !document.querySelector("main").contains(document.activeElement)), "keys do not lead behind it");
   await panel.getByRole("button", { name: "Close panel" }).click();
+  await until("the focus is back", async () => (await focused()) === "Todo list");
   await until("nothing is wider than the window", () =>
     page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
   );
   await isAccessible(it, "a small window");
   await picture(page, "small");
+});
+
+scene("decisions are made with arrows, told to those who do not see them, and leave the focus where it is of use", async (it) => {
+  const page = await it.open();
+  await it.say("book one");
+  const waits = page.getByRole("region", { name: "Approvals" });
+  await page.getByRole("status").getByText("The agent waits for you to decide").waitFor({ state: "attached" });
+  await waits.getByRole("radio").first().focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await waits.getByRole("radio", { checked: true }).innerText(), "Edit");
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await waits.getByRole("radio", { checked: true }).innerText(), "Approve");
+  await page.keyboard.press("Tab");
+  await waits.getByRole("button", { name: "Send decision" }).press("Enter");
+  await it.sees("booked 1 to Oslo");
+  await it.isIdle();
+  assert.equal(await page.evaluate(() => document.activeElement.id), "composer");
+
+  const threads = page.getByRole("navigation", { name: "Threads" });
+  assert.match(await threads.getByRole("link").first().getAttribute("href"), new RegExp(it.thread));
+  await threads.getByRole("link").first().hover();
+  await threads.getByRole("button", { name: /^Delete/ }).first().click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).press("Enter");
+  await until("the focus is in the list", () => page.evaluate(() => document.activeElement.className === "new"));
+});
+
+scene("times in the list grow older", async (it) => {
+  const page = await it.open();
+  await it.ask("say hello", "Hello from the model.");
+  await page.clock.install();
+  await page.reload();
+  const time = page.getByRole("navigation", { name: "Threads" }).locator(".current time");
+  await time.getByText("now").waitFor();
+  await page.clock.fastForward("02:00:30");
+  await time.getByText("2 h").waitFor();
 });

@@ -78,7 +78,7 @@ scene("a thread goes back to a checkpoint, and is forked at one", async (it) => 
     return text.includes("Hello from the model.") && !text.includes("second thing");
   });
   await it.ask("say hello", "Hello from the model.");
-  await page.getByRole("navigation").getByRole("button", { name: /^\S* ?say hello (?!\(fork)/ }).first().click();
+  await page.getByRole("navigation").getByRole("link", { name: /^\S* ?say hello (?!\(fork)/ }).first().click();
   await it.sees("You said: a second thing");
   await before().getByRole("button", { name: "Rewind" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Rewind" }).click();

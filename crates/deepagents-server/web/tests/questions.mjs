@@ -22,6 +22,8 @@ scene("one of several choices is chosen, and words take its place", async (it) =
   await it.open();
   await it.say("ask for one");
   const group = asked(it).getByRole("group", { name: "Which colour?" });
+  const widths = await group.locator(".choice").first().evaluate((one) => [...one.children].map((part) => part.getBoundingClientRect().width));
+  assert.ok(widths[1] > 3 * widths[0], `the words have the room: ${widths}`);
   await group.getByRole("radio", { name: "red", exact: true }).check();
   await group.getByRole("radio", { name: "dark, blue" }).check();
   assert.equal(await group.getByRole("radio", { name: "red", exact: true }).isChecked(), false);

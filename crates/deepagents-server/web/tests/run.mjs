@@ -8,3 +8,6 @@ import "./questions.mjs";
 import "./panels.mjs";
 import "./threads.mjs";
 import "./access.mjs";
+import "./others.mjs";
+import "./writing.mjs";
+import "./connection.mjs";

@@ -108,6 +108,13 @@ export class Scene {
     return panel;
   }
 
+  /** A thread that another client made. */
+  async made(metadata = {}, values = undefined) {
+    const { thread_id } = await this.api("POST", "/threads", { metadata: { graph_id: "agent", ...metadata } });
+    if (values) await this.api("POST", `/threads/${thread_id}/state`, { values });
+    return thread_id;
+  }
+
   get thread() {
     return new URL(this.page.url()).searchParams.get("thread");
   }
@@ -122,6 +129,9 @@ export class Scene {
     return response.status === 204 ? undefined : response.json();
   }
 }
+
+/** A message that the model answers with this. */
+export const answered = (answer) => `ANSWER ${JSON.stringify(answer)}`;
 
 /** A test with a scene. What the browser complains of fails it, and leaves a picture. */
 export function scene(name, play) {

@@ -38,7 +38,7 @@ scene("threads are searched, renamed, forked and deleted", async (it) => {
   await row(it, "the walrus song (fork)").waitFor({ state: "detached" });
   await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
   await until("it is gone", async () => (await it.api("POST", "/threads/search", { ids: [fork] })).length === 0);
-  await list(it).getByRole("button", { name: /the walrus song/ }).first().click();
+  await list(it).getByRole("link", { name: /the walrus song/ }).first().click();
   await it.sees("You said: a walrus sings");
 });
 

@@ -1,5 +1,6 @@
 /** Requests to the server that the page came from. */
 
+import { parse } from "./exact";
 import { askForKey, keyHeaders } from "./key";
 import type { AgentFacts, Assistant, Checkpoint, Json, JsonObject, ModelFacts, Run, RunRequest, RunStatus, Thread, Values } from "./types";
 
@@ -26,7 +27,8 @@ async function refusal(response: Response): Promise<ApiError> {
 
 /** Sends a request and returns the response; one that is refused is an error. */
 export async function send(method: string, path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
-  const headers = { ...keyHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }), ...init.headers };
+  const key = keyHeaders();
+  const headers = { ...key, ...(body === undefined ? {} : { "content-type": "application/json" }), ...init.headers };
   let response: Response;
   try {
     response = await fetch(path, { ...init, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
@@ -34,14 +36,25 @@ export async function send(method: string, path: string, body?: unknown, init: R
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, "The server does not answer.");
   }
-  if (response.status === 401) askForKey();
+  if (response.status === 401) askForKey(key["x-api-key"]);
   if (!response.ok) throw await refusal(response);
   return response;
 }
 
 async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  return (await (await send(method, path, body, { signal })).json()) as T;
+  const response = await send(method, path, body, { signal });
+  let text: string;
+  try {
+    text = await response.text();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "The connection broke off.");
+  }
+  return parse(text) as T;
 }
+
+/** Part of a path, whatever it has in it. */
+const at = encodeURIComponent;
 
 const STREAMED = ["updates", "messages-tuple", "custom"];
 
@@ -50,37 +63,37 @@ export const assistants = {
   create: (body: { graph_id: string; name: string; description?: string; config?: JsonObject }) =>
     json<Assistant>("POST", "/assistants", body),
   update: (id: string, body: { name?: string; description?: string; config?: JsonObject }) =>
-    json<Assistant>("PATCH", `/assistants/${id}`, body),
-  delete: (id: string) => send("DELETE", `/assistants/${id}`),
+    json<Assistant>("PATCH", `/assistants/${at(id)}`, body),
+  delete: (id: string) => send("DELETE", `/assistants/${at(id)}`),
 };
 
 const SHOWN = ["thread_id", "created_at", "updated_at", "metadata", "status", "error"];
 
 export const threads = {
-  /** Newest first, without their states. */
-  list: (limit: number, signal?: AbortSignal) =>
-    json<Thread[]>("POST", "/threads/search", { limit, sort_by: "updated_at", sort_order: "desc", select: SHOWN }, signal),
+  /** Newest first, without their states; at most 1,000. */
+  list: (limit: number, offset: number, signal?: AbortSignal) =>
+    json<Thread[]>("POST", "/threads/search", { limit, offset, sort_by: "updated_at", sort_order: "desc", select: SHOWN }, signal),
   /** One thread without its state; nothing where there is none. */
   brief: async (id: string, signal?: AbortSignal) =>
     (await json<Thread[]>("POST", "/threads/search", { ids: [id], limit: 1, select: SHOWN }, signal))[0],
   create: (metadata: JsonObject) => json<Thread>("POST", "/threads", { metadata }),
-  rename: (id: string, title: string) => json<Thread>("PATCH", `/threads/${id}`, { metadata: { title } }),
-  delete: (id: string) => send("DELETE", `/threads/${id}`),
-  copy: (id: string) => json<Thread>("POST", `/threads/${id}/copy`, {}),
-  state: (id: string, signal?: AbortSignal) => json<Checkpoint>("GET", `/threads/${id}/state`, undefined, signal),
-  stateAt: (id: string, checkpoint: string) => json<Checkpoint>("GET", `/threads/${id}/state/${checkpoint}`),
+  rename: (id: string, title: string) => json<Thread>("PATCH", `/threads/${at(id)}`, { metadata: { title } }),
+  delete: (id: string) => send("DELETE", `/threads/${at(id)}`),
+  copy: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
+  state: (id: string, signal?: AbortSignal) => json<Checkpoint>("GET", `/threads/${at(id)}/state`, undefined, signal),
+  stateAt: (id: string, checkpoint: string) => json<Checkpoint>("GET", `/threads/${at(id)}/state/${at(checkpoint)}`),
   /** Changes the state; with a checkpoint, what came after it is left behind first. */
   update: (id: string, values: Values | Record<string, Json>, checkpoint_id?: string) =>
-    json<{ checkpoint_id: string }>("POST", `/threads/${id}/state`, { values, checkpoint_id }),
+    json<{ checkpoint_id: string }>("POST", `/threads/${at(id)}/state`, { values, checkpoint_id }),
   /** Checkpoints, newest first. */
   history: (id: string, options: { limit: number; before?: string; metadata?: JsonObject }) =>
-    json<Checkpoint[]>("POST", `/threads/${id}/history`, options),
+    json<Checkpoint[]>("POST", `/threads/${at(id)}/history`, options),
 };
 
 export const runs = {
   /** Starts a run whose stream can be joined from its beginning at any time. */
   create: (thread: string, request: RunRequest) =>
-    json<Run>("POST", `/threads/${thread}/runs`, {
+    json<Run>("POST", `/threads/${at(thread)}/runs`, {
       ...request,
       stream_mode: STREAMED,
       stream_subgraphs: true,
@@ -90,18 +103,18 @@ export const runs = {
   list: (thread: string, options: { status?: RunStatus; limit?: number } = {}, signal?: AbortSignal) => {
     const query = new URLSearchParams({ limit: String(options.limit ?? 100) });
     if (options.status) query.set("status", options.status);
-    return json<Run[]>("GET", `/threads/${thread}/runs?${query}`, undefined, signal);
+    return json<Run[]>("GET", `/threads/${at(thread)}/runs?${query}`, undefined, signal);
   },
   /** Ends a run. One that has not begun ends when its turn comes, so it is not waited for. */
   cancel: (thread: string, run: string, wait: boolean) =>
-    send("POST", `/threads/${thread}/runs/${run}/cancel?wait=${wait ? 1 : 0}`),
+    send("POST", `/threads/${at(thread)}/runs/${at(run)}/cancel?wait=${wait ? 1 : 0}`),
   /** The events of a run after one of them; `-1` stands before the first. */
   stream: (thread: string, run: string, after: string, signal: AbortSignal) =>
-    send("GET", `/threads/${thread}/runs/${run}/stream`, undefined, { signal, headers: { "last-event-id": after } }),
+    send("GET", `/threads/${at(thread)}/runs/${at(run)}/stream`, undefined, { signal, headers: { "last-event-id": after } }),
 };
 
 /** What only this page asks for. */
 export const facts = {
-  agent: (graph: string) => json<AgentFacts>("GET", `/page/agents/${encodeURIComponent(graph)}`),
+  agent: (graph: string) => json<AgentFacts>("GET", `/page/agents/${at(graph)}`),
   model: (name: string) => json<ModelFacts>("GET", `/page/models?${new URLSearchParams({ name })}`),
 };

@@ -1,5 +1,7 @@
 /** Reading `text/event-stream`. */
 
+import { parse as parseJson } from "./exact";
+
 export interface ServerEvent {
   /** The name, such as `updates`. */
   name: string;
@@ -9,14 +11,24 @@ export interface ServerEvent {
   data: unknown;
 }
 
+/** A server says something every 15 seconds; a connection that brings nothing for so long, in milliseconds, is lost. */
+const SILENT = 40_000;
+
 /** The events of a response, as they come. Ends with the response. */
 export async function* events(response: Response): AsyncGenerator<ServerEvent> {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const read = () => {
+    let timer = 0;
+    const silence = new Promise<never>((_, fail) => {
+      timer = setTimeout(() => fail(new Error("the connection is silent")), SILENT) as unknown as number;
+    });
+    return Promise.race([reader.read(), silence]).finally(() => clearTimeout(timer));
+  };
   let rest = "";
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await read();
       if (done) return;
       rest += value;
       for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
@@ -26,7 +38,8 @@ export async function* events(response: Response): AsyncGenerator<ServerEvent> {
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    // A connection that stands still may not even end.
+    void reader.cancel().catch(() => undefined);
   }
 }
 
@@ -39,5 +52,5 @@ function parse(frame: string): ServerEvent | undefined {
   }
   if (!data) return undefined;
   const [name = "", ...path] = event.split("|");
-  return { name, path, id, data: JSON.parse(data) };
+  return { name, path, id, data: parseJson(data) };
 }

@@ -1,6 +1,8 @@
 /** What the server sends and takes: the parts of LangGraph's API that the page uses. */
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+import type { Exact } from "./exact";
+
+export type Json = null | boolean | number | Exact | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
 export interface Assistant {
@@ -136,7 +138,7 @@ export interface Run {
   status: RunStatus;
   /** Why it failed. */
   error?: { error: string; message: string } | null;
-  kwargs: { input?: Values | null; command?: JsonObject | null };
+  kwargs: { input?: unknown; command?: JsonObject | null };
 }
 
 export interface RunRequest {

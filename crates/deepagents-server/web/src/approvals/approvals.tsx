@@ -1,11 +1,13 @@
 /** Calls that wait for a person. All are decided, then sent together. */
 
-import { createMemo, createSignal, For, Match, Show, Switch } from "solid-js";
+import { createMemo, createSignal, For, Show } from "solid-js";
 import { createStore } from "solid-js/store";
+import { Exact, parse } from "../api/exact";
 import type { ActionRequest, Decision, DecisionKind, Interrupt, JsonObject, ReviewConfig } from "../api/types";
-import { Code } from "../markdown/code";
 import { usePage, useSession } from "../model/context";
-import { Diff } from "../panels/diff";
+import { onArrows, tabindex } from "../ui/radios";
+import { visible } from "../ui/visible";
+import { ArgumentsView } from "./arguments";
 import { ArgumentsForm } from "./form";
 import { QuestionForm, questionOf } from "./question";
 
@@ -34,6 +36,19 @@ function decision(action: ActionRequest, choice: Choice): Decision | null {
 }
 
 const allowedBy = (review: ReviewConfig | undefined): DecisionKind[] => review?.allowed_decisions ?? ["approve", "reject"];
+
+/** Whether a text is the JSON of these arguments, in whatever order. */
+function isSame(text: string, args: JsonObject): boolean {
+  const sorted = (value: unknown): unknown =>
+    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Exact)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sorted(one)]))
+      : Array.isArray(value) ? value.map(sorted) : value;
+  try {
+    return JSON.stringify(sorted(parse(text))) === JSON.stringify(sorted(args));
+  } catch {
+    return false;
+  }
+}
 
 /** What waits: calls, questions, or both. */
 function heading(all: number, asks: number): string {
@@ -70,8 +85,10 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
     const byInterrupt: Record<string, Decision[]> = {};
     actions().forEach(({ interrupt }, at) => (byInterrupt[interrupt] ??= []).push(all[at]!));
     setBusy(true);
-    await session.resume(assistant, byInterrupt);
+    const sent = await session.resume(assistant, byInterrupt);
     setBusy(false);
+    // The button goes with what was decided.
+    if (sent) document.querySelector<HTMLElement>(matchMedia("(hover: hover)").matches ? "#composer" : '[role="log"]')?.focus();
   }
 
   return (
@@ -102,12 +119,15 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
           )}
         </For>
       </ol>
-      <div class="actions">
-        <Show when={actions().length > 1 && actions().every(({ review }) => review?.allowed_decisions.includes("approve"))}>
+      {/* Behind the calls, so that nobody comes to it who has not passed them. */}
+      <Show when={actions().length > 1 && actions().every(({ review }) => review?.allowed_decisions.includes("approve"))}>
+        <div class="approve-all">
           <button type="button" disabled={busy()} onClick={() => void send(actions().map(() => ({ type: "approve" })))}>
             Approve all
           </button>
-        </Show>
+        </div>
+      </Show>
+      <div class="actions">
         <button type="button" class="primary" disabled={busy() || !ready()} onClick={() => void send(decided())}>
           {asks() === actions().length ? (asks() > 1 ? "Send answers" : "Send answer") : actions().length > 1 ? "Send decisions" : "Send decision"}
         </button>
@@ -161,28 +181,41 @@ function Call(props: {
   const page = usePage();
   const schema = () =>
     props.review?.args_schema ?? page.agent()?.tools.find((tool) => tool.name === props.action.name)?.parameters;
-  const change = () => {
-    const { old_string, new_string, content } = props.action.args;
-    if (typeof old_string === "string" && typeof new_string === "string") return { before: old_string, after: new_string };
-    return typeof content === "string" && "file_path" in props.action.args ? { before: "", after: content } : undefined;
-  };
-  // What is said where nobody described the call ends with the arguments, which are below.
-  const described = () => {
-    const { name, args, description } = props.action;
-    return description?.endsWith(` wants to call ${name} with ${JSON.stringify(args)}`) ? undefined : description;
-  };
+  // What is said where nobody described the call is a line with the agent that makes it and the arguments, which are below;
+  // behind it may be remarks.
+  const said = createMemo(() => {
+    const { name, description } = props.action;
+    const words = ` wants to call ${name} with `;
+    const [line = "", ...remarks] = description?.split("\n") ?? [];
+    const at = line.indexOf(words);
+    if (at < 0 || !isSame(line.slice(at + words.length), props.action.args)) return { description, agent: undefined };
+    const agent = line.slice(0, at);
+    // The one that the thread is with needs no name.
+    return { description: remarks.join("\n"), agent: agent === page.assistant()?.graph_id ? undefined : agent };
+  });
   return (
     <>
       <div class="action-head">
-        <strong>{props.action.name}</strong>
-        <div class="decisions" role="radiogroup" aria-label={`Decision on ${props.action.name}`}>
+        <span>
+          <strong class="name">{visible(props.action.name)}</strong>
+          <Show when={said().agent}>
+            {(agent) => (
+              <span class="hint">
+                {" "}
+                asked by <span class="name">{visible(agent())}</span>
+              </span>
+            )}
+          </Show>
+        </span>
+        <div class="decisions" role="radiogroup" aria-label={`Decision on ${visible(props.action.name)}`} onKeyDown={onArrows}>
           <For each={props.allowed}>
-            {(kind) => (
+            {(kind, at) => (
               <button
                 type="button"
                 role="radio"
                 class={kind}
                 aria-checked={props.choice.kind === kind}
+                tabindex={tabindex(props.choice.kind === kind, props.choice.kind !== null, at())}
                 onClick={() => props.onChange({ kind })}
               >
                 {WORDS[kind]}
@@ -191,36 +224,16 @@ function Call(props: {
           </For>
         </div>
       </div>
-      <Show when={described()}>
-        <p class="hint described">{described()}</p>
+      <Show when={said().description}>
+        {(description) => <p class="hint described">{visible(description())}</p>}
       </Show>
-      <Switch
-        fallback={
-          <Show
-            when={change()}
-            fallback={
-              <pre tabindex="0">
-                <Code text={JSON.stringify(props.action.args, null, 2)} language="json" />
-              </pre>
-            }
-          >
-            {(change) => (
-              <>
-                <p class="path">{String(props.action.args.file_path ?? "")}</p>
-                <Diff before={change().before} after={change().after} />
-              </>
-            )}
-          </Show>
-        }
-      >
-        <Match when={props.choice.kind === "edit"}>
-          <ArgumentsForm
-            args={props.choice.args}
-            schema={schema()}
-            onChange={(args, valid) => props.onChange({ args, valid })}
-          />
-        </Match>
-      </Switch>
+      <Show when={props.choice.kind === "edit"} fallback={<ArgumentsView name={props.action.name} args={props.action.args} />}>
+        <ArgumentsForm
+          args={props.choice.args}
+          schema={schema()}
+          onChange={(args, valid) => props.onChange({ args, valid })}
+        />
+      </Show>
       <Show when={props.choice.kind === "reject" || props.choice.kind === "respond"}>
         <label class="field">
           <span>{props.choice.kind === "reject" ? "Why not (the model reads it)" : "What the call is answered"}</span>

@@ -3,7 +3,9 @@
  * the call has otherwise; what has no simple type is JSON.
  */
 
-import { createSignal, For, Match, Show, Switch } from "solid-js";
+import { createSignal, For, Match, onMount, Show, Switch } from "solid-js";
+import { Exact, number, parse } from "../api/exact";
+import { visible } from "../ui/visible";
 import type { Json, JsonObject } from "../api/types";
 
 interface Field {
@@ -15,7 +17,7 @@ interface Field {
 }
 
 const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Exact);
 
 function kindOf(type: Json | undefined, value: Json | undefined): Field["kind"] {
   const named = Array.isArray(type) ? type.find((one) => one !== "null") : type;
@@ -23,7 +25,7 @@ function kindOf(type: Json | undefined, value: Json | undefined): Field["kind"] 
   if (named === "integer" || named === "number" || named === "boolean") return named;
   if (named !== undefined) return "json";
   if (typeof value === "string") return "text";
-  if (typeof value === "number") return "number";
+  if (typeof value === "number" || value instanceof Exact) return "number";
   return typeof value === "boolean" ? "boolean" : "json";
 }
 
@@ -48,12 +50,13 @@ function read(field: Field, text: string): { value: Json | undefined } | undefin
     case "number": {
       if (!text.trim()) return field.required ? undefined : { value: undefined };
       const value = Number(text);
-      return Number.isFinite(value) && (field.kind === "number" || Number.isInteger(value)) ? { value } : undefined;
+      // One that JavaScript cannot hold is kept by its digits.
+      return Number.isFinite(value) && (field.kind === "number" || Number.isInteger(value)) ? { value: number(text.trim()) } : undefined;
     }
     case "json":
       if (!text.trim()) return field.required ? undefined : { value: undefined };
       try {
-        return { value: JSON.parse(text) as Json };
+        return { value: parse(text) as Json };
       } catch {
         return undefined;
       }
@@ -74,6 +77,8 @@ export function ArgumentsForm(props: {
   const shown = fields(props.args, props.schema);
   const first = { ...props.args };
   const [wrong, setWrong] = createSignal<string[]>([]);
+  // What was wrong when the form was left is not shown again.
+  onMount(() => props.onChange({ ...props.args }, true));
   function change(field: Field, value: { value: Json | undefined } | undefined) {
     const others = wrong().filter((name) => name !== field.name);
     setWrong(value ? others : [...others, field.name]);
@@ -88,7 +93,7 @@ export function ArgumentsForm(props: {
         {(field) => (
           <label class="field" classList={{ wrong: wrong().includes(field.name) }}>
             <span>
-              {field.name}
+              {visible(field.name)}
               {field.required ? " *" : ""} <em>{field.description}</em>
             </span>
             <Switch
@@ -111,7 +116,10 @@ export function ArgumentsForm(props: {
                 />
               </Match>
               <Match when={field.kind === "choice"}>
-                <select name={field.name} onChange={(event) => change(field, { value: event.currentTarget.value })}>
+                <select name={field.name} onChange={(event) => change(field, { value: event.currentTarget.value || undefined })}>
+                  <Show when={first[field.name] === undefined || !field.required}>
+                    <option value="" selected={first[field.name] === undefined} />
+                  </Show>
                   <For each={field.choices}>
                     {(choice) => <option selected={choice === first[field.name]}>{choice}</option>}
                   </For>

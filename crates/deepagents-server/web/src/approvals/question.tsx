@@ -2,6 +2,8 @@
 
 import { createUniqueId, For, Show } from "solid-js";
 import { createStore } from "solid-js/store";
+import { Markdown } from "../markdown/markdown";
+import { visible } from "../ui/visible";
 import type { ActionRequest, DecisionKind } from "../api/types";
 
 export interface Question {
@@ -30,6 +32,7 @@ function answer(question: Question, chosen: boolean[], words: string): string {
 /** Tells what would be answered with each change; an empty text is no answer yet. */
 export function QuestionForm(props: { question: Question; onAnswer: (text: string) => void }) {
   const group = createUniqueId();
+  const asked = createUniqueId();
   const [given, setGiven] = createStore({ chosen: props.question.choices.map(() => false), words: "" });
   const tell = () => props.onAnswer(answer(props.question, given.chosen, given.words));
   function choose(index: number, on: boolean) {
@@ -44,8 +47,10 @@ export function QuestionForm(props: { question: Question; onAnswer: (text: strin
     tell();
   }
   return (
-    <fieldset class="question">
-      <legend>{props.question.question}</legend>
+    <div class="question" role="group" aria-labelledby={asked}>
+      <div class="asked" id={asked}>
+        <Markdown text={visible(props.question.question)} />
+      </div>
       <Show when={props.question.several}>
         <p class="hint">Choose as many as you like.</p>
       </Show>
@@ -58,7 +63,7 @@ export function QuestionForm(props: { question: Question; onAnswer: (text: strin
               checked={given.chosen[index()]}
               onChange={(event) => choose(index(), event.currentTarget.checked)}
             />
-            <span>{choice}</span>
+            <span>{visible(choice)}</span>
           </label>
         )}
       </For>
@@ -66,6 +71,6 @@ export function QuestionForm(props: { question: Question; onAnswer: (text: strin
         <span>{props.question.choices.length ? "Or in your own words" : "Your answer"}</span>
         <textarea rows={props.question.choices.length ? 1 : 3} value={given.words} onInput={(event) => write(event.currentTarget.value)} />
       </label>
-    </fieldset>
+    </div>
   );
 }

@@ -1,11 +1,13 @@
 /** A tool call: one line that opens. */
 
-import { createMemo, createSignal, Match, Show, Switch } from "solid-js";
+import { createMemo, createSignal, For, Match, Show, Switch } from "solid-js";
+import { Exact } from "../api/exact";
 import { Code } from "../markdown/code";
 import { Diff } from "../panels/diff";
+import { changeOf } from "../model/change";
 import type { Call, Result } from "../model/entries";
 import { Icon } from "../ui/icon";
-import { For } from "solid-js";
+import { visible } from "../ui/visible";
 import { MediaView } from "./entry";
 
 const text = (value: unknown) => (typeof value === "string" ? value : undefined);
@@ -16,7 +18,7 @@ function gist(call: Call): string {
     const value = text(call.args[key]);
     if (value) return value;
   }
-  const values = Object.values(call.args).filter((value) => typeof value !== "object");
+  const values = Object.values(call.args).filter((value) => typeof value !== "object" || value instanceof Exact);
   return values.map(String).join(", ");
 }
 
@@ -28,8 +30,8 @@ export function CallView(props: { call: Call; result: Result | undefined }) {
       <summary>
         <Icon name="chevron" />
         <span class="dot" role="img" aria-label={standing()} />
-        <span class="name">{props.call.name}</span>
-        <span class="gist">{gist(props.call)}</span>
+        <span class="name">{visible(props.call.name)}</span>
+        <span class="gist">{visible(gist(props.call))}</span>
       </summary>
       <Show when={open()}>
         <div class="call-body">
@@ -51,18 +53,7 @@ export function CallView(props: { call: Call; result: Result | undefined }) {
 
 /** The arguments; changes of files as what they change. */
 export function Arguments(props: { call: Call }) {
-  const change = createMemo(() => {
-    const { args, name } = props.call;
-    const before = text(args.old_string);
-    const after = text(args.new_string);
-    if (before !== undefined && after !== undefined) return { before, after };
-    const content = text(args.content);
-    return name === "write_file" && content !== undefined ? { before: "", after: content } : undefined;
-  });
-  const rest = () => {
-    const { old_string: _old, new_string: _new, content: _content, ...rest } = props.call.args;
-    return change() ? rest : props.call.args;
-  };
+  const change = createMemo(() => changeOf(props.call.name, props.call.args));
   return (
     <Switch>
       <Match when={props.call.invalid}>
@@ -76,7 +67,7 @@ export function Arguments(props: { call: Call }) {
       <Match when={true}>
         <h3>Arguments</h3>
         <pre tabindex="0">
-          <Code text={JSON.stringify(rest(), null, 2)} language="json" />
+          <Code text={visible(JSON.stringify(change()?.rest ?? props.call.args, null, 2))} language="json" />
         </pre>
         <Show when={change()}>{(change) => <Diff before={change().before} after={change().after} />}</Show>
       </Match>

@@ -4,6 +4,9 @@ import { createMemo, For, Show } from "solid-js";
 import { Approvals } from "../approvals/approvals";
 import { usePage, useSession } from "../model/context";
 import { readContent } from "../model/entries";
+import { inputMessages } from "../model/input";
+import { Guard } from "../ui/guard";
+import { visible } from "../ui/visible";
 import { IconButton } from "../ui/button";
 import { Composer } from "./composer";
 import { Transcript } from "./transcript";
@@ -19,7 +22,7 @@ export function Chat() {
     const last = state.conversation.entries.at(-1);
     const open = last?.calls.filter((call) => !state.conversation.results[call.id]) ?? [];
     const progress = state.progress ? `: ${state.progress.slice(0, 80)}` : "";
-    if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => call.name).join(", ")}${progress}`;
+    if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => visible(call.name)).join(", ")}${progress}`;
     return last?.kind === "ai" && !last.complete && last.text ? "Writing" : "Thinking";
   });
   /** Whether nothing came after the run that failed last. */
@@ -38,6 +41,9 @@ export function Chat() {
               </>
             )}
           </Show>
+          <Show when={!state.run && state.interrupts.length}>
+            <span class="hidden">The agent waits for you to decide</span>
+          </Show>
           <Show when={!state.run && state.offline}>The server does not answer; trying again…</Show>
         </div>
         <Show when={state.error}>
@@ -49,7 +55,9 @@ export function Chat() {
           )}
         </Show>
         <Show when={state.interrupts.length && !state.run}>
-          <Approvals interrupts={state.interrupts} />
+          <Guard again={state.interrupts.map(({ id }) => id)}>
+            <Approvals interrupts={state.interrupts} />
+          </Guard>
         </Show>
         <Show when={state.stopped && !busy() && page.assistant()}>
           {(assistant) => (
@@ -66,7 +74,7 @@ export function Chat() {
             <For each={state.queue}>
               {(run) => (
                 <li>
-                  <span>{(run.kwargs.input?.messages ?? []).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
+                  <span>{inputMessages(run).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
                   <IconButton icon="close" label="Take back" onClick={() => void session.cancel(run.run_id)} />
                 </li>
               )}
@@ -76,6 +84,8 @@ export function Chat() {
         <Composer
           draft={session.thread}
           busy={busy()}
+          returned={session.drafts.returned?.text}
+          onReturned={() => session.draft("returned", undefined)}
           onStop={() => void session.stop()}
           onSend={async (message, _text, strategy) => {
             const assistant = page.assistant();

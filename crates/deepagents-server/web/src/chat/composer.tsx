@@ -1,23 +1,39 @@
 /** Where a person writes: text, attachments, and what becomes of it while a run is under way. */
 
-import { createEffect, createSignal, For, on, Show } from "solid-js";
+import { createEffect, createSignal, For, on, onCleanup, Show } from "solid-js";
 import { usePage } from "../model/context";
+import { tab } from "../model/kept";
 import { outgoing, readAttachment, type Attachment } from "../model/outgoing";
 import { IconButton } from "../ui/button";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 
 export interface ComposerProps {
   /** Which thread is written to; what was begun there comes back. */
   draft: string;
   busy: boolean;
+  /** What was refused elsewhere, to be written on here. */
+  returned?: string;
+  onReturned?: () => void;
   onSend: (message: ReturnType<typeof outgoing>, text: string, strategy: "enqueue" | "interrupt") => Promise<boolean>;
   onStop: () => void;
 }
 
 const key = (draft: string) => `deepagents-draft-${draft}`;
 
+/** Attachments of what was begun, for as long as the page is open. */
+const begun = new Map<string, Attachment[]>();
+
+/** What was begun in one place goes on in another. */
+export function moveDraft(from: string, to: string): void {
+  tab.set(key(to), tab.get(key(from)));
+  tab.set(key(from), null);
+  begun.set(to, begun.get(from) ?? []);
+  begun.delete(from);
+}
+
 export function Composer(props: ComposerProps) {
-  const { notify, assistant } = usePage();
+  const { notify, assistantSoon } = usePage();
   const [text, setText] = createSignal("");
   const [attached, setAttached] = createSignal<Attachment[]>([]);
   const [over, setOver] = createSignal(false);
@@ -28,16 +44,26 @@ export function Composer(props: ComposerProps) {
     on(
       () => props.draft,
       (draft) => {
-        setText(sessionStorage.getItem(key(draft)) ?? "");
-        setAttached([]);
+        setText(tab.get(key(draft)) ?? "");
+        setAttached(begun.get(draft) ?? []);
         if (matchMedia("(hover: hover)").matches) area.focus();
       },
     ),
   );
   createEffect(() => {
-    if (text()) sessionStorage.setItem(key(props.draft), text());
-    else sessionStorage.removeItem(key(props.draft));
+    tab.set(key(props.draft), text() || null);
+    begun.set(props.draft, attached());
   });
+  createEffect(
+    on(
+      () => props.returned,
+      (returned) => {
+        if (!returned) return;
+        setText(text().trim() ? `${returned}\n${text()}` : returned);
+        props.onReturned?.();
+      },
+    ),
+  );
   // The height follows the text.
   createEffect(() => {
     text();
@@ -57,14 +83,16 @@ export function Composer(props: ComposerProps) {
   }
   const isEmpty = () => !text().trim() && attached().length === 0;
   async function send(strategy: "enqueue" | "interrupt") {
-    if (isEmpty() || !assistant()) return;
+    if (isEmpty()) return;
+    if (!(await assistantSoon())) return notify("This was not sent: the server has named no assistant yet");
+    if (isEmpty()) return;
     const [said, files] = [text(), attached()];
     setText("");
     setAttached([]);
     if (!(await props.onSend(outgoing(said, files), said, strategy))) {
-      // It was refused: nothing that was written is lost.
-      setText(said);
-      setAttached(files);
+      // It was refused: nothing that was written is lost, also what was written since.
+      setText(text().trim() ? `${said}\n${text()}` : said);
+      setAttached((since) => [...files, ...since]);
     }
   }
   function onKeyDown(event: KeyboardEvent) {
@@ -73,6 +101,23 @@ export function Composer(props: ComposerProps) {
     void send(props.busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "enqueue");
   }
 
+  // A file that misses the place to write would be opened by the browser, in place of the page.
+  const drag = (event: DragEvent) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    setOver(event.type === "dragover");
+    if (event.type === "drop") void attach([...event.dataTransfer.files]);
+  };
+  const leave = (event: DragEvent) => event.relatedTarget || setOver(false);
+  window.addEventListener("dragover", drag);
+  window.addEventListener("drop", drag);
+  window.addEventListener("dragleave", leave);
+  onCleanup(() => {
+    window.removeEventListener("dragover", drag);
+    window.removeEventListener("drop", drag);
+    window.removeEventListener("dragleave", leave);
+  });
+
   return (
     <form
       class="composer"
@@ -80,16 +125,6 @@ export function Composer(props: ComposerProps) {
       onSubmit={(event) => {
         event.preventDefault();
         void send("enqueue");
-      }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        void attach([...(event.dataTransfer?.files ?? [])]);
       }}
     >
       <Show when={attached().length}>
@@ -100,10 +135,10 @@ export function Composer(props: ComposerProps) {
                 <Show when={"base64" in file && file.mime.startsWith("image/") ? file : undefined} fallback={<Icon name="file" />}>
                   {(image) => <img src={`data:${image().mime};base64,${image().base64}`} alt="" />}
                 </Show>
-                <span>{file.name}</span>
+                <span>{visible(file.name)}</span>
                 <IconButton
                   icon="close"
-                  label={`Remove ${file.name}`}
+                  label={`Remove ${visible(file.name)}`}
                   onClick={() => setAttached((list) => list.filter((_, other) => other !== at()))}
                 />
               </li>

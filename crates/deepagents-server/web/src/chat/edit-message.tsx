@@ -1,44 +1,60 @@
 /** Saying something else than was said: the thread goes back to before the message, and the new one is sent. */
 
 import { createSignal, onMount } from "solid-js";
-import { threads } from "../api/client";
-import type { Checkpoint } from "../api/types";
+import { runs, threads } from "../api/client";
+import type { Checkpoint, Message } from "../api/types";
 import { usePage, useSession } from "../model/context";
-import type { Entry } from "../model/entries";
+import { readContent, type Entry } from "../model/entries";
+import { inputMessages } from "../model/input";
 import { outgoing } from "../model/outgoing";
 
 const PAGE = 5;
 
+const has = (checkpoint: Checkpoint, message: string) => (checkpoint.values.messages ?? []).some(({ id }) => id === message);
+
 /** The checkpoint before a message: the newest input whose state does not have it yet. */
-async function before(thread: string, message: string): Promise<Checkpoint | undefined> {
+async function before(thread: string, message: string, text: string): Promise<Checkpoint | undefined> {
+  // The run that was given the message began there; whole states are read only where it is no longer known. What a client
+  // sent without an id is known by its words.
+  const isIt = (one: Message) => (one.id ? one.id === message : readContent(one.content).text === text);
+  const given = (await runs.list(thread, { limit: 1000 })).filter((run) => inputMessages(run).some(isIt));
+  given.sort((a, b) => b.created_at.localeCompare(a.created_at));
+  for (const run of given) {
+    const [checkpoint] = await threads.history(thread, { limit: 1, metadata: { source: "input", run_id: run.run_id } });
+    if (checkpoint && !has(checkpoint, message)) return checkpoint;
+  }
   for (let last: string | undefined; ; ) {
     const page = await threads.history(thread, { limit: PAGE, before: last, metadata: { source: "input" } });
     for (const checkpoint of page) {
-      const has = (checkpoint.values.messages ?? []).some(({ id }) => id === message);
-      if (!has) return checkpoint;
+      if (!has(checkpoint, message)) return checkpoint;
     }
     last = page.at(-1)?.checkpoint_id ?? undefined;
     if (!last || page.length < PAGE) return undefined;
   }
 }
 
-export function EditMessage(props: { entry: Entry; onClose: () => void }) {
+export function EditMessage(props: { entry: Entry; draft: string; onClose: () => void }) {
   const page = usePage();
   const session = useSession();
-  const [text, setText] = createSignal(props.entry.text);
+  // It stays when the message is scrolled out of sight, and its form with it.
+  const text = () => session.drafts[props.draft]?.text ?? props.entry.text;
+  const setText = (text: string) => session.draft(props.draft, { text, base: props.entry.text });
   const [busy, setBusy] = createSignal(false);
   let area!: HTMLTextAreaElement;
   onMount(() => area.focus());
   async function send() {
     const assistant = page.assistant();
-    if (!assistant || !text().trim()) return;
+    const [said, blocks, close] = [text(), [...props.entry.blocks], props.onClose];
+    if (!assistant || !(said.trim() || blocks.length)) return;
     setBusy(true);
-    const checkpoint = await before(session.thread, props.entry.id).catch(() => undefined);
+    const checkpoint = await before(session.thread, props.entry.id, props.entry.text).catch(() => undefined);
     setBusy(false);
     if (!checkpoint) return page.notify("There is no checkpoint before this message");
     if (await session.rewind(checkpoint)) {
-      props.onClose();
-      await session.send(assistant, outgoing(text(), []), "enqueue");
+      close();
+      const sent = await session.send(assistant, outgoing(said, [], blocks), "enqueue");
+      // The message that it was made of is gone: it goes on where messages are written.
+      if (!sent) session.draft("returned", { text: said, base: "" });
     }
   }
   return (
@@ -55,7 +71,7 @@ export function EditMessage(props: { entry: Entry; onClose: () => void }) {
         <button type="button" onClick={() => props.onClose()}>
           Cancel
         </button>
-        <button type="submit" class="primary" disabled={busy() || !text().trim()}>
+        <button type="submit" class="primary" disabled={busy() || !(text().trim() || props.entry.blocks.length)}>
           Send again
         </button>
       </div>

@@ -1,22 +1,44 @@
 /** What somebody said, with the calls that an agent made. */
 
-import { createSignal, For, Match, Show, Switch } from "solid-js";
-import { usePage } from "../model/context";
+import { For, Match, Show, Switch } from "solid-js";
+import { usePage, useSession } from "../model/context";
 import type { Conversation, Entry, Media } from "../model/entries";
 import { TASK } from "../model/transcripts";
 import { Markdown, safeAddress } from "../markdown/markdown";
 import { copy, IconButton } from "../ui/button";
+import { Guard } from "../ui/guard";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 import { CallView } from "./call";
 import { EditMessage } from "./edit-message";
 import { TaskView } from "./task";
 
-export function EntryView(props: { entry: Entry; conversation: Conversation; failure?: string; canEdit: boolean }) {
+interface Props {
+  entry: Entry;
+  conversation: Conversation;
+  failure?: string;
+  canEdit: boolean;
+}
+
+const WHO = { human: "You said", system: "The system said" };
+
+export function EntryView(props: Props) {
+  return (
+    <Guard text={props.entry.text} again={[props.entry.text, props.entry.calls.length]}>
+      <Said {...props} />
+    </Guard>
+  );
+}
+
+function Said(props: Props) {
   const { notify } = usePage();
-  const [editing, setEditing] = createSignal(false);
+  const session = useSession();
+  const draft = () => `message ${props.entry.id}`;
+  const editing = () => draft() in session.drafts;
+  const close = () => session.draft(draft(), undefined);
   return (
     <article class={`entry ${props.entry.kind}`} data-id={props.entry.id}>
-      <h2 class="hidden">{props.entry.kind === "human" ? "You said" : `${props.entry.agent ?? "The agent"} said`}</h2>
+      <h2 class="hidden">{props.entry.kind === "ai" ? `${visible(props.entry.agent ?? "The agent")} said` : WHO[props.entry.kind]}</h2>
       <Show when={props.entry.thinking}>
         <details class="thinking">
           <summary>
@@ -27,9 +49,9 @@ export function EntryView(props: { entry: Entry; conversation: Conversation; fai
       </Show>
       <Switch>
         <Match when={props.entry.kind === "human" && editing()}>
-          <EditMessage entry={props.entry} onClose={() => setEditing(false)} />
+          <EditMessage entry={props.entry} draft={draft()} onClose={close} />
         </Match>
-        <Match when={props.entry.kind === "human"}>
+        <Match when={props.entry.kind !== "ai"}>
           <Show when={props.entry.text}>
             <div class="said">{props.entry.text}</div>
           </Show>
@@ -53,7 +75,7 @@ export function EntryView(props: { entry: Entry; conversation: Conversation; fai
         <div class="entry-actions">
           <IconButton icon="copy" label="Copy message" onClick={() => copy(props.entry.text, notify)} />
           <Show when={props.canEdit && props.entry.kind === "human"}>
-            <IconButton icon="edit" label="Edit and send again" onClick={() => setEditing(true)} />
+            <IconButton icon="edit" label="Edit and send again" onClick={() => session.draft(draft(), { text: props.entry.text, base: props.entry.text })} />
           </Show>
         </div>
       </Show>
@@ -65,19 +87,19 @@ export function EntryView(props: { entry: Entry; conversation: Conversation; fai
 export function MediaView(props: { media: Media }) {
   const isHere = () => props.media.url.startsWith("data:");
   return (
-    <Switch fallback={<span class="attachment">{props.media.name}</span>}>
+    <Switch fallback={<span class="attachment">{visible(props.media.name)}</span>}>
       <Match when={props.media.kind === "image" && /^data:image\/(png|jpeg|gif|webp);/.test(props.media.url)}>
-        <img class="picture" src={props.media.url} alt={props.media.name} />
+        <img class="picture" src={props.media.url} alt={visible(props.media.name)} />
       </Match>
       <Match when={isHere()}>
-        <a class="attachment" href={props.media.url} download={props.media.name}>
-          <Icon name="file" /> {props.media.name}
+        <a class="attachment" href={props.media.url} download={visible(props.media.name)}>
+          <Icon name="file" /> {visible(props.media.name)}
         </a>
       </Match>
       <Match when={safeAddress(props.media.url)}>
         {(address) => (
           <a class="attachment" href={address()} target="_blank" rel="noopener noreferrer">
-            <Icon name="file" /> {props.media.name}
+            <Icon name="file" /> {visible(props.media.name)}
           </a>
         )}
       </Match>

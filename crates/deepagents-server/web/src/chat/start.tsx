@@ -6,7 +6,9 @@ import { usePage } from "../model/context";
 import { go } from "../model/route";
 import { announce, to } from "../model/session";
 import { titleFor } from "../model/threads";
-import { Composer } from "./composer";
+import { visible } from "../ui/visible";
+import { onArrows, tabindex } from "../ui/radios";
+import { Composer, moveDraft } from "./composer";
 
 export function Start() {
   const page = usePage();
@@ -15,16 +17,17 @@ export function Start() {
       <div class="start">
         <h2>What shall we do?</h2>
         <Show when={page.assistants().length > 1}>
-          <div class="choices" role="radiogroup" aria-label="Assistant">
+          <div class="choices" role="radiogroup" aria-label="Assistant" onKeyDown={onArrows}>
             <For each={page.assistants()}>
-              {(one) => (
+              {(one, at) => (
                 <button
                   type="button"
                   role="radio"
                   aria-checked={one.assistant_id === page.assistant()?.assistant_id}
+                  tabindex={tabindex(one.assistant_id === page.assistant()?.assistant_id, !!page.assistant(), at())}
                   onClick={() => go({ assistant: one.assistant_id })}
                 >
-                  <strong>{one.name}</strong>
+                  <strong class="name">{visible(one.name)}</strong>
                   <span>{one.description ?? ""}</span>
                 </button>
               )}
@@ -46,6 +49,7 @@ export function Start() {
               const metadata = { title: titleFor(text), graph_id: assistant.graph_id, assistant_id: assistant.assistant_id };
               const thread = await threads.create(metadata);
               await runs.create(thread.thread_id, { ...to(assistant), input: { messages: [message] } });
+              moveDraft("new", thread.thread_id);
               go({ thread: thread.thread_id });
               announce(thread.thread_id);
               return true;

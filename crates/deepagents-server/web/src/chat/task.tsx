@@ -5,6 +5,7 @@ import type { Call, Result } from "../model/entries";
 import { go } from "../model/route";
 import { Markdown } from "../markdown/markdown";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 
 export function TaskView(props: { call: Call; result: Result | undefined }) {
   const name = () => String(props.call.args.subagent_type ?? "sub-agent");
@@ -14,8 +15,8 @@ export function TaskView(props: { call: Call; result: Result | undefined }) {
       <button type="button" class="task-head" onClick={() => go({ panel: "agents", agent: props.call.id })}>
         <span class="dot" role="img" aria-label={standing()} />
         <Icon name="tree" />
-        <span class="name">{name()}</span>
-        <span class="gist">{String(props.call.args.description ?? props.call.writing ?? "")}</span>
+        <span class="name">{visible(name())}</span>
+        <span class="gist">{visible(String(props.call.args.description ?? props.call.writing ?? ""))}</span>
         <span class="open">Transcript</span>
       </button>
       <Show when={props.result}>

@@ -1,6 +1,6 @@
 /** Blocks of code, coloured once the highlighter is there. */
 
-import { createMemo, createResource, For, Show, type JSX } from "solid-js";
+import { createMemo, createRenderEffect, createResource, Index, Show, type JSX } from "solid-js";
 import { usePage } from "../model/context";
 import { copy, IconButton } from "../ui/button";
 import type { Piece } from "./highlight";
@@ -11,20 +11,34 @@ const MOST = 50_000;
 const [highlighter] = createResource(() => import("./highlight"));
 
 export function Code(props: { text: string; language: string }) {
-  const pieces = createMemo(() => (props.text.length < MOST ? highlighter()?.highlight(props.text, props.language) : undefined));
+  const pieces = createMemo(() => (props.text.length < MOST ? highlighter.latest?.highlight(props.text, props.language) : undefined));
+  // Pieces stay where they are while text is added behind them, and with them what somebody selects.
   return (
-    <Show when={pieces()} fallback={props.text}>
-      {(found) => <For each={found()}>{(piece) => <Coloured piece={piece} />}</For>}
+    <Show when={pieces()} fallback={<Growing text={props.text} />}>
+      {(found) => <Index each={found()}>{(piece) => <Coloured piece={piece()} />}</Index>}
     </Show>
   );
 }
 
 function Coloured(props: { piece: Piece }): JSX.Element {
   return (
-    <Show when={props.piece.class} fallback={props.piece.text}>
-      <span class={props.piece.class}>{props.piece.text}</span>
+    <Show when={props.piece.class} fallback={<Growing text={props.piece.text} />}>
+      <span class={props.piece.class}>
+        <Growing text={props.piece.text} />
+      </span>
     </Show>
   );
+}
+
+/** A text to which more is added: what is there is not written again, which would end a selection in it. */
+function Growing(props: { text: string }): JSX.Element {
+  const node = document.createTextNode("");
+  createRenderEffect(() => {
+    const { text } = props;
+    if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
+    else node.data = text;
+  });
+  return node;
 }
 
 export function CodeBlock(props: { text: string; language: string }) {

@@ -7,9 +7,29 @@ import { lexer, type Token, type Tokens } from "marked";
 import { createMemo, For, Index, Match, Show, Switch, type JSX } from "solid-js";
 import { CodeBlock } from "./code";
 
+/** So deep may blocks and styles be inside of each other; what is deeper is shown as it was written. */
+const DEEPEST = 20;
+
+/** Reads the blocks of a text that grows. One that is nested too deeply to be read is shown as it was written. */
+function reader(): (text: string) => Token[] {
+  let unread: string | undefined;
+  return (text) => {
+    // It takes long to find out, and what is added does not change it.
+    if (unread === undefined || !text.startsWith(unread)) {
+      try {
+        return lexer(text, { gfm: true, breaks: false });
+      } catch {
+        unread = text;
+      }
+    }
+    return [{ type: "unread", raw: text }];
+  };
+}
+
 /** Text that grows; blocks that are finished stay as they are. */
 export function Markdown(props: { text: string }) {
-  const blocks = createMemo(() => lexer(props.text, { gfm: true, breaks: false }));
+  const read = reader();
+  const blocks = createMemo(() => read(props.text));
   return (
     <div class="markdown">
       <Index each={blocks()}>{(block) => <SettledBlock token={block()} />}</Index>
@@ -21,42 +41,56 @@ function SettledBlock(props: { token: Token }) {
   const token = createMemo(() => props.token, undefined, {
     equals: (before, after) => before.raw === after.raw && before.type === after.type,
   });
-  return <>{block(token())}</>;
+  // Code that grows stays the same element.
+  return (
+    <Show when={token().type === "code"} fallback={<>{block(token(), 0)}</>}>
+      <CodeBlock {...codeOf(token())} />
+    </Show>
+  );
 }
 
-function Blocks(props: { tokens: Token[] | undefined }) {
-  return <For each={props.tokens ?? []}>{(token) => block(token)}</For>;
+function codeOf(token: Token) {
+  const { text, lang } = token as Tokens.Code;
+  return { text, language: (lang ?? "").split(/\s/, 1)[0] ?? "" };
 }
 
-function block(token: Token): JSX.Element {
+interface Inside {
+  tokens: Token[] | undefined;
+  depth: number;
+}
+
+function Blocks(props: Inside) {
+  return <For each={props.tokens ?? []}>{(token) => block(token, props.depth)}</For>;
+}
+
+function block(token: Token, depth: number): JSX.Element {
+  if (depth > DEEPEST) return <p class="raw">{token.raw}</p>;
   switch (token.type) {
     case "heading": {
-      const { depth, tokens } = token as Tokens.Heading;
+      const { depth: level, tokens } = token as Tokens.Heading;
       // The page has the levels above; which one the model chose is seen, not heard, so that none is left out.
       return (
-        <div class={`heading h${depth}`} role="heading" aria-level="3">
-          <Inlines tokens={tokens} />
+        <div class={`heading h${level}`} role="heading" aria-level="3">
+          <Inlines tokens={tokens} depth={depth + 1} />
         </div>
       );
     }
     case "paragraph":
       return (
         <p>
-          <Inlines tokens={(token as Tokens.Paragraph).tokens} />
+          <Inlines tokens={(token as Tokens.Paragraph).tokens} depth={depth + 1} />
         </p>
       );
-    case "code": {
-      const { text, lang } = token as Tokens.Code;
-      return <CodeBlock text={text} language={(lang ?? "").split(/\s/, 1)[0] ?? ""} />;
-    }
+    case "code":
+      return <CodeBlock {...codeOf(token)} />;
     case "blockquote":
       return (
         <blockquote>
-          <Blocks tokens={(token as Tokens.Blockquote).tokens} />
+          <Blocks tokens={(token as Tokens.Blockquote).tokens} depth={depth + 1} />
         </blockquote>
       );
     case "list":
-      return <List list={token as Tokens.List} />;
+      return <List list={token as Tokens.List} depth={depth} />;
     case "table":
       return <Table table={token as Tokens.Table} />;
     case "hr":
@@ -66,14 +100,14 @@ function block(token: Token): JSX.Element {
       return null;
     case "text": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? <Inlines tokens={tokens} /> : text;
+      return tokens ? <Inlines tokens={tokens} depth={depth + 1} /> : decoded(text);
     }
     default:
       return <p class="raw">{token.raw}</p>;
   }
 }
 
-function List(props: { list: Tokens.List }) {
+function List(props: { list: Tokens.List; depth: number }) {
   const items = () => (
     <For each={props.list.items}>
       {(item) => (
@@ -83,7 +117,7 @@ function List(props: { list: Tokens.List }) {
               {item.checked ? "☑" : "☐"}
             </span>{" "}
           </Show>
-          <Blocks tokens={item.tokens.filter((token) => token.type !== "checkbox")} />
+          <Blocks tokens={item.tokens.filter((token) => token.type !== "checkbox")} depth={props.depth + 1} />
         </li>
       )}
     </For>
@@ -105,7 +139,7 @@ function Table(props: { table: Tokens.Table }) {
             <For each={props.table.header}>
               {(cell, at) => (
                 <th data-align={align(at())}>
-                  <Inlines tokens={cell.tokens} />
+                  <Inlines tokens={cell.tokens} depth={0} />
                 </th>
               )}
             </For>
@@ -118,7 +152,7 @@ function Table(props: { table: Tokens.Table }) {
                 <For each={row}>
                   {(cell, at) => (
                     <td data-align={align(at())}>
-                      <Inlines tokens={cell.tokens} />
+                      <Inlines tokens={cell.tokens} depth={0} />
                     </td>
                   )}
                 </For>
@@ -131,28 +165,29 @@ function Table(props: { table: Tokens.Table }) {
   );
 }
 
-function Inlines(props: { tokens: Token[] | undefined }) {
-  return <For each={props.tokens ?? []}>{(token) => inline(token)}</For>;
+function Inlines(props: Inside) {
+  return <For each={props.tokens ?? []}>{(token) => inline(token, props.depth)}</For>;
 }
 
-function inline(token: Token): JSX.Element {
+function inline(token: Token, depth: number): JSX.Element {
+  if (depth > DEEPEST) return token.raw;
   switch (token.type) {
     case "strong":
       return (
         <strong>
-          <Inlines tokens={(token as Tokens.Strong).tokens} />
+          <Inlines tokens={(token as Tokens.Strong).tokens} depth={depth + 1} />
         </strong>
       );
     case "em":
       return (
         <em>
-          <Inlines tokens={(token as Tokens.Em).tokens} />
+          <Inlines tokens={(token as Tokens.Em).tokens} depth={depth + 1} />
         </em>
       );
     case "del":
       return (
         <del>
-          <Inlines tokens={(token as Tokens.Del).tokens} />
+          <Inlines tokens={(token as Tokens.Del).tokens} depth={depth + 1} />
         </del>
       );
     case "codespan":
@@ -162,8 +197,8 @@ function inline(token: Token): JSX.Element {
     case "link": {
       const { href, tokens } = token as Tokens.Link;
       return (
-        <Link href={href}>
-          <Inlines tokens={tokens} />
+        <Link href={decoded(href)}>
+          <Inlines tokens={tokens} depth={depth + 1} />
         </Link>
       );
     }
@@ -172,13 +207,32 @@ function inline(token: Token): JSX.Element {
       return <Picture href={href} text={text} />;
     }
     case "escape":
+      return (token as Tokens.Escape).text;
+    case "html":
+      return /^<br\s*\/?>$/i.test(token.raw) ? <br /> : token.raw;
     case "text": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? <Inlines tokens={tokens} /> : text;
+      return tokens ? <Inlines tokens={tokens} depth={depth + 1} /> : decoded(text);
     }
     default:
       return token.raw;
   }
+}
+
+/** Characters by the names that they have in HTML. A name alone is read, and what it stands for stays text. */
+const named = new Map<string, string>();
+
+function decoded(text: string): string {
+  return text.replace(/&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi, (name) => {
+    let letter = named.get(name);
+    if (letter === undefined) {
+      const found = new DOMParser().parseFromString(name, "text/html").body.textContent ?? "";
+      // More than two characters are a shorter name with what was left of this one.
+      letter = found && [...found].length <= 2 ? found : name;
+      named.set(name, letter);
+    }
+    return letter;
+  });
 }
 
 const LINKS = new Set(["http:", "https:", "mailto:"]);

@@ -11,6 +11,8 @@ export interface Page {
   reloadAssistants: () => void;
   /** The assistant that new messages go to. */
   assistant: Accessor<Assistant | undefined>;
+  /** The same, once the server has said what there is; nothing where it does not say so. */
+  assistantSoon: () => Promise<Assistant | undefined>;
   /** What is known of its agent. */
   agent: Accessor<AgentFacts | undefined>;
   threads: Threads;

@@ -24,10 +24,12 @@ export interface Call {
 
 export interface Entry {
   id: string;
-  kind: "human" | "ai";
+  kind: "human" | "ai" | "system";
   text: string;
   thinking: string;
   media: Media[];
+  /** Its blocks that are no text, as they were sent. */
+  blocks: Block[];
   calls: Call[];
   /** Whether it is whole; pieces that come later belong to an earlier try. */
   complete: boolean;
@@ -51,12 +53,14 @@ export interface Conversation {
 export const empty = (): Conversation => ({ entries: [], results: {} });
 
 export function readContent(content: string | Block[]): { text: string; thinking: string; media: Media[] } {
-  if (typeof content === "string") return { text: content, thinking: "", media: [] };
+  if (!Array.isArray(content)) return { text: content ?? "", thinking: "", media: [] };
   const texts: string[] = [];
   const thoughts: string[] = [];
   const media: Media[] = [];
   for (const block of content) {
-    if (block.type === "text") texts.push(block.text);
+    // Clients may put plain texts between the blocks.
+    if (typeof block === "string") texts.push(block);
+    else if (block.type === "text") texts.push(block.text);
     else if (block.type === "reasoning") thoughts.push(block.reasoning);
     else if (block.type === "image_url") {
       const url = typeof block.image_url === "string" ? block.image_url : block.image_url.url;
@@ -72,17 +76,21 @@ export function readContent(content: string | Block[]): { text: string; thinking
   return { text: texts.join("\n\n"), thinking: thoughts.join("\n\n"), media };
 }
 
+const blocksOf = (content: Message["content"]): Block[] =>
+  Array.isArray(content) ? content.filter((block) => typeof block === "object" && block.type !== "text" && block.type !== "reasoning") : [];
+
 /** A whole message of a person or an agent. */
 export function readEntry(message: Message): Entry {
-  const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args, writing: null, index: null, invalid: null }));
+  const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args: args ?? {}, writing: null, index: null, invalid: null }));
   for (const call of message.invalid_tool_calls ?? []) {
     const invalid = call.error ?? "the arguments are no JSON";
     calls.push({ id: call.id ?? "", name: call.name ?? "?", args: {}, writing: call.args ?? "", index: null, invalid });
   }
   return {
     id: message.id,
-    kind: message.type === "human" || message.type === "system" ? "human" : "ai",
+    kind: message.type === "human" || message.type === "system" ? message.type : "ai",
     ...readContent(message.content),
+    blocks: blocksOf(message.content),
     calls,
     complete: true,
     agent: message.name ?? null,
@@ -109,9 +117,10 @@ export function put(conversation: Conversation, message: Message): void {
     return;
   }
   const entry = readEntry(message);
-  const at = find(conversation, entry.id);
-  if (at < 0) conversation.entries.push(entry);
-  else conversation.entries[at] = entry;
+  const known = conversation.entries[find(conversation, entry.id)];
+  // What is seen of it stays, with what somebody selected there.
+  if (known) Object.assign(known, entry);
+  else conversation.entries.push(entry);
 }
 
 /** Adds a piece of an answer. Changes the conversation in place. */

@@ -24,9 +24,11 @@ function block(attachment: Attachment): Block {
   return { type, mime_type: attachment.mime, base64: attachment.base64, filename: attachment.name };
 }
 
-export function outgoing(text: string, attachments: Attachment[]): OutgoingMessage {
+/** A message; `more` are blocks that are sent as they are. */
+export function outgoing(text: string, attachments: Attachment[], more: Block[] = []): OutgoingMessage {
   const said: Block[] = text.trim() ? [{ type: "text", text }] : [];
-  const content = attachments.length ? [...said, ...attachments.map(block)] : text;
+  const blocks = [...attachments.map(block), ...more];
+  const content = blocks.length ? [...said, ...blocks] : text;
   return { id: freshId(), role: "user", content };
 }
 

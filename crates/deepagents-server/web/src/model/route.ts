@@ -13,11 +13,15 @@ export interface Route {
   agent: string | null;
 }
 
+/** Threads have UUIDs; whatever else an address names is none. */
+const THREAD = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
 function read(): Route {
   const query = new URLSearchParams(location.search);
+  const thread = query.get("thread");
   const panel = query.get("panel") as Panel | null;
   return {
-    thread: query.get("thread"),
+    thread: thread && THREAD.test(thread) ? thread : null,
     assistant: query.get("assistant"),
     panel: panel && PANELS.includes(panel) ? panel : null,
     file: query.get("file"),

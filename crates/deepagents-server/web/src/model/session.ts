@@ -8,41 +8,36 @@
 
 import { createStore, produce, reconcile } from "solid-js/store";
 import { ApiError, runs, threads } from "../api/client";
+import { keyWanted } from "../api/key";
 import { events, type ServerEvent } from "../api/sse";
-import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, StoredFile, Todo, Values } from "../api/types";
-import { append, empty, put, readConversation, type Conversation } from "./entries";
+import type { Assistant, Checkpoint, Decision, Interrupt, Message, OutgoingMessage, Run, Values } from "../api/types";
+import { empty, put, readContent, readConversation } from "./entries";
+import { inputMessages } from "./input";
 import { rewind } from "./rewind";
+import { readFailures, take, takeUpdate, type SessionState } from "./state";
 import { fillTranscripts, subAgents } from "./transcripts";
 
-export interface SessionState {
-  loaded: boolean;
-  conversation: Conversation;
-  /** Sub-agents by their namespaces. */
-  children: Record<string, Conversation>;
-  todos: Todo[];
-  files: Record<string, StoredFile>;
-  interrupts: Interrupt[];
-  /** Why runs failed, by the last message that each was given. */
-  failures: Record<string, string>;
-  /** Whether a run was ended with work left that nobody waits to decide about. */
-  stopped: boolean;
-  /** The run under way. */
-  run: Run | null;
-  /** Runs that wait for it. */
-  queue: Run[];
-  /** What a tool said of its progress last. */
-  progress: string | null;
-  /** Why the last run failed, or a request was refused. */
-  error: string | null;
-  /** Whether the server cannot be reached. */
-  offline: boolean;
+/** What is being written and not yet sent or saved. */
+export interface Draft {
+  text: string;
+  /** What it was made of. */
+  base: string;
 }
 
 /** How often a thread on which nothing happens is looked at, in milliseconds. */
 const LOOK_EVERY = 4000;
 const RETRY_AFTER = [250, 1000, 2000, 4000];
 
-const tabs = "BroadcastChannel" in globalThis ? new BroadcastChannel("deepagents-threads") : null;
+/** A way to the other tabs; a browser that keeps nothing for the page may refuse it. */
+function channel(): BroadcastChannel | null {
+  try {
+    return new BroadcastChannel("deepagents-threads");
+  } catch {
+    return null;
+  }
+}
+
+const tabs = channel();
 
 /** Says to the other tabs that something happened to a thread, and to the lists of this one. */
 export function announce(thread: string): void {
@@ -75,6 +70,8 @@ export function openSession(thread: string) {
     error: null,
     offline: false,
   });
+  // By what is written: parts of the page that write come and go, what was written stays.
+  const [drafts, setDrafts] = createStore<Record<string, Draft>>({});
   const closing = new AbortController();
   const { signal } = closing;
   /** Runs that were taken back before they began; they end when their turn comes. */
@@ -146,19 +143,40 @@ export function openSession(thread: string) {
     frame ||= setTimeout(flush, document.hidden ? 500 : 30) as unknown as number;
   }
 
+  /** Waits until somebody can see the page. */
+  async function seenAgain() {
+    while (document.hidden && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        document.addEventListener("visibilitychange", () => resolve(), { once: true, signal });
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    }
+  }
+
   async function follow(run: Run) {
+    const given = inputMessages(run);
+    // What a client sent without ids has those that the server gave, and is known by its words.
+    if (given.some((message) => !message.id)) await load();
+    const words = new Set(state.conversation.entries.slice(-20).map((entry) => entry.text));
     change((draft) => {
       draft.run = run;
       draft.error = null;
       if (run.kwargs.command?.resume !== undefined) draft.interrupts = [];
-      for (const message of run.kwargs.input?.messages ?? []) {
-        put(draft.conversation, { ...message, type: "human" });
-      }
+      given.forEach((message, at) => {
+        if (message.id) put(draft.conversation, message);
+        else if (!words.has(readContent(message.content).text)) put(draft.conversation, { ...message, id: `${run.run_id}/${at}` });
+      });
     });
     let last = "-1";
     for (let tries = 0; !signal.aborted; ) {
+      // Browsers allow few connections to a server: tabs that nobody looks at leave theirs to others.
+      await seenAgain();
+      const connection = new AbortController();
+      const leave = () => document.hidden && connection.abort();
+      document.addEventListener("visibilitychange", leave);
       try {
-        for await (const event of events(await runs.stream(thread, run.run_id, last, signal))) {
+        const either = AbortSignal.any([signal, connection.signal]);
+        for await (const event of events(await runs.stream(thread, run.run_id, last, either))) {
           tries = 0;
           last = event.id || last;
           queueEvent(event);
@@ -167,9 +185,12 @@ export function openSession(thread: string) {
         break;
       } catch (error) {
         if (signal.aborted) return;
+        if (connection.signal.aborted) continue;
         if (error instanceof ApiError && error.status >= 400 && error.status < 500) break;
         set("offline", true);
         await new Promise((resolve) => setTimeout(resolve, RETRY_AFTER[Math.min(tries++, RETRY_AFTER.length - 1)]));
+      } finally {
+        document.removeEventListener("visibilitychange", leave);
       }
     }
     flush();
@@ -206,9 +227,9 @@ export function openSession(thread: string) {
           });
           return;
         }
-        if (brief.updated_at !== seen || brief.status === "interrupted" || run) {
-          seen = brief.updated_at;
+        if (brief.updated_at !== seen || run) {
           await load();
+          seen = brief.updated_at;
           const failure = brief.status === "error" ? brief.error : null;
           if (failure) set("error", failure.message);
         }
@@ -220,9 +241,14 @@ export function openSession(thread: string) {
         else await pause(LOOK_EVERY);
       } catch (error) {
         if (signal.aborted) return;
+        // The page asks for a key, and is loaded again with it.
+        if (keyWanted()) return;
         if (error instanceof ApiError && error.status === 0) set("offline", true);
-        else if (error instanceof ApiError) set("error", error.message);
-        else throw error;
+        else {
+          set("error", error instanceof Error ? error.message : String(error));
+          // What one state or run has in it that cannot be read does not end the watch over the thread.
+          if (!(error instanceof ApiError)) set("loaded", true);
+        }
         await pause(LOOK_EVERY / 2);
       }
     }
@@ -246,6 +272,8 @@ export function openSession(thread: string) {
       return done;
     } catch (error) {
       set("error", error instanceof Error ? error.message : String(error));
+      // It may be refused because something happened here that is not known yet.
+      if (error instanceof ApiError && error.status) look();
       return undefined;
     }
   }
@@ -253,6 +281,9 @@ export function openSession(thread: string) {
   return {
     thread,
     state,
+    drafts,
+    /** Keeps what is being written; nothing ends it. */
+    draft: (key: string, draft: Draft | undefined) => setDrafts(key, draft as Draft),
     close() {
       closing.abort();
       clearTimeout(frame);
@@ -262,8 +293,8 @@ export function openSession(thread: string) {
     },
     dismissError: () => set("error", null),
     /** Sends a message; where a run is under way it waits its turn, or takes the run's place. */
-    send: (assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt") =>
-      attempt(async () => {
+    async send(assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt") {
+      const sent = await attempt(async () => {
         if (!state.run && !state.queue.length) {
           change((draft) => put(draft.conversation, { ...message, type: "human" } satisfies Message));
         }
@@ -272,7 +303,11 @@ export function openSession(thread: string) {
         const isKnown = run.run_id === followed || state.queue.some((known) => known.run_id === run.run_id);
         if (followed && !isKnown) change((draft) => void draft.queue.push(run));
         return run;
-      }),
+      });
+      // It was not said after all.
+      if (!sent) change(({ conversation }) => void (conversation.entries = conversation.entries.filter(({ id }) => id !== message.id)));
+      return sent;
+    },
     /** Goes on with what a run left. */
     proceed: (assistant: Assistant) => attempt(() => runs.create(thread, { ...to(assistant), input: null })),
     stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
@@ -318,50 +353,4 @@ export function openSession(thread: string) {
       }
     },
   };
-}
-
-/** A run that failed leaves no answer: why is shown at the message that it was given. The newest run comes first. */
-function readFailures(failed: Run[]): Record<string, string> {
-  const at = (run: Run) => run.kwargs.input?.messages?.at(-1)?.id;
-  return Object.fromEntries(failed.reverse().map((run) => [at(run) ?? run.run_id, run.error?.message ?? "no reason is known"]));
-}
-
-function conversation(draft: SessionState, path: string[]): Conversation {
-  return path.length ? (draft.children[path.join("|")] ??= empty()) : draft.conversation;
-}
-
-function take(draft: SessionState, event: ServerEvent): void {
-  switch (event.name) {
-    case "messages": {
-      const [message] = event.data as [Message];
-      if (message.type === "AIMessageChunk") append(conversation(draft, event.path), message);
-      else put(conversation(draft, event.path), message);
-      break;
-    }
-    case "updates":
-      takeUpdate(draft, event);
-      break;
-    case "custom":
-      draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
-      break;
-    case "error":
-      draft.error = (event.data as { message?: string }).message ?? "The run failed.";
-      break;
-  }
-}
-
-type Update = Values & { __interrupt__?: never };
-
-function takeUpdate(draft: SessionState, event: ServerEvent): void {
-  for (const [node, delta] of Object.entries(event.data as Record<string, Update | Interrupt[] | null>)) {
-    if (node === "__interrupt__") {
-      if (!event.path.length) draft.interrupts = delta as Interrupt[];
-      continue;
-    }
-    const values = delta as Update | null;
-    for (const message of values?.messages ?? []) put(conversation(draft, event.path), message);
-    if (event.path.length) continue;
-    if (values?.todos) draft.todos = values.todos;
-    if (values?.files) draft.files = values.files;
-  }
 }

@@ -1,11 +1,12 @@
 /** Dark or light: as the system says, or as was chosen here. */
 
 import { createSignal } from "solid-js";
+import { visits } from "./kept";
 
 export type Theme = "system" | "light" | "dark";
 const KEY = "deepagents-theme";
 
-const stored = () => localStorage.getItem(KEY);
+const stored = () => visits.get(KEY);
 const [theme, set] = createSignal<Theme>(stored() === "dark" || stored() === "light" ? (stored() as Theme) : "system");
 export { theme };
 
@@ -16,7 +17,7 @@ function apply() {
 
 export function nextTheme(): void {
   set(theme() === "system" ? "dark" : theme() === "dark" ? "light" : "system");
-  localStorage.setItem(KEY, theme());
+  visits.set(KEY, theme());
   apply();
 }
 

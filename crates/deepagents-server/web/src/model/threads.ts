@@ -3,15 +3,19 @@
 import { createSignal, onCleanup } from "solid-js";
 import { createStore, reconcile } from "solid-js/store";
 import { threads } from "../api/client";
+import { keyWanted } from "../api/key";
 import type { Thread } from "../api/types";
+import { isBlank, visible } from "../ui/visible";
 
 const PAGE = 100;
+/** The most that the server sends at once. */
+const MOST = 1000;
 const LOOK_EVERY = 8000;
 
 /** What a thread is called. */
 export function title(thread: Thread): string {
   const given = thread.metadata.title;
-  return typeof given === "string" && given.trim() ? given : `Thread ${thread.thread_id.slice(-8)}`;
+  return typeof given === "string" && !isBlank(given) ? visible(given) : `Thread ${thread.thread_id.slice(-8)}`;
 }
 
 /** The first words of a message, as a title. */
@@ -21,25 +25,47 @@ export function titleFor(text: string): string {
   return letters.length > 60 ? `${letters.slice(0, 59).join("")}…` : line || "Untitled";
 }
 
+/** The newest threads. While pages are read, threads may come to the front, and so come twice. */
+async function newest(count: number): Promise<Thread[]> {
+  const found = new Map<string, Thread>();
+  for (let offset = 0; offset < count; offset += MOST) {
+    const wanted = Math.min(MOST, count - offset);
+    const page = await threads.list(wanted, offset);
+    for (const thread of page) found.set(thread.thread_id, thread);
+    if (page.length < wanted) break;
+  }
+  return [...found.values()];
+}
+
+/** What is known, with what was read of its beginning. */
+function joined(known: Thread[], read: Thread[]): Thread[] {
+  const last = read.at(-1)?.updated_at ?? "";
+  const ids = new Set(read.map((thread) => thread.thread_id));
+  return [...read, ...known.filter((thread) => !ids.has(thread.thread_id) && thread.updated_at < last)];
+}
+
 export function createThreads() {
   const [list, set] = createStore<Thread[]>([]);
   const [limit, setLimit] = createSignal(PAGE);
   const [more, setMore] = createSignal(false);
   const [failure, setFailure] = createSignal<string | null>(null);
   let asked = 0;
-  async function refresh() {
+  /** Reads the list; now and then only its beginning, which is where threads come when something happens to them. */
+  async function refresh(whole = true) {
+    if (keyWanted()) return;
     const turn = ++asked;
     try {
-      const found = await threads.list(limit() + 1);
+      const isPart = !whole && limit() > PAGE;
+      const found = await newest(isPart ? PAGE : limit() + 1);
       if (turn !== asked) return;
-      setMore(found.length > limit());
-      set(reconcile(found.slice(0, limit()), { key: "thread_id" }));
+      if (!isPart) setMore(found.length > limit());
+      set(reconcile(isPart ? joined([...list], found) : found.slice(0, limit()), { key: "thread_id" }));
       setFailure(null);
     } catch (error) {
       setFailure(error instanceof Error ? error.message : String(error));
     }
   }
-  const look = () => document.hidden || void refresh();
+  const look = () => document.hidden || void refresh(false);
   const timer = setInterval(look, LOOK_EVERY);
   window.addEventListener("thread-changed", look);
   onCleanup(() => {
@@ -52,9 +78,9 @@ export function createThreads() {
     more,
     failure,
     refresh,
-    showMore: () => {
-      setLimit(limit() + PAGE);
-      void refresh();
+    showMore: (count = PAGE) => {
+      setLimit(limit() + count);
+      return refresh();
     },
   };
 }

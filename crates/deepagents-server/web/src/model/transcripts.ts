@@ -4,7 +4,7 @@ import { runs } from "../api/client";
 import { events, type ServerEvent } from "../api/sse";
 import type { Call, Conversation, Entry, Result } from "./entries";
 import { locate, ROOT, type Place } from "./namespace";
-import type { SessionState } from "./session";
+import type { SessionState } from "./state";
 
 /** The tool that starts a sub-agent. */
 export const TASK = "task";

@@ -2,7 +2,7 @@
 
 import type { ModelFacts, Usage } from "../api/types";
 import type { Conversation } from "./entries";
-import type { SessionState } from "./session";
+import type { SessionState } from "./state";
 
 export interface Spent {
   model: string;

@@ -5,6 +5,7 @@ import { Transcript } from "../chat/transcript";
 import { Markdown } from "../markdown/markdown";
 import { useSession } from "../model/context";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 import { go, route } from "../model/route";
 import { subAgents, type SubAgent } from "../model/transcripts";
 
@@ -39,7 +40,7 @@ function Tree(props: { agents: SubAgent[] }) {
               onClick={() => go({ agent: agent.call.id })}
             >
               <span class={`dot ${standing(agent)}`} role="img" aria-label={standing(agent)} />
-              <strong>{agent.name}</strong> <span class="gist">{agent.task}</span>
+              <strong class="name">{visible(agent.name)}</strong> <span class="gist">{visible(agent.task)}</span>
             </button>
             <Show when={agent.children.length}>
               <Tree agents={agent.children} />
@@ -54,7 +55,7 @@ function Tree(props: { agents: SubAgent[] }) {
 function OneAgent(props: { agent: SubAgent }) {
   return (
     <section class="one-agent" aria-label={`Transcript of ${props.agent.name}`}>
-      <h3>{props.agent.name}</h3>
+      <h3>{visible(props.agent.name)}</h3>
       <details open>
         <summary>
           <Icon name="chevron" /> Task

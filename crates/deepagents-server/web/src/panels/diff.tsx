@@ -1,12 +1,16 @@
 /** What differs between two texts, line by line. */
 
-import { createResource, For, Show } from "solid-js";
+import { createEffect, createMemo, createResource, createSignal, For, on, Show } from "solid-js";
 import type { Change } from "diff";
+import { visible } from "../ui/visible";
 
-/** Texts beyond this, in characters, are not compared: it would hold the page up. */
-const MOST = 400_000;
+/** So long, in milliseconds, may a comparison hold the page up. */
+const PATIENCE = 200;
 /** Equal lines that are shown around a change. */
 const AROUND = 3;
+/** Lines that are shown at first, and with each step further. */
+const FIRST = 400;
+const STEP = 2000;
 
 const [compare] = createResource(async () => (await import("diff")).diffLines);
 
@@ -30,29 +34,46 @@ function lines(changes: Change[]): Line[] {
   });
 }
 
+/** Texts that are too different to be compared: the one, then the other. */
+function apart(before: string, after: string): Change[] {
+  const one = (value: string, added: boolean): Change[] => (value ? [{ value, added, removed: !added, count: 0 }] : []);
+  return [...one(before, false), ...one(after, true)];
+}
+
 const MARKS = { added: "+", removed: "−", same: " ", gap: "⋯" };
 
 export function Diff(props: { before: string; after: string }) {
-  const fits = () => props.before.length + props.after.length < MOST;
-  const found = () => compare()?.(props.before, props.after);
+  const found = createMemo(() => {
+    const { before, after } = props;
+    if (compare.error || !before || !after) return before === after ? [] : apart(before, after);
+    const known = compare();
+    return known && (known(before, after, { timeout: PATIENCE }) ?? apart(before, after));
+  });
+  const all = createMemo(() => lines(found() ?? []));
+  const [most, setMost] = createSignal(FIRST);
+  createEffect(on([() => props.before, () => props.after], () => setMost(FIRST), { defer: true }));
+  const left = () => all().length - most();
   return (
-    <Show when={fits()} fallback={<p class="hint">The texts are too long to be compared here.</p>}>
-      <Show when={found()}>
-        {(changes) => (
-          <div class="diff" role="region" aria-label="Changes" tabindex="0">
-            <Show when={changes().some((change) => change.added || change.removed)} fallback={<p class="hint">No changes.</p>}>
-              <For each={lines(changes())}>
-                {(line) => (
-                  <div class={`line ${line.kind}`}>
-                    <span class="mark">{MARKS[line.kind]}</span>
-                    <span class="text">{line.text}</span>
-                  </div>
-                )}
-              </For>
+    <Show when={found()}>
+      {(changes) => (
+        <div class="diff" role="region" aria-label="Changes" tabindex="0">
+          <Show when={changes().some((change) => change.added || change.removed)} fallback={<p class="hint">No changes.</p>}>
+            <For each={all().slice(0, most())}>
+              {(line) => (
+                <div class={`line ${line.kind}`}>
+                  <span class="mark">{MARKS[line.kind]}</span>
+                  <span class="text">{visible(line.text)}</span>
+                </div>
+              )}
+            </For>
+            <Show when={left() > 0}>
+              <button type="button" onClick={() => setMost(most() + STEP)}>
+                Show {Math.min(left(), STEP).toLocaleString()} of {left().toLocaleString()} more lines
+              </button>
             </Show>
-          </div>
-        )}
-      </Show>
+          </Show>
+        </div>
+      )}
     </Show>
   );
 }

@@ -5,10 +5,11 @@ import { threads } from "../api/client";
 import type { StoredFile } from "../api/types";
 import { Code } from "../markdown/code";
 import { Markdown } from "../markdown/markdown";
-import { useSession } from "../model/context";
+import { usePage, useSession } from "../model/context";
 import { go, route } from "../model/route";
 import { Confirm } from "../ui/dialog";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 import { Diff } from "./diff";
 
 /** The text of a file; nothing where it is bytes. */
@@ -21,7 +22,17 @@ function textOf(file: StoredFile | undefined): string | undefined {
 
 const [languages] = createResource(() => import("../markdown/highlight"));
 
+/** A text as a form holds it, where every line ends alike. */
+const inForm = (text: string) => text.replace(/\r\n?/g, "\n");
+
+/** What was written in a form, with the line ends that the file has. */
+function withEndsOf(file: string, written: string): string {
+  const [crlf, all] = [file.split("\r\n").length - 1, file.split("\n").length - 1];
+  return crlf * 2 > all ? written.replace(/\n/g, "\r\n") : written;
+}
+
 export function Files() {
+  const page = usePage();
   const session = useSession();
   const { state } = session;
   const paths = createMemo(() => Object.keys(state.files).sort());
@@ -52,7 +63,7 @@ export function Files() {
                   <li>
                     <button type="button" onClick={() => go({ file: path })}>
                       <Icon name="file" />
-                      <span class="path">{path}</span>
+                      <span class="path">{visible(path)}</span>
                       <span class="badge">{mark(path)}</span>
                     </button>
                   </li>
@@ -66,7 +77,11 @@ export function Files() {
               onSubmit={(event) => {
                 event.preventDefault();
                 const path = `/${String(new FormData(event.currentTarget).get("path") ?? "").trim().replace(/^\/+/, "")}`;
-                if (path === "/" || path in state.files) return;
+                if (path === "/") return page.notify("A file needs a name");
+                if (Object.hasOwn(state.files, path)) {
+                  page.notify(`${visible(path)} exists already`);
+                  return go({ file: path });
+                }
                 void session.writeFile(path, "").then((done) => {
                   if (done) go({ file: path });
                 });
@@ -89,22 +104,29 @@ export function Files() {
 function OpenFile(props: { path: string; before: string | undefined }) {
   const session = useSession();
   const text = () => textOf(session.state.files[props.path]);
-  const [view, setView] = createSignal<"text" | "changes" | "edit">("text");
-  const [draft, setDraft] = createSignal("");
-  const [base, setBase] = createSignal("");
+  // What is being written stays when the panel is closed, and is shown when the file is opened again.
+  const key = () => `file ${props.path}`;
+  const draft = () => session.drafts[key()];
+  const [view, setView] = createSignal<"text" | "changes" | "edit">(draft() ? "edit" : "text");
   const [deleting, setDeleting] = createSignal(false);
   const language = () => languages()?.languageOf(props.path) ?? "";
   function edit() {
-    setBase(text() ?? "");
-    setDraft(base());
+    const base = inForm(text() ?? "");
+    if (!draft()) session.draft(key(), { text: base, base });
     setView("edit");
   }
+  function leave() {
+    session.draft(key(), undefined);
+    setView("text");
+  }
+  const current = () => inForm(text() ?? "");
+  const written = () => draft()?.text ?? current();
   return (
-    <section class="open-file" aria-label={props.path}>
+    <section class="open-file" aria-label={visible(props.path)}>
       <button type="button" class="quiet" onClick={() => go({ file: null })}>
         <Icon name="back" /> All files
       </button>
-      <h3 class="path">{props.path}</h3>
+      <h3 class="path">{visible(props.path)}</h3>
       <Show when={text() !== undefined} fallback={<p class="hint">This file is not there, or is no text.</p>}>
         <div class="views" role="group" aria-label="View">
           <button type="button" aria-pressed={view() === "text"} onClick={() => setView("text")}>
@@ -130,20 +152,20 @@ function OpenFile(props: { path: string; before: string | undefined }) {
             <form
               onSubmit={(event) => {
                 event.preventDefault();
-                void session.writeFile(props.path, draft()).then((done) => {
-                  if (done) setView("text");
+                void session.writeFile(props.path, withEndsOf(text() ?? "", written())).then((done) => {
+                  if (done) leave();
                 });
               }}
             >
-              <textarea class="editor" aria-label={`Text of ${props.path}`} spellcheck={false} value={draft()} onInput={(event) => setDraft(event.currentTarget.value)} />
-              <Show when={text() !== base()}>
+              <textarea class="editor" aria-label={`Text of ${visible(props.path)}`} spellcheck={false} value={written()} onInput={(event) => session.draft(key(), { text: event.currentTarget.value, base: draft()?.base ?? current() })} />
+              <Show when={draft() && current() !== draft()!.base}>
                 <p class="problem">The file has changed since you began; saving writes over that.</p>
               </Show>
               <div class="actions">
-                <button type="button" onClick={() => setView("text")}>
+                <button type="button" onClick={leave}>
                   Cancel
                 </button>
-                <button type="submit" class="primary" disabled={draft() === text() || session.state.run !== null}>
+                <button type="submit" class="primary" disabled={written() === current() || session.state.run !== null}>
                   Save
                 </button>
               </div>
@@ -162,7 +184,7 @@ function OpenFile(props: { path: string; before: string | undefined }) {
       <Show when={deleting()}>
         <Confirm
           title="Delete this file?"
-          text={props.path}
+          text={visible(props.path)}
           action="Delete"
           onClose={() => setDeleting(false)}
           onConfirm={() =>

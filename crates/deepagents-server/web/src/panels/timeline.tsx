@@ -10,8 +10,11 @@ import { rewind } from "../model/rewind";
 import { title } from "../model/threads";
 import { Confirm } from "../ui/dialog";
 import { Icon } from "../ui/icon";
+import { visible } from "../ui/visible";
 
 const PAGE = 12;
+/** Each comes with its whole state, so where some are known no more are read than are likely to be new. */
+const NEWEST = 3;
 
 const SOURCES = { input: "Before your message", loop: "Step", update: "Change of the state", fork: "Went back" };
 
@@ -23,6 +26,13 @@ function gist(checkpoint: Checkpoint): string {
   const calls = (last.tool_calls ?? []).map((call) => call.name).join(", ");
   const who = last.type === "human" ? "You: " : last.type === "tool" ? `${last.name ?? "tool"}: ` : "";
   return `${who}${text.slice(0, 140) || calls}`;
+}
+
+/** A time; with its date, where that is not today's. */
+function when(time: string): string {
+  const at = new Date(time);
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? at.toLocaleTimeString() : at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
 export function Timeline() {
@@ -44,7 +54,16 @@ export function Timeline() {
     }
     setBusy(false);
   }
-  createEffect(on([() => session.state.run, () => session.state.conversation.entries.length], () => void read()));
+  /** Puts what is new before what is known. */
+  async function update() {
+    if (!list().length) return read();
+    const found = await threads.history(session.thread, { limit: NEWEST }).catch(() => []);
+    const fresh = found.findIndex(({ checkpoint_id }) => list().some((known) => known.checkpoint_id === checkpoint_id));
+    if (fresh < 0) return read();
+    const known = list().findIndex(({ checkpoint_id }) => checkpoint_id === found[fresh]?.checkpoint_id);
+    setList([...found.slice(0, fresh), ...list().slice(known)]);
+  }
+  createEffect(on([() => session.state.run, () => session.state.conversation.entries.length], () => void update()));
 
   async function fork(checkpoint: Checkpoint) {
     try {
@@ -69,10 +88,10 @@ export function Timeline() {
               <div class="when">
                 <strong>{SOURCES[checkpoint.metadata.source ?? "loop"]}</strong>
                 <time datetime={checkpoint.created_at ?? ""}>
-                  {checkpoint.created_at ? new Date(checkpoint.created_at).toLocaleTimeString() : ""}
+                  {checkpoint.created_at ? when(checkpoint.created_at) : ""}
                 </time>
               </div>
-              <p class="gist">{gist(checkpoint)}</p>
+              <p class="gist">{visible(gist(checkpoint))}</p>
               <div class="actions">
                 <Show when={at() > 0} fallback={<span class="hint">Now</span>}>
                   <button type="button" disabled={session.state.run !== null} onClick={() => setRewinding(checkpoint)}>
@@ -104,7 +123,7 @@ export function Timeline() {
             onClose={() => setRewinding(null)}
             onConfirm={() =>
               void session.rewind(checkpoint()).then((done) => {
-                if (done) void read();
+                if (done) void update();
               })
             }
           />

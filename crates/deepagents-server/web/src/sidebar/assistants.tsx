@@ -7,6 +7,7 @@ import { usePage } from "../model/context";
 import { go } from "../model/route";
 import { IconButton } from "../ui/button";
 import { Dialog } from "../ui/dialog";
+import { visible } from "../ui/visible";
 
 const isSystem = (assistant: Assistant) => assistant.metadata.created_by === "system";
 
@@ -44,7 +45,7 @@ export function Assistants(props: { onClose: () => void }) {
                 {(one) => (
                   <li>
                     <span>
-                      <strong>{one.name}</strong> <span class="hint">{one.description ?? ""}</span>
+                      <strong class="name">{visible(one.name)}</strong> <span class="hint">{one.description ?? ""}</span>
                     </span>
                     <Show when={!isSystem(one)}>
                       <IconButton icon="edit" label={`Change ${one.name}`} onClick={() => setEditing(one)} />

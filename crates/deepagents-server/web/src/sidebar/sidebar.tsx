@@ -10,11 +10,12 @@ import { title } from "../model/threads";
 import { IconButton } from "../ui/button";
 import { Confirm } from "../ui/dialog";
 import { Icon } from "../ui/icon";
+import { now } from "../ui/window";
 
 const STANDING: Record<Thread["status"], string> = { idle: "idle", busy: "running", interrupted: "waits for you", error: "failed" };
 
 export function ago(time: string): string {
-  const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  const seconds = Math.max(0, (now() - Date.parse(time)) / 1000);
   if (seconds < 60) return "now";
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h`;
@@ -89,17 +90,22 @@ export function Sidebar(props: { onClose: () => void }) {
                 when={renaming() === thread.thread_id}
                 fallback={
                   <>
-                    <button
-                      type="button"
+                    <a
                       class="thread"
+                      href={`/?thread=${encodeURIComponent(thread.thread_id)}`}
                       aria-current={route().thread === thread.thread_id ? "page" : undefined}
-                      onClick={() => open(thread.thread_id)}
+                      onClick={(event) => {
+                        // With another key, or another button, the browser opens it elsewhere.
+                        if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+                        event.preventDefault();
+                        open(thread.thread_id);
+                      }}
                       onDblClick={() => setRenaming(thread.thread_id)}
                     >
                       <span class={`dot ${thread.status}`} role="img" aria-label={STANDING[thread.status]} />
                       <span class="title">{title(thread)}</span>
                       <time datetime={thread.updated_at}>{ago(thread.updated_at)}</time>
-                    </button>
+                    </a>
                     <div class="thread-actions">
                       <IconButton icon="edit" label={`Rename ${title(thread)}`} onClick={() => setRenaming(thread.thread_id)} />
                       <IconButton icon="fork" label={`Fork ${title(thread)}`} onClick={() => void fork(thread)} />
@@ -119,8 +125,11 @@ export function Sidebar(props: { onClose: () => void }) {
         </For>
       </ul>
       <Show when={page.threads.more()}>
-        <button type="button" class="quiet" onClick={page.threads.showMore}>
-          Older threads
+        <Show when={search()}>
+          <p class="hint">The newest {page.threads.list.length.toLocaleString()} threads were searched.</p>
+        </Show>
+        <button type="button" class="quiet" onClick={() => void page.threads.showMore(search() ? 1000 : undefined)}>
+          {search() ? "Search older threads" : "Older threads"}
         </button>
       </Show>
       <Show when={deleting()}>
@@ -136,6 +145,9 @@ export function Sidebar(props: { onClose: () => void }) {
                 if (route().thread === thread_id) go({ thread: null, panel: null });
                 await requests.delete(thread_id);
                 announce(thread_id);
+                await page.threads.refresh();
+                // The button that asked for it is gone with the thread.
+                if (document.activeElement === document.body) document.querySelector<HTMLElement>(".sidebar .new")?.focus();
               })
             }
           />

@@ -12,9 +12,27 @@ export function IconButton(props: { icon: IconName; label: string } & JSX.Button
 }
 
 /** Copies a text, and says so. */
-export function copy(text: string, notify: (text: string) => void): void {
-  navigator.clipboard.writeText(text).then(
-    () => notify("Copied"),
-    () => notify("The browser did not let the page copy"),
-  );
+export async function copy(text: string, notify: (text: string) => void): Promise<void> {
+  let done: boolean;
+  try {
+    await navigator.clipboard.writeText(text);
+    done = true;
+  } catch {
+    done = copyByCommand(text);
+  }
+  notify(done ? "Copied" : "The browser did not let the page copy");
+}
+
+/** Pages without TLS have no clipboard, but what is selected in them can be copied. */
+function copyByCommand(text: string): boolean {
+  const before = document.activeElement;
+  const area = document.createElement("textarea");
+  area.className = "hidden";
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+  return done;
 }

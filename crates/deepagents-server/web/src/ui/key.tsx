@@ -1,17 +1,25 @@
-import { useKey } from "../api/key";
+import { createSignal, Show } from "solid-js";
+import { isKey, keyRefused, useKey } from "../api/key";
 
 /** Asks for the key of a server that wants one. */
 export function KeyForm() {
+  const [wrong, setWrong] = createSignal(keyRefused() ? "This key was refused." : "");
   return (
     <form
       class="key-form"
       onSubmit={(event) => {
         event.preventDefault();
         const key = String(new FormData(event.currentTarget).get("key") ?? "").trim();
-        if (key) useKey(key);
+        if (isKey(key)) useKey(key);
+        else if (key) setWrong("A key has no letters or signs beyond those of ASCII; was something else pasted with it?");
       }}
     >
       <h1>This server wants a key</h1>
+      <Show when={wrong()}>
+        <p class="problem" role="alert">
+          {wrong()}
+        </p>
+      </Show>
       <label class="field">
         <span>Key</span>
         <input name="key" type="password" autocomplete="off" required ref={(input) => queueMicrotask(() => input.focus())} />

@@ -1,0 +1,40 @@
+/** The arguments of a call that waits: all of them, with nothing invisible in them. */
+
+import { createMemo, For, Show } from "solid-js";
+import type { Json, JsonObject } from "../api/types";
+import { Code } from "../markdown/code";
+import { changeOf } from "../model/change";
+import { Diff } from "../panels/diff";
+import { visible } from "../ui/visible";
+
+const isLong = (value: Json): value is string => typeof value === "string" && value.includes("\n");
+
+export function ArgumentsView(props: { name: string; args: JsonObject }) {
+  const change = createMemo(() => changeOf(props.name, props.args));
+  const path = () => (typeof change()?.rest.file_path === "string" ? (change()!.rest.file_path as string) : undefined);
+  const all = () => Object.entries(change()?.rest ?? props.args).filter(([name]) => name !== "file_path" || path() === undefined);
+  // Texts of several lines are read as lines.
+  const texts = () => all().filter(([, value]) => isLong(value));
+  const others = () => all().filter(([, value]) => !isLong(value));
+  return (
+    <>
+      <Show when={path()}>
+        <p class="path">{visible(path()!)}</p>
+      </Show>
+      <Show when={others().length || (!change() && !texts().length)}>
+        <pre tabindex="0">
+          <Code text={visible(JSON.stringify(Object.fromEntries(others()), null, 2))} language="json" />
+        </pre>
+      </Show>
+      <For each={texts()}>
+        {([name, value]) => (
+          <figure class="argument">
+            <figcaption class="path">{visible(name)}</figcaption>
+            <pre tabindex="0">{visible(String(value))}</pre>
+          </figure>
+        )}
+      </For>
+      <Show when={change()}>{(change) => <Diff before={change().before} after={change().after} />}</Show>
+    </>
+  );
+}

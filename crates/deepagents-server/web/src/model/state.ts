@@ -1,0 +1,76 @@
+/** What is known of a thread, and how events of its runs change it. */
+
+import type { ServerEvent } from "../api/sse";
+import type { Interrupt, Message, Run, StoredFile, Todo, Values } from "../api/types";
+import { append, empty, put, type Conversation } from "./entries";
+import { inputMessages } from "./input";
+
+export interface SessionState {
+  loaded: boolean;
+  conversation: Conversation;
+  /** Sub-agents by their namespaces. */
+  children: Record<string, Conversation>;
+  todos: Todo[];
+  files: Record<string, StoredFile>;
+  interrupts: Interrupt[];
+  /** Why runs failed, by the last message that each was given. */
+  failures: Record<string, string>;
+  /** Whether a run was ended with work left that nobody waits to decide about. */
+  stopped: boolean;
+  /** The run under way. */
+  run: Run | null;
+  /** Runs that wait for it. */
+  queue: Run[];
+  /** What a tool said of its progress last. */
+  progress: string | null;
+  /** Why the last run failed, or a request was refused. */
+  error: string | null;
+  /** Whether the server cannot be reached. */
+  offline: boolean;
+}
+
+/** A run that failed leaves no answer: why is shown at the message that it was given. The newest run comes first. */
+export function readFailures(failed: Run[]): Record<string, string> {
+  const at = (run: Run) => inputMessages(run).at(-1)?.id;
+  return Object.fromEntries(failed.reverse().map((run) => [at(run) || run.run_id, run.error?.message ?? "no reason is known"]));
+}
+
+function conversation(draft: SessionState, path: string[]): Conversation {
+  return path.length ? (draft.children[path.join("|")] ??= empty()) : draft.conversation;
+}
+
+export function take(draft: SessionState, event: ServerEvent): void {
+  switch (event.name) {
+    case "messages": {
+      const [message] = event.data as [Message];
+      if (message.type === "AIMessageChunk") append(conversation(draft, event.path), message);
+      else put(conversation(draft, event.path), message);
+      break;
+    }
+    case "updates":
+      takeUpdate(draft, event);
+      break;
+    case "custom":
+      draft.progress = typeof event.data === "string" ? event.data : JSON.stringify(event.data);
+      break;
+    case "error":
+      draft.error = (event.data as { message?: string }).message ?? "The run failed.";
+      break;
+  }
+}
+
+type Update = Values & { __interrupt__?: never };
+
+export function takeUpdate(draft: SessionState, event: ServerEvent): void {
+  for (const [node, delta] of Object.entries(event.data as Record<string, Update | Interrupt[] | null>)) {
+    if (node === "__interrupt__") {
+      if (!event.path.length) draft.interrupts = delta as Interrupt[];
+      continue;
+    }
+    const values = delta as Update | null;
+    for (const message of values?.messages ?? []) put(conversation(draft, event.path), message);
+    if (event.path.length) continue;
+    if (values?.todos) draft.todos = values.todos;
+    if (values?.files) draft.files = values.files;
+  }
+}
