@@ -211,15 +211,10 @@ impl Headless {
             self.picture = view::pager(&mut self.app).unwrap_or_default();
             self.cursor = None;
         } else {
-            let rows = usize::from(self.app.size.1);
-            let printed = if std::mem::take(&mut self.app.repaint) {
-                self.printer.restart(&self.app, rows)
-            } else {
-                self.printer.next(&self.app, rows / 2)
-            };
-            self.app.reopened = false;
-            self.scrollback.extend(printed.lines.iter().map(ToString::to_string));
-            (self.picture, self.cursor) = view::live(&self.app, &self.printer);
+            let is_anew = std::mem::take(&mut self.app.repaint);
+            let frame = view::frame(&mut self.app, &mut self.printer, is_anew);
+            self.scrollback.extend(frame.printed.lines.iter().map(ToString::to_string));
+            (self.picture, self.cursor) = (frame.live, frame.cursor);
         }
         let effects = self.app.update(Event::Drawn);
         self.carry_out(effects);

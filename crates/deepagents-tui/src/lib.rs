@@ -26,5 +26,5 @@ pub use host::{Begin, CommandFile, Connection, Effort, Host, Offered, Options, P
 pub use policy::{Mode, Policy, Rule};
 pub use preferences::{KeyError, Notifications, Preferences, UserTheme, check_key};
 pub use screens::{End, Ended, TuiError, run};
-pub use terminal::Graphics;
+pub use terminal::{Colours, Graphics};
 pub use theme::theme_names;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::terminal::Graphics;
+use crate::terminal::{Colours, Graphics};
 
 /// How a person wants the screens to be. The default is that of somebody who has said nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Preferences {
     pub themes: Vec<UserTheme>,
     /// Whether the terminal shows more than ASCII.
     pub unicode: bool,
+    /// How many colours the terminal shows.
+    pub colours: Colours,
     /// Words in the place of marks, and nothing that moves.
     pub screen_reader: bool,
     /// How the terminal takes pictures; nothing where it takes none: they are described then.
@@ -60,6 +62,7 @@ impl Default for Preferences {
             theme: "dark".to_owned(),
             themes: Vec::new(),
             unicode: true,
+            colours: Colours::All,
             screen_reader: false,
             images: None,
             vi: false,

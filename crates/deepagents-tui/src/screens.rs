@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::app::event::{Effect, Event};
-use crate::app::{App, Overlay, SessionInfo};
+use crate::app::{App, Overlay, SessionInfo, Work};
 use crate::host::{Begin, Host, Options};
 use crate::input::{History, Vi};
 use crate::policy::Policy;
@@ -29,6 +29,8 @@ use crate::view::{self, Printed, Printer};
 const WRITTEN: Duration = Duration::from_millis(50);
 /// The shortest time between two frames that no key asked for.
 const FRAME: Duration = Duration::from_millis(16);
+/// How long a size has to stay before it is drawn for.
+const SETTLED: Duration = Duration::from_millis(150);
 /// How often a clock moves.
 const TICK: Duration = Duration::from_millis(100);
 /// How long a run may take to end when the program does.
@@ -124,6 +126,8 @@ struct Screens {
     dirty: bool,
     urgent: bool,
     drawn: Instant,
+    /// When the size was changed last, where nothing was drawn for it yet.
+    resized: Option<Instant>,
     quit: bool,
     /// Whether the demonstration is to be shown then.
     demo: bool,
@@ -182,6 +186,7 @@ impl Screens {
             dirty: true,
             urgent: true,
             drawn: Instant::now(),
+            resized: None,
             quit: false,
             demo: false,
             preferences,
@@ -203,6 +208,9 @@ impl Screens {
                 }
                 Woken::Terminal(Some(Ok(event))) => {
                     self.urgent = true;
+                    if matches!(event, TerminalEvent::Resize(..)) {
+                        self.resized = Some(Instant::now());
+                    }
                     // Whoever answers what was just written may be quicker than the word that it was.
                     if self.app.questions.is_unseen()
                         && self.output.is_busy()
@@ -248,7 +256,9 @@ impl Screens {
     async fn wait(&mut self, signals: &mut Signals) -> Woken {
         let moving = self.app.is_moving();
         let since_frame = self.drawn.elapsed();
+        let unsettled = self.until_settled();
         let waits_for_frame = self.dirty && !self.output.is_busy();
+        let next_frame = unsettled.unwrap_or_else(|| FRAME.saturating_sub(since_frame));
         let wakes = self.app.wakes();
         let later = wakes.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
         tokio::select! {
@@ -261,7 +271,7 @@ impl Screens {
             _ = signals.go_on.recv() => Woken::GoOn,
             event = self.input.next() => Woken::Terminal(event),
             event = self.events.recv() => Woken::Event(event),
-            () = tokio::time::sleep(FRAME.saturating_sub(since_frame)), if waits_for_frame => Woken::Frame,
+            () = tokio::time::sleep(next_frame), if waits_for_frame => Woken::Frame,
             () = tokio::time::sleep(TICK.saturating_sub(since_frame)), if moving && !waits_for_frame => Woken::Tick,
             () = tokio::time::sleep(later), if wakes.is_some() && !moving && !waits_for_frame => Woken::Tick,
         }
@@ -303,8 +313,12 @@ impl Screens {
         Ok(())
     }
 
-    /// Makes the next frame, unless the last one is still being written or came a moment ago.
+    /// Makes the next frame, unless the last one is still being written or came a moment ago, or the size is being changed.
     fn draw(&mut self, surface: &mut Surface) {
+        if self.until_settled().is_some() {
+            return;
+        }
+        self.resized = None;
         if !self.dirty || self.output.is_busy() || (!self.urgent && self.drawn.elapsed() < FRAME) {
             return;
         }
@@ -321,20 +335,16 @@ impl Screens {
             }
         } else {
             surface.switch(false);
-            let rows = usize::from(app.size.1);
-            let printed = if std::mem::take(&mut app.repaint) {
+            let is_anew = std::mem::take(&mut app.repaint);
+            if is_anew {
                 if let Some(graphics) = self.preferences.images.filter(|_| self.pictured) {
                     surface.send(graphics.erase());
                 }
                 surface.clear(app.size.0, app.size.1);
-                self.printer.restart(app, rows)
-            } else {
-                self.printer.next(app, rows / 2)
-            };
-            app.reopened = false;
-            self.pictured |= print(surface, &printed, self.preferences.images);
-            let (picture, cursor) = view::live(app, &self.printer);
-            surface.draw(&picture, cursor);
+            }
+            let frame = view::frame(app, &mut self.printer, is_anew);
+            self.pictured |= print(surface, &frame.printed, self.preferences.images);
+            surface.draw(&frame.live, frame.cursor);
         }
         self.show_title(surface);
         let frame = surface.take();
@@ -343,6 +353,12 @@ impl Screens {
         } else {
             self.output.write(frame);
         }
+    }
+
+    /// How long it is until the size counts as settled, where it was changed a moment ago: what is drawn for a size that the
+    /// terminal has no more wraps, and is in the scrollback then.
+    fn until_settled(&self) -> Option<Duration> {
+        self.resized?.checked_add(SETTLED)?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
     /// Tells the person that the agent waits or is done.
@@ -419,7 +435,7 @@ impl Screens {
         let mut command = tokio::process::Command::new("sh");
         command.arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(&path);
         let status = command.status().await;
-        modes.resume().map_err(|error| error.to_string())?;
+        modes.take_back().map_err(|error| error.to_string())?;
         self.input.resume();
         let (columns, rows) = size();
         (self.app.size, self.app.repaint) = ((columns, rows), true);
@@ -443,15 +459,15 @@ impl Screens {
         Ok(End::Signal(number))
     }
 
-    /// Ends the run, so that its thread says that it was ended.
+    /// Ends the run, so that its thread says that it was ended, or the command of the person.
     async fn end_run(&mut self) {
-        if !self.session.is_running() {
+        if !self.session.is_running() && !matches!(self.app.work, Work::Shell { .. }) {
             return;
         }
         self.session.cancel();
         let ended = async {
             while let Some(event) = self.events.recv().await {
-                if matches!(event, Event::RunEnded(_)) {
+                if matches!(event, Event::RunEnded(_) | Event::ShellEnded { .. }) {
                     return;
                 }
             }
@@ -512,7 +528,7 @@ pub(crate) fn begin(
     for problem in problems {
         app.note(problem, true);
     }
-    let session = Session::new(host.clone(), policy, to, options.root, options.shell, preferences);
+    let session = Session::new(host.clone(), policy, to, (options.root, options.home), options.shell, preferences);
     if options.onboarding {
         app.without_model = true;
         // Who goes on with a thread sees that first; a provider is asked for once something is said.

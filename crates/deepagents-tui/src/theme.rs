@@ -1,10 +1,13 @@
 //! Colours by what they mean.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::preferences::{Preferences, UserTheme};
+use crate::terminal::Colours;
+use crate::text::{exact, exact_ascii};
 
 /// The look of everything that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +15,8 @@ use crate::preferences::{Preferences, UserTheme};
 pub(crate) struct Theme {
     /// Words stand in the place of marks, for who listens.
     pub(crate) spoken: bool,
+    /// Whether ASCII alone is shown.
+    pub(crate) ascii: bool,
     pub(crate) dim: Style,
     pub(crate) bold: Style,
     pub(crate) accent: Style,
@@ -67,6 +72,8 @@ impl Themes {
         }
         for known in &mut all {
             known.theme.spoken = preferences.screen_reader;
+            known.theme.ascii = !preferences.unicode;
+            known.theme.show_in(preferences.colours);
         }
         let wanted = if colour { preferences.theme.as_str() } else { "plain" };
         let mut themes = Self { all, present: String::new() };
@@ -243,10 +250,16 @@ fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
 }
 
 impl Theme {
+    /// A text that a person decides about, each character as what it is.
+    pub(crate) fn exact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.ascii { exact_ascii(text) } else { exact(text) }
+    }
+
     fn from_palette(p: &Palette) -> Self {
         let fg = |color| Style::new().fg(color);
         Self {
             spoken: false,
+            ascii: false,
             dim: fg(p.dim),
             bold: Style::new().add_modifier(Modifier::BOLD),
             accent: fg(p.accent),
@@ -270,6 +283,35 @@ impl Theme {
         }
     }
 
+    /// With the colours that a terminal has, in the place of those that it lacks.
+    fn show_in(&mut self, colours: Colours) {
+        for style in [
+            &mut self.dim,
+            &mut self.bold,
+            &mut self.accent,
+            &mut self.good,
+            &mut self.bad,
+            &mut self.warn,
+            &mut self.user,
+            &mut self.code,
+            &mut self.inline_code,
+            &mut self.heading,
+            &mut self.link,
+            &mut self.added,
+            &mut self.added_word,
+            &mut self.removed,
+            &mut self.removed_word,
+            &mut self.keyword,
+            &mut self.string,
+            &mut self.number,
+            &mut self.comment,
+            &mut self.selected,
+        ] {
+            style.fg = style.fg.map(|colour| colours.nearest(colour));
+            style.bg = style.bg.map(|colour| colours.nearest(colour));
+        }
+    }
+
     /// Without colours: weight alone tells things apart.
     pub(crate) fn plain() -> Self {
         let none = Style::new();
@@ -278,6 +320,7 @@ impl Theme {
         let under = none.add_modifier(Modifier::UNDERLINED);
         Self {
             spoken: false,
+            ascii: false,
             dim,
             bold,
             accent: bold,

@@ -1,7 +1,7 @@
 //! Settings as options.
 
 use anyhow::{Result, anyhow};
-use deepagents_tui::{Graphics, Notifications, Preferences, UserTheme};
+use deepagents_tui::{Colours, Graphics, Notifications, Preferences, UserTheme};
 
 use super::file::{Value, value};
 use super::keys::find;
@@ -116,6 +116,7 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
         theme: config.text("theme").unwrap_or("dark").to_owned(),
         themes,
         unicode: config.flag("unicode") && (config.is_said("unicode") || shows_unicode()),
+        colours: shows_colours(),
         screen_reader: config.flag("screen_reader"),
         images: match config.text("images") {
             _ if config.flag("screen_reader") => None,
@@ -139,12 +140,28 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     Ok(Screens { agent: with(&args.agent, &config), mode, preferences, config })
 }
 
-/// Whether the locale names another character set than UTF-8.
+/// Whether the locale names no other character set than UTF-8; `C` is that of ASCII.
 fn shows_unicode() -> bool {
     let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG")).unwrap_or_default();
     match locale.split_once('.') {
         Some((_, charset)) => charset.to_ascii_lowercase().starts_with("utf"),
-        None => true,
+        None => !matches!(locale.as_str(), "C" | "POSIX"),
+    }
+}
+
+/// How many colours the terminal has, as far as it says so.
+fn shows_colours() -> Colours {
+    let (term, program) = (env("TERM").unwrap_or_default(), env("TERM_PROGRAM").unwrap_or_default());
+    let says = |word: &str| term.contains(word);
+    match env("COLORTERM").as_deref() {
+        Some("truecolor" | "24bit") => Colours::All,
+        _ if matches!(program.as_str(), "iTerm.app" | "WezTerm" | "ghostty" | "vscode") => Colours::All,
+        _ if env("WT_SESSION").is_some() => Colours::All,
+        _ if ["direct", "kitty", "ghostty", "alacritty", "foot", "wezterm", "contour"].into_iter().any(says) => {
+            Colours::All
+        }
+        _ if says("256color") => Colours::Indexed,
+        _ => Colours::Sixteen,
     }
 }
 

@@ -428,3 +428,43 @@ fn what_is_not_tried_again_is_said_once_and_not_said_to_be() {
     assert_eq!(seen.matches("who-are-you").count(), 1, "{seen:?}");
     assert_eq!(server.requests().len(), 1);
 }
+
+#[test]
+fn a_terminal_is_sent_the_colours_that_it_has() {
+    let server = Server::start([]);
+    for (term, colourterm, all) in
+        [("xterm", "", false), ("xterm-256color", "", false), ("xterm-256color", "truecolor", true)]
+    {
+        let place = Place::new();
+        let mut command = screens(place.root.path(), place.home.path(), &server);
+        command.env_remove("NO_COLOR").env("TERM", term).env("COLORTERM", colourterm);
+        let mut terminal = Terminal::start(&mut command);
+        terminal.wait_for("test-model");
+        terminal.type_in("/quit\r");
+        let (_, seen) = terminal.end();
+        assert_eq!(seen.contains("38;2;"), all, "{term} {colourterm}: {seen:?}");
+        assert_eq!(seen.contains("38;5;"), term == "xterm-256color" && !all, "{term} {colourterm}: {seen:?}");
+    }
+}
+
+#[test]
+fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it_whole() {
+    let server = Server::start([Reply::Text(vec!["Heard", " you."])]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    // An editor that leaves the mouse on and no echo behind.
+    command.env("EDITOR", "sh -c 'stty raw -echo; printf \"\\033[?1000h\"; exit 3'").env_remove("VISUAL");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("\x1b]11;rgb:1e1e/1e1e/1e1e\x07\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\\x1bP>|kitty(0.3)\x1b\\");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Heard you.");
+    let told = server.requests().last().map(|request| request.body.to_string()).unwrap();
+    assert!(told.contains("\"hello\"") && !told.contains("rgb:") && !told.contains("kitty"), "{told}");
+    terminal.type_in("\x07");
+    terminal.wait_for("\x1b[?1000l");
+    terminal.type_in("/quit\r");
+    while terminal.read() {}
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+    assert!(terminal.echoes(), "{:?}", terminal.seen);
+}

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::json;
 
 use crate::program::{deepagents, run};
@@ -84,6 +84,11 @@ impl Terminal {
 
     pub(crate) fn type_in(&mut self, text: &str) {
         self.end.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Whether the terminal shows what is typed, as it did at the beginning.
+    pub(crate) fn echoes(&self) -> bool {
+        tcgetattr(&self.end).unwrap().local_modes.contains(LocalModes::ECHO)
     }
 
     fn has_gone(&mut self) -> bool {

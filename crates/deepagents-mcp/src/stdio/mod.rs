@@ -5,6 +5,7 @@ mod lines;
 mod message;
 mod outline;
 mod process;
+mod session;
 mod stderr;
 
 use std::process::Stdio;
@@ -15,7 +16,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::Empty;
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
 use lines::MessageLines;
@@ -68,12 +69,14 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let failed =
         |source| McpError::Spawn { server: name.to_owned(), command: config.command.clone(), source: Arc::new(source) };
     let options = &shared.options;
-    let mut command = Command::new(&config.command);
+    let directory = config.cwd.as_ref().or(options.root.as_ref());
+    let path = config.env.get("PATH").or_else(|| options.env.get("PATH"));
+    let mut command = session::command(&config.command, path.map(AsRef::as_ref), directory.map(AsRef::as_ref));
     command.args(&config.args).env_clear().envs(&options.env).envs(&config.env);
-    if let Some(directory) = config.cwd.as_ref().or(options.root.as_ref()) {
+    if let Some(directory) = directory {
         command.current_dir(directory);
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let process = Process::new(child, shared.groups.clone());

@@ -164,3 +164,17 @@ async fn an_address_that_is_no_server_is_described_in_plain_words() {
     servers.close().await;
     serving.abort();
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_has_no_terminal() {
+    // The sixth word of it is the session of a process.
+    let script = Script::new(&[echo()], text("echoed")).at_start("cut -d' ' -f6 /proc/$$/stat > session");
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("echoed".to_owned(), false)]);
+    let session: i32 = std::fs::read_to_string(script.file("session")).unwrap().trim().parse().unwrap();
+    assert_eq!(script.pids(), [session]);
+}

@@ -69,7 +69,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("Shift+Tab", "another mode of asking"),
     ("Ctrl+O", "everything whole: output, calls, sub-agents; again: back"),
     ("Ctrl+B", "while the agent works: let it go on in the background"),
-    ("Up, Down", "what waits to be told, to be changed; earlier messages"),
+    ("Up, Down, Ctrl+P, Ctrl+N", "what waits to be told, to be changed; earlier messages"),
     ("Ctrl+R", "search earlier messages"),
     ("@", "files below the directory; Tab takes one"),
     ("!COMMAND", "run a command; the model sees it with your next message"),
@@ -78,7 +78,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("Ctrl+A, Ctrl+E", "begin and end of the line"),
     ("Alt+B, Alt+F", "a word back, a word on"),
     ("Ctrl+W, Ctrl+U, Ctrl+K", "delete the word, to the begin, to the end"),
-    ("Ctrl+Y", "put back what was deleted"),
+    ("Ctrl+Y, Ctrl+_", "put back what was deleted; undo"),
     ("Ctrl+L", "draw the screen anew"),
     ("Ctrl+Z", "suspend"),
     (
@@ -100,10 +100,12 @@ pub(crate) enum Parsed<'a> {
 
 /// Takes a line apart that begins with a slash. What is no line, or a path, is nothing of the kind.
 pub(crate) fn parse(text: &str) -> Option<Parsed<'_>> {
+    if text.contains('\n') { None } else { words(text) }
+}
+
+/// Takes what begins with a slash apart, be it a line or have more of them been put into it.
+pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
     let rest = text.strip_prefix('/')?;
-    if text.contains('\n') {
-        return None;
-    }
     let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let args = args.trim();
     if let Some(skill) = name.strip_prefix("skill:") {

@@ -11,8 +11,7 @@ impl App {
             return Vec::new();
         }
         self.closed.clear();
-        let (start, word) = self.editor.word_before();
-        if let Some(query) = word.strip_prefix('@') {
+        if let Some((start, query)) = self.editor.file_before() {
             let query = query.to_owned();
             let menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
             self.menu = menu.and_then(|menu| menu.narrowed(&query));
@@ -27,8 +26,8 @@ impl App {
 
     /// Files were found for a word of the input; it may be another one by now.
     pub(super) fn files_found(&mut self, query: &str, found: Vec<String>) {
-        let (start, word) = self.editor.word_before();
-        if word.strip_prefix('@') == Some(query) && self.editor.text() != self.closed {
+        let Some((start, name)) = self.editor.file_before() else { return };
+        if name == query && self.editor.text() != self.closed {
             self.menu = Menu::files(found, start);
         }
     }

@@ -9,6 +9,7 @@ use super::pager::{Pager, Source};
 use super::pending::Asking;
 use super::question_keys::Pressed;
 use super::{App, Overlay, QueuedMessage, TWICE, Work};
+use crate::input::Took;
 
 /// A key with Control.
 pub(super) fn control(key: KeyEvent) -> Option<char> {
@@ -70,7 +71,7 @@ impl App {
             Overlay::None => {}
             Overlay::Search { .. } => {
                 let before = std::mem::take(&mut self.before_search);
-                self.editor.set(before);
+                self.editor.restore(&before);
                 return Vec::new();
             }
             Overlay::Secret { .. } => {
@@ -147,7 +148,7 @@ impl App {
         match (key.code, control(key)) {
             (KeyCode::Esc, _) => {
                 let before = std::mem::take(&mut self.before_search);
-                self.editor.set(before);
+                self.editor.restore(&before);
                 return Vec::new();
             }
             (KeyCode::Enter | KeyCode::Tab | KeyCode::Right | KeyCode::End, _) => {
@@ -197,7 +198,7 @@ impl App {
             (KeyCode::Enter, _) if key.modifiers.is_empty() => {
                 let text = menu.current().map(|row| row.text.clone()).unwrap_or_default();
                 let (_, word) = self.editor.word_before();
-                let (kind, complete) = (menu.kind, word == text);
+                let (kind, complete) = (menu.kind, self.editor.before().ends_with(&text));
                 if menu.kind == MenuKind::Command && menu.rows.iter().any(|row| row.text == word) {
                     self.menu = None;
                     return None;
@@ -212,11 +213,19 @@ impl App {
     }
 
     fn input_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        if let Some(vi) = &mut self.vi
-            && vi.key(key, &mut self.editor)
-        {
-            self.typed = Some(self.now);
-            return self.complete();
+        if std::mem::take(&mut self.came_back) && key.code == KeyCode::Char('/') && control(key).is_none() {
+            self.editor.set("");
+        }
+        if let Some(vi) = &mut self.vi {
+            match vi.key(key, &mut self.editor) {
+                Took::Nothing => {}
+                Took::Key => {
+                    self.typed = Some(self.now);
+                    return self.complete();
+                }
+                Took::Older => return self.older(),
+                Took::Newer => return self.newer(),
+            }
         }
         match (key.code, control(key)) {
             (KeyCode::Enter, _) if key.modifiers.is_empty() => {
@@ -244,19 +253,8 @@ impl App {
                 return Vec::new();
             }
             (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => return self.queue(),
-            (KeyCode::Up, _) if self.editor.is_empty() && !self.waiting.is_empty() => return self.fetch_waiting(),
-            (KeyCode::Up, _) => {
-                self.go_back();
-                return Vec::new();
-            }
-            (KeyCode::Down, _) => {
-                if !self.editor.down()
-                    && let Some(text) = self.history.newer().map(str::to_owned)
-                {
-                    self.editor.set(text);
-                }
-                return Vec::new();
-            }
+            (KeyCode::Up, _) | (_, Some('p')) => return self.older(),
+            (KeyCode::Down, _) | (_, Some('n')) => return self.newer(),
             _ => {}
         }
         if self.editor.key(key) {
@@ -269,16 +267,30 @@ impl App {
         Vec::new()
     }
 
-    /// An earlier input comes back.
-    fn go_back(&mut self) {
+    /// The line above, or what waits, or an earlier input.
+    fn older(&mut self) -> Vec<Effect> {
+        if self.editor.is_empty() && !self.waiting.is_empty() {
+            return self.fetch_waiting();
+        }
         if self.editor.up() {
-            return;
+            return Vec::new();
         }
         let present = self.editor.text().to_owned();
         if let Some(text) = self.history.older(&present).map(str::to_owned) {
             self.editor.set(text);
             self.close_menu();
         }
+        Vec::new()
+    }
+
+    /// The line below, or a later input.
+    fn newer(&mut self) -> Vec<Effect> {
+        if !self.editor.down()
+            && let Some(text) = self.history.newer().map(str::to_owned)
+        {
+            self.editor.restore(&text);
+        }
+        Vec::new()
     }
 
     /// What waits comes back to be changed.

@@ -52,7 +52,7 @@ impl Menu {
     /// Files for the word that begins at a place of the input.
     pub(crate) fn files(found: Vec<String>, start: usize) -> Option<Self> {
         let rows: Vec<MenuRow> =
-            found.into_iter().map(|file| MenuRow { text: format!("@{file}"), detail: String::new() }).collect();
+            found.into_iter().map(|file| MenuRow { text: mention(&file), detail: String::new() }).collect();
         (!rows.is_empty()).then_some(Self { kind: MenuKind::File, rows, selected: 0, start })
     }
 
@@ -85,5 +85,14 @@ impl Menu {
     pub(crate) fn visible(&self, rows: usize) -> (usize, &[MenuRow]) {
         let first = self.selected.saturating_sub(rows.saturating_sub(1));
         (first, self.rows.get(first..(first + rows).min(self.rows.len())).unwrap_or_default())
+    }
+}
+
+/// A file as it stands in a message: in quotes where blanks are in its name.
+fn mention(file: &str) -> String {
+    if file.contains(char::is_whitespace) {
+        format!("@\"{}\"", file.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        format!("@{file}")
     }
 }

@@ -198,6 +198,10 @@ pub(crate) struct App {
     typed: Option<Instant>,
     /// What is done once the run has ended.
     after: Vec<Effect>,
+    /// How much of the conversation there was when it was asked to go on.
+    resumed_at: Option<usize>,
+    /// Whether what is in the input was put there by going back: a command takes its place.
+    came_back: bool,
     /// The model to use then.
     next_model: Option<String>,
     /// Whether the run is being ended.
@@ -268,6 +272,8 @@ impl App {
             last_interrupt: None,
             typed: None,
             after: Vec::new(),
+            resumed_at: None,
+            came_back: false,
             next_model: None,
             stopping: false,
             waits: false,
@@ -409,7 +415,7 @@ impl App {
                     output.push_str(&text);
                 }
             }
-            Event::ShellEnded { code } => self.shell_ended(code),
+            Event::ShellEnded { code } => return self.shell_ended(code),
             Event::Compacted(result) => {
                 self.idle();
                 match result {
@@ -535,6 +541,7 @@ impl App {
         }
         if let Some(input) = opened.input {
             self.editor.set(input);
+            self.came_back = true;
         }
         self.questions_wait(opened.questions);
         Vec::new()
@@ -560,7 +567,11 @@ impl App {
             self.note("another program went back in this thread; this is what is left", false);
         } else {
             let known = self.items.iter().filter(|item| item.is_of_thread()).count();
-            self.items.extend(opened.items.into_iter().skip(known));
+            let added: Vec<Item> = opened.items.into_iter().skip(known).collect();
+            if added.is_empty() && opened.note.is_none() && opened.questions.is_empty() {
+                return;
+            }
+            self.items.extend(added);
         }
         self.todos = opened.todos;
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
@@ -603,7 +614,7 @@ impl App {
         picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }).into_iter().collect()
     }
 
-    fn shell_ended(&mut self, code: Option<i32>) {
+    fn shell_ended(&mut self, code: Option<i32>) -> Vec<Effect> {
         if let Work::Shell { command, output, shared } = std::mem::take(&mut self.work) {
             if shared {
                 let end = code.map_or("it was stopped".to_owned(), |code| format!("exit code {code}"));
@@ -613,6 +624,13 @@ impl App {
             self.items.push(Item::Shell { command, output, code, shared });
         }
         self.idle();
+        let after = std::mem::take(&mut self.after);
+        match code {
+            _ if !after.is_empty() => {}
+            None => self.give_back(),
+            Some(_) => return self.next_waiting(),
+        }
+        after
     }
 
     /// Sends what was typed while something else than a run was under way.

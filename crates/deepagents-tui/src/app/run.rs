@@ -109,6 +109,7 @@ impl App {
         }
         let items = self.live.finish();
         self.items.extend(items);
+        let did_nothing = self.resumed_at.take() == Some(self.items.len());
         let long = self.now.saturating_duration_since(self.since).as_secs() >= 10;
         self.idle();
         self.waits = false;
@@ -124,6 +125,9 @@ impl App {
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
+                if did_nothing {
+                    self.note("there is nothing to go on with: the last run has ended", false);
+                }
                 effects.extend(self.next_waiting());
                 if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
                     self.plan = Some(Plan::default());
@@ -163,7 +167,7 @@ impl App {
     }
 
     /// Messages that nobody has taken go back into the input.
-    fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self) {
         if self.waiting.is_empty() {
             return;
         }

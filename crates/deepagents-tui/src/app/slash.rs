@@ -1,6 +1,6 @@
 //! What Enter does: commands of the program, commands of the shell, messages.
 
-use super::commands::{Parsed, nearest, parse};
+use super::commands::{Parsed, nearest, parse, words};
 use super::event::{Effect, ListOf, Subject};
 use super::export::export;
 use super::transcript::Item;
@@ -20,23 +20,23 @@ const REMEMBER: &str =
 impl App {
     /// Sends or does what stands in the input.
     pub(super) fn enter(&mut self) -> Vec<Effect> {
-        let shown = self.editor.text().to_owned();
+        // A placeholder stands for text, whatever that begins with.
+        let is_command = parse(self.editor.text().trim_end()).is_some();
+        let is_shell = self.editor.text().starts_with('!');
         let text = self.editor.take();
         self.menu = None;
         if text.trim().is_empty() {
             return self.carry_out();
         }
         self.history.add(&text);
-        // A placeholder stands for text, whatever that begins with.
-        if let Some(parsed) = parse(shown.trim_end()) {
-            let shown = shown.clone();
+        if let Some(parsed) = words(&text).filter(|_| is_command) {
             return match parsed {
                 Parsed::Command(name, args) => self.command(name, args),
-                Parsed::Skill(name, args) => self.skill(name, args, &shown),
+                Parsed::Skill(name, args) => self.skill(name, args, &text),
                 Parsed::Other(name, args) => self.file_command(name, args),
             };
         }
-        if let Some(command) = shown.strip_prefix('!') {
+        if let Some(command) = text.strip_prefix('!').filter(|_| is_shell) {
             let (command, shared) = command.strip_prefix('!').map_or((command, true), |command| (command, false));
             return self.shell(command.trim(), shared);
         }
@@ -120,6 +120,7 @@ impl App {
                     return Vec::new();
                 }
                 self.begin(Work::Run);
+                self.resumed_at = Some(self.items.len());
                 return vec![Effect::Resume];
             }
             "resume" => return self.when_idle(Effect::Open(args.to_owned())),
@@ -159,7 +160,12 @@ impl App {
             "status" => return show(Subject::Status),
             "diff" => return show(Subject::Diff),
             "auth" => self.choose_provider(),
-            "config" => return show(Subject::Page(Page::Config)),
+            "config" => {
+                if !args.is_empty() {
+                    self.note("/config shows the settings; `deepagents config set NAME VALUE` changes one", true);
+                }
+                return show(Subject::Page(Page::Config));
+            }
             "doctor" => return show(Subject::Page(Page::Doctor)),
             "bug" => return show(Subject::Page(Page::Bug)),
             "permissions" if args == "clear" => {
@@ -192,7 +198,7 @@ impl App {
                 let (file, text) = export(args, &first.unwrap_or_else(|| "Conversation".to_owned()), &self.items);
                 return vec![Effect::Export { file, text }];
             }
-            "editor" => return vec![Effect::Edit(String::new())],
+            "editor" => return vec![Effect::Edit(args.to_owned())],
             "theme" => self.theme(args),
             "init" => return self.send(INIT.to_owned(), Vec::new()),
             "remember" => {

@@ -130,6 +130,18 @@ pub(crate) struct AgentWork {
 
 /// The parts that the messages of a thread are shown as.
 pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
+    laid_out(messages).0
+}
+
+/// The same as far as it will not change: without the first call that waits for its result, and what is behind it.
+pub(crate) fn settled_items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
+    let (mut items, open) = laid_out(messages);
+    items.truncate(open.unwrap_or(usize::MAX));
+    items
+}
+
+/// What is shown of messages, and where among it the first call is that has no result.
+fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Option<usize>) {
     let mut items: Vec<Item> = Vec::new();
     // Calls by their ids that wait for their results.
     let mut open: Vec<(String, usize)> = Vec::new();
@@ -194,7 +206,7 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
             });
         }
     }
-    items
+    (items, open.into_iter().map(|(_, at)| at).min())
 }
 
 /// A text among the arguments of a call; empty where there is none.

@@ -1,31 +1,36 @@
-//! A text of several lines that is edited with the keys of a shell.
+//! A text of several lines that is edited: the text, the cursor, and what was cut.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::text::{count, visible, width};
+use super::pastes::{Pastes, foreign, is_letter};
 
 /// A paste of more lines or bytes than this is shown as a placeholder.
 const LINES: usize = 8;
 const BYTES: usize = 1_000;
+/// Changes that can be taken back.
+const CHANGES: usize = 100;
 
 /// The text, the cursor in it, and what its placeholders stand for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Editor {
-    text: String,
+    /// A paste that is shown as a placeholder is one letter of it.
+    pub(super) text: String,
     /// In bytes, between two graphemes.
-    cursor: usize,
-    pastes: Vec<(String, String)>,
+    pub(super) cursor: usize,
+    pub(super) pastes: Pastes,
     killed: String,
-}
-
-/// A row of the text as it is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) text: String,
+    /// Whether the last key typed a letter, and whether it cut something: what comes next may belong to it.
+    pub(super) typing: bool,
+    pub(super) killing: bool,
+    /// What the text was before each change, and what it was before changes were taken back, with the cursor.
+    undone: Vec<(String, usize)>,
+    done: Vec<(String, usize)>,
+    /// Whether changes are one until somebody says that it is over.
+    together: bool,
 }
 
 impl Editor {
+    /// The text as it is edited, in which a placeholder is one letter.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -34,20 +39,39 @@ impl Editor {
         self.text.is_empty()
     }
 
-    pub(crate) fn set(&mut self, text: impl Into<String>) {
-        self.text = text.into();
+    /// Edits another text.
+    pub(crate) fn set(&mut self, text: impl AsRef<str>) {
+        self.put_in_place(foreign(text.as_ref()).into_owned());
+    }
+
+    /// Edits a [`text`](Self::text) of before again, with its placeholders.
+    pub(crate) fn restore(&mut self, text: &str) {
+        self.put_in_place(self.pastes.known(text));
+    }
+
+    fn put_in_place(&mut self, text: String) {
+        if text != self.text {
+            self.keep();
+        }
+        self.settle();
+        self.text = text;
         self.cursor = self.text.len();
     }
 
     pub(crate) fn clear(&mut self) {
+        self.settle();
         self.text.clear();
-        self.pastes.clear();
         self.cursor = 0;
+        self.done.clear();
+        self.undone.clear();
+        self.together = false;
+        // What was cut can be put into the next text.
+        self.pastes.keep_those_in(&self.killed);
     }
 
     /// The text with what its placeholders stand for.
     pub(crate) fn expanded(&self) -> String {
-        self.pastes.iter().fold(self.text.clone(), |text, (placeholder, paste)| text.replacen(placeholder, paste, 1))
+        self.pastes.expand(&self.text)
     }
 
     /// The text, and an empty input after it.
@@ -58,31 +82,88 @@ impl Editor {
     }
 
     pub(crate) fn insert(&mut self, text: &str) {
-        self.text.insert_str(self.cursor, text);
-        self.cursor += text.len();
+        self.keep();
+        self.settle();
+        self.add(&foreign(text));
     }
 
     /// Takes a paste in: without control characters, and as a placeholder where it is long.
     pub(crate) fn paste(&mut self, text: &str) {
         let plain = text.replace("\r\n", "\n").replace('\r', "\n");
         let plain: String = plain.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
-        let lines = plain.split('\n').count();
-        if lines <= LINES && plain.len() <= BYTES {
+        let plain = foreign(&plain).into_owned();
+        if plain.split('\n').count() <= LINES && plain.len() <= BYTES {
             self.insert(&plain);
             return;
         }
-        let number = self.pastes.len() + 1;
-        let placeholder =
-            format!("[Pasted text #{number}: {}, {}]", count(lines as u64, "line"), count(plain.len() as u64, "byte"));
-        self.insert(&placeholder);
-        self.pastes.push((placeholder, plain));
+        match self.pastes.add(plain.clone()) {
+            Some(mark) => {
+                self.keep();
+                self.settle();
+                self.add(mark.encode_utf8(&mut [0; 4]));
+            }
+            None => self.insert(&plain),
+        }
     }
 
-    fn before(&self) -> &str {
+    pub(super) fn add(&mut self, text: &str) {
+        self.text.insert_str(self.cursor, text);
+        self.cursor += text.len();
+    }
+
+    /// What comes next begins something of its own.
+    pub(super) fn settle(&mut self) {
+        (self.typing, self.killing) = (false, false);
+    }
+
+    /// Notes the text as it is before a change.
+    pub(super) fn keep(&mut self) {
+        if self.together {
+            return;
+        }
+        self.undone.clear();
+        self.done.push((self.text.clone(), self.cursor));
+        if self.done.len() > CHANGES {
+            self.done.remove(0);
+        }
+    }
+
+    /// What is changed from now on is one change.
+    pub(super) fn begin_change(&mut self) {
+        self.keep();
+        self.together = true;
+    }
+
+    pub(super) fn end_change(&mut self) {
+        self.together = false;
+    }
+
+    /// Takes the last change back.
+    pub(super) fn undo(&mut self) {
+        let now = (self.text.clone(), self.cursor);
+        while let Some((text, cursor)) = self.done.pop() {
+            // What changed nothing was no change.
+            if text != now.0 {
+                self.undone.push(now);
+                (self.text, self.cursor) = (text, cursor);
+                return;
+            }
+        }
+    }
+
+    /// Makes the change again that was taken back last.
+    pub(super) fn redo(&mut self) {
+        if let Some((text, cursor)) = self.undone.pop() {
+            self.done.push((std::mem::replace(&mut self.text, text), std::mem::replace(&mut self.cursor, cursor)));
+        }
+    }
+
+    /// What is before the cursor.
+    pub(crate) fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()
     }
 
-    fn after(&self) -> &str {
+    pub(super) fn after(&self) -> &str {
         self.text.get(self.cursor..).unwrap_or_default()
     }
 
@@ -94,13 +175,26 @@ impl Editor {
         (start, self.text.get(start..self.cursor).unwrap_or_default())
     }
 
-    /// Puts something in the place of the text from a byte to the cursor.
-    pub(crate) fn replace_from(&mut self, start: usize, with: &str) {
-        self.remove(start, self.cursor);
-        self.insert(with);
+    /// The name of a file behind `@` that the cursor stands at the end of, which a quote holds together, and where the `@` is.
+    pub(crate) fn file_before(&self) -> Option<(usize, &str)> {
+        let (start, word) = self.word_before();
+        let quoted = || {
+            let (before, name) = self.before().rsplit_once("@\"")?;
+            let is_open = !name.contains(['"', '\n']) && !before.ends_with(|c: char| !c.is_whitespace());
+            is_open.then_some((before.len(), name))
+        };
+        word.strip_prefix('@').filter(|name| !name.starts_with('"')).map(|name| (start, name)).or_else(quoted)
     }
 
-    fn remove(&mut self, from: usize, to: usize) -> String {
+    /// Puts something in the place of the text from a byte to the cursor.
+    pub(crate) fn replace_from(&mut self, start: usize, with: &str) {
+        self.keep();
+        self.settle();
+        self.remove(start, self.cursor);
+        self.add(&foreign(with));
+    }
+
+    pub(super) fn remove(&mut self, from: usize, to: usize) -> String {
         if from >= to || !self.text.is_char_boundary(from) || !self.text.is_char_boundary(to) {
             return String::new();
         }
@@ -108,10 +202,16 @@ impl Editor {
         self.text.drain(from..to).collect()
     }
 
-    pub(super) fn kill(&mut self, from: usize, to: usize) {
-        let killed = self.remove(from, to);
-        if !killed.is_empty() {
-            self.killed = killed;
+    /// Takes a part out, to be put elsewhere; more of it where the key before did so too.
+    pub(super) fn kill(&mut self, from: usize, to: usize, more: bool) {
+        let backwards = from < self.cursor;
+        let removed = self.remove(from, to);
+        self.killing = more || !removed.is_empty();
+        match (more, backwards) {
+            (true, true) => self.killed.insert_str(0, &removed),
+            (true, false) => self.killed.push_str(&removed),
+            (false, _) if removed.is_empty() => {}
+            (false, _) => self.killed = removed,
         }
     }
 
@@ -132,18 +232,18 @@ impl Editor {
     }
 
     pub(super) fn word_left(&self) -> usize {
-        let trimmed = self.before().trim_end_matches(|c: char| !c.is_alphanumeric());
-        trimmed.trim_end_matches(char::is_alphanumeric).len()
+        let trimmed = self.before().trim_end_matches(|c: char| !is_letter(c));
+        trimmed.trim_end_matches(is_letter).len()
     }
 
-    fn word_right(&self) -> usize {
+    pub(super) fn word_right(&self) -> usize {
         let after = self.after();
-        let skipped = after.trim_start_matches(|c: char| !c.is_alphanumeric());
-        self.text.len() - skipped.trim_start_matches(char::is_alphanumeric).len()
+        let skipped = after.trim_start_matches(|c: char| !is_letter(c));
+        self.text.len() - skipped.trim_start_matches(is_letter).len()
     }
 
     /// Where the word before the cursor begins that blanks end.
-    fn blank_left(&self) -> usize {
+    pub(super) fn blank_left(&self) -> usize {
         let trimmed = self.before().trim_end();
         trimmed
             .rfind(char::is_whitespace)
@@ -155,6 +255,7 @@ impl Editor {
     }
 
     pub(super) fn cursor_to(&mut self, at: usize) {
+        self.settle();
         if self.text.is_char_boundary(at) {
             self.cursor = at;
         }
@@ -164,177 +265,24 @@ impl Editor {
         self.cursor == self.line_start()
     }
 
-    /// Where the next word begins.
-    pub(super) fn next_word(&self) -> usize {
-        let after = self.after();
-        let rest = after.trim_start_matches(char::is_alphanumeric);
-        let rest = if rest.len() == after.len() { after.trim_start_matches(is_mark) } else { rest };
-        self.text.len() - rest.trim_start().len()
-    }
-
-    /// The last letter of the word, or of the next one where the cursor is at an end.
-    pub(super) fn word_end(&self) -> usize {
-        let start = self.right();
-        let after = self.text.get(start..).unwrap_or_default();
-        let blanks = after.len() - after.trim_start().len();
-        let word = after.trim_start();
-        let letters = word.len() - word.trim_start_matches(char::is_alphanumeric).len();
-        let length = if letters > 0 { letters } else { word.len() - word.trim_start_matches(is_mark).len() };
-        let end = word.get(..length).unwrap_or_default();
-        let last = end.graphemes(true).next_back().map_or(0, str::len);
-        start + blanks + length - last
-    }
-
     /// The place behind the letter at a place.
     pub(super) fn after_letter(&self, at: usize) -> usize {
         at + self.text.get(at..).unwrap_or_default().graphemes(true).next().map_or(0, str::len)
     }
 
-    /// Copies a part, to be put elsewhere.
-    pub(super) fn yank(&mut self, from: usize, to: usize) {
-        self.text.get(from..to).unwrap_or_default().clone_into(&mut self.killed);
+    /// Copies a text, to be put elsewhere.
+    pub(super) fn yank(&mut self, text: String) {
+        self.killed = text;
+    }
+
+    /// What was cut or copied last.
+    pub(super) fn killed(&self) -> &str {
+        &self.killed
     }
 
     /// Inserts what was cut or copied last.
     pub(super) fn put(&mut self) {
-        let killed = self.killed.clone();
-        self.insert(&killed);
+        let killed = self.pastes.known(&self.killed);
+        self.add(&killed);
     }
-
-    /// A placeholder that the cursor stands behind.
-    fn placeholder_before(&self) -> Option<usize> {
-        let before = self.before();
-        let (placeholder, _) = self.pastes.iter().find(|(placeholder, _)| before.ends_with(placeholder.as_str()))?;
-        Some(self.cursor - placeholder.len())
-    }
-
-    /// Takes a key; says whether it is one that edits.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> bool {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let alt = key.modifiers.contains(KeyModifiers::ALT);
-        match key.code {
-            KeyCode::Char('j') if control => self.insert("\n"),
-            KeyCode::Enter if alt || key.modifiers.contains(KeyModifiers::SHIFT) => self.insert("\n"),
-            KeyCode::Char('a') if control => self.cursor = self.line_start(),
-            KeyCode::Home => self.cursor = self.line_start(),
-            KeyCode::Char('e') if control => self.cursor = self.line_end(),
-            KeyCode::End => self.cursor = self.line_end(),
-            KeyCode::Char('b') if alt => self.cursor = self.word_left(),
-            KeyCode::Char('f') if alt => self.cursor = self.word_right(),
-            KeyCode::Left if control || alt => self.cursor = self.word_left(),
-            KeyCode::Right if control || alt => self.cursor = self.word_right(),
-            KeyCode::Char('b') if control => self.cursor = self.left(),
-            KeyCode::Char('f') if control => self.cursor = self.right(),
-            KeyCode::Left => self.cursor = self.left(),
-            KeyCode::Right => self.cursor = self.right(),
-            KeyCode::Char('w') if control => self.kill(self.blank_left(), self.cursor),
-            KeyCode::Backspace if alt => self.kill(self.word_left(), self.cursor),
-            KeyCode::Char('d') if alt => self.kill(self.cursor, self.word_right()),
-            KeyCode::Char('u') if control => self.kill(self.line_start(), self.cursor),
-            KeyCode::Char('k') if control => {
-                let end = self.line_end();
-                // At the end of a line its end is taken away.
-                let end = if end == self.cursor { self.right() } else { end };
-                self.kill(self.cursor, end);
-            }
-            KeyCode::Char('y') if control => self.put(),
-            KeyCode::Backspace | KeyCode::Char('h') if key.code == KeyCode::Backspace || control => {
-                let from = self.placeholder_before().unwrap_or_else(|| self.left());
-                self.remove(from, self.cursor);
-            }
-            KeyCode::Delete => {
-                self.remove(self.cursor, self.right());
-            }
-            KeyCode::Char('d') if control => {
-                self.remove(self.cursor, self.right());
-            }
-            KeyCode::Char(c) if !control && !alt && !c.is_control() => {
-                let mut bytes = [0; 4];
-                self.insert(c.encode_utf8(&mut bytes));
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Moves to the line above; says whether there is one.
-    pub(crate) fn up(&mut self) -> bool {
-        let start = self.line_start();
-        if start == 0 {
-            return false;
-        }
-        let column = width(self.text.get(start..self.cursor).unwrap_or_default());
-        self.cursor = start - 1;
-        let above = self.line_start();
-        self.cursor = self.at_column(above, column);
-        true
-    }
-
-    /// Moves to the line below; says whether there is one.
-    pub(crate) fn down(&mut self) -> bool {
-        let end = self.line_end();
-        if end == self.text.len() {
-            return false;
-        }
-        let column = width(self.text.get(self.line_start()..self.cursor).unwrap_or_default());
-        self.cursor = self.at_column(end + 1, column);
-        true
-    }
-
-    fn at_column(&self, start: usize, column: usize) -> usize {
-        let line = self.text.get(start..).unwrap_or_default();
-        let line = line.split('\n').next().unwrap_or_default();
-        let (mut at, mut used) = (start, 0);
-        for grapheme in line.graphemes(true) {
-            if used >= column {
-                break;
-            }
-            used += width(grapheme);
-            at += grapheme.len();
-        }
-        at
-    }
-
-    /// The rows of the text in so many columns, and where the cursor is among them.
-    pub(crate) fn rows(&self, columns: usize) -> (Vec<Row>, (usize, usize)) {
-        let columns = columns.max(2);
-        let (mut rows, mut row, mut used, mut cursor) = (Vec::new(), String::new(), 0, (0, 0));
-        let mut at = 0;
-        for grapheme in self.text.graphemes(true) {
-            if at == self.cursor {
-                cursor = (used, rows.len());
-            }
-            at += grapheme.len();
-            if grapheme == "\n" || grapheme == "\r\n" {
-                rows.push(Row { text: std::mem::take(&mut row) });
-                used = 0;
-                continue;
-            }
-            let shown = if grapheme == "\t" { "    ".into() } else { visible(grapheme) };
-            let wide = width(&shown);
-            if used + wide > columns {
-                rows.push(Row { text: std::mem::take(&mut row) });
-                used = 0;
-                if at - grapheme.len() == self.cursor {
-                    cursor = (0, rows.len());
-                }
-            }
-            row.push_str(&shown);
-            used += wide;
-        }
-        if self.cursor >= at {
-            if used >= columns {
-                rows.push(Row { text: std::mem::take(&mut row) });
-                used = 0;
-            }
-            cursor = (used, rows.len());
-        }
-        rows.push(Row { text: row });
-        (rows, cursor)
-    }
-}
-
-/// A letter that is neither a blank nor part of a word.
-fn is_mark(c: char) -> bool {
-    !c.is_alphanumeric() && !c.is_whitespace()
 }

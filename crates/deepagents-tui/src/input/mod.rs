@@ -2,8 +2,12 @@
 
 mod editor;
 mod history;
+mod keys;
+mod pastes;
+mod rows;
 mod vi;
+mod vi_places;
 
 pub(crate) use editor::Editor;
 pub(crate) use history::History;
-pub(crate) use vi::{Vi, ViMode};
+pub(crate) use vi::{Took, Vi, ViMode};

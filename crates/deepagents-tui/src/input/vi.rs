@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Editor;
+use super::vi_places::{Span, find, line_at, lines, motion, object};
 
 /// What keys do to the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,149 +15,351 @@ pub(crate) enum ViMode {
     Normal,
 }
 
+/// Whether a key was one of vi's, and what the editor cannot do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Took {
+    Nothing,
+    Key,
+    /// There is no line above, or none below: an earlier or a later message is meant.
+    Older,
+    Newer,
+}
+
+/// An operator that waits for what it is done to, and how often.
+type Operator = (char, usize);
+
+/// What the next letter belongs to.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Operator(Operator),
+    /// A command that takes a letter, and the operator before it.
+    Letter(char, Option<Operator>),
+    /// A command that is not there: its letter is none of its own.
+    Unknown,
+}
+
 /// Where somebody is who edits as in vi.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vi {
     pub(crate) mode: ViMode,
-    /// An operator that waits for a motion.
-    operator: Option<char>,
-    /// What the text was before each change, the last one last.
-    undo: Vec<String>,
+    pending: Option<Pending>,
+    count: Option<usize>,
+    /// The last search in a line: how, and for which letter.
+    searched: Option<(char, char)>,
+    /// What was cut or copied last, where that was whole lines.
+    whole_lines: Option<String>,
 }
 
-/// Changes that can be taken back.
-const CHANGES: usize = 100;
+/// A command is not done more often.
+const MOST: usize = 1_000;
 
 impl Vi {
-    /// Takes a key; says whether it was one of vi's. In insert mode only Esc is.
-    pub(crate) fn key(&mut self, key: KeyEvent, editor: &mut Editor) -> bool {
+    /// Takes a key. In insert mode only Esc is one of vi's.
+    pub(crate) fn key(&mut self, key: KeyEvent, editor: &mut Editor) -> Took {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         if self.mode == ViMode::Insert {
-            let leaves = key.code == KeyCode::Esc && plain;
-            if leaves {
-                self.mode = ViMode::Normal;
-                if !editor.at_line_start() {
-                    editor.cursor_to(editor.left());
-                }
+            if key.code != KeyCode::Esc || !plain {
+                // All that is inserted is taken back at once.
+                editor.begin_change();
+                return Took::Nothing;
             }
-            return leaves;
+            self.mode = ViMode::Normal;
+            editor.end_change();
+            if !editor.at_line_start() {
+                editor.cursor_to(editor.left());
+            }
+            return Took::Key;
         }
-        let KeyCode::Char(c) = key.code else { return false };
-        if !plain {
-            return false;
-        }
-        match self.operator.take() {
-            Some(operator) => self.operate(operator, c, editor),
-            None => self.command(c, editor),
-        }
+        let took = match key.code {
+            KeyCode::Char('r') if key.modifiers == KeyModifiers::CONTROL => {
+                editor.redo();
+                Took::Key
+            }
+            KeyCode::Char(c) if plain => self.letter(c, editor),
+            _ => {
+                let waited = self.pending.take().is_some() | self.count.take().is_some();
+                if waited && key.code == KeyCode::Esc { Took::Key } else { Took::Nothing }
+            }
+        };
         // The cursor stands on a letter, and not behind the last one.
         if self.mode == ViMode::Normal && editor.cursor() == editor.line_end() && !editor.at_line_start() {
             editor.cursor_to(editor.left());
         }
-        true
+        took
     }
 
     /// The message was sent: the next one begins with inserting.
     pub(crate) fn reset(&mut self) {
-        *self = Self::default();
+        (self.mode, self.pending, self.count) = (ViMode::Insert, None, None);
     }
 
-    fn keep(&mut self, editor: &Editor) {
-        self.undo.push(editor.text().to_owned());
-        if self.undo.len() > CHANGES {
-            self.undo.remove(0);
+    fn times(&mut self) -> usize {
+        self.count.take().unwrap_or(1)
+    }
+
+    fn letter(&mut self, c: char, editor: &mut Editor) -> Took {
+        let pending = self.pending.take();
+        let is_digit = !matches!(pending, Some(Pending::Letter(..) | Pending::Unknown))
+            && (('1'..='9').contains(&c) || (c == '0' && self.count.is_some()));
+        if let Some(digit) = c.to_digit(10).filter(|_| is_digit) {
+            let digit = usize::try_from(digit).unwrap_or(0);
+            self.count = Some((self.count.unwrap_or(0) * 10 + digit).min(MOST));
+            self.pending = pending;
+            return Took::Key;
         }
-    }
-
-    fn insert(&mut self, editor: &mut Editor, at: usize) {
-        self.keep(editor);
-        editor.cursor_to(at);
-        self.mode = ViMode::Insert;
-    }
-
-    fn command(&mut self, c: char, editor: &mut Editor) {
-        if let Some(to) = motion(c, editor) {
-            editor.cursor_to(to);
-            return;
+        match pending {
+            Some(Pending::Unknown) => {}
+            Some(Pending::Letter(command, operator)) => self.with_letter(command, c, operator, editor),
+            Some(Pending::Operator(operator)) if matches!(c, 'f' | 'F' | 't' | 'T' | 'g' | 'i' | 'a') => {
+                self.pending = Some(Pending::Letter(c, Some(operator)));
+            }
+            Some(Pending::Operator(operator)) => self.operate(operator, c, editor),
+            None => return self.command(c, editor),
         }
+        Took::Key
+    }
+
+    fn command(&mut self, c: char, editor: &mut Editor) -> Took {
+        let counted = self.count.is_some();
         match c {
-            'i' => self.insert(editor, editor.cursor()),
+            'd' | 'c' | 'y' => {
+                self.pending = Some(Pending::Operator((c, self.times())));
+                return Took::Key;
+            }
+            'f' | 'F' | 't' | 'T' | 'g' | 'r' => {
+                self.pending = Some(Pending::Letter(c, None));
+                return Took::Key;
+            }
+            'm' | '\'' | '`' | '"' | 'q' | '@' | 'z' | 'Z' | '[' | ']' | '<' | '>' | '=' | '!' => {
+                (self.pending, self.count) = (Some(Pending::Unknown), None);
+                return Took::Key;
+            }
+            _ => {}
+        }
+        let times = self.times();
+        let (here, end) = (editor.cursor(), editor.line_end());
+        match c {
+            'j' | 'k' => {
+                for _ in 0..times {
+                    let moved = if c == 'j' { editor.down() } else { editor.up() };
+                    if !moved {
+                        return if c == 'j' { Took::Newer } else { Took::Older };
+                    }
+                }
+            }
+            'G' => editor.cursor_to(if counted { line_at(editor, times) } else { editor.text().len() }),
+            'i' => self.insert(editor, here),
             'I' => self.insert(editor, editor.line_start()),
-            'a' => self.insert(editor, editor.right()),
-            'A' => self.insert(editor, editor.line_end()),
+            'a' => self.insert(editor, if here == end { here } else { editor.right() }),
+            'A' => self.insert(editor, end),
             'o' | 'O' => {
-                self.insert(editor, if c == 'o' { editor.line_end() } else { editor.line_start() });
+                self.insert(editor, if c == 'o' { end } else { editor.line_start() });
                 let at = editor.cursor();
-                editor.insert("\n");
+                editor.add("\n");
                 if c == 'O' {
                     editor.cursor_to(at);
                 }
             }
-            'x' => self.cut(editor, editor.cursor(), editor.right()),
-            'X' => self.cut(editor, editor.left(), editor.cursor()),
-            'D' => self.cut(editor, editor.cursor(), editor.line_end()),
-            'C' => {
-                self.cut(editor, editor.cursor(), editor.line_end());
-                self.mode = ViMode::Insert;
+            'x' => self.done_to('d', motion('l', times, editor).map(|to| Span::letters(here, to)), editor),
+            'X' => self.done_to('d', motion('h', times, editor).map(|to| Span::letters(to, here)), editor),
+            's' => self.done_to('c', motion('l', times, editor).map(|to| Span::letters(here, to)), editor),
+            'D' => self.done_to('d', Some(Span::letters(here, end)), editor),
+            'C' => self.done_to('c', Some(Span::letters(here, end)), editor),
+            'S' => self.operate(('c', times), 'c', editor),
+            'Y' => self.operate(('y', times), 'y', editor),
+            'p' | 'P' => self.put(c == 'p', times, editor),
+            '~' => change_letters(times, editor, |letter| {
+                let first = letter.chars().next();
+                let is_upper = first.is_some_and(char::is_uppercase);
+                if is_upper { letter.to_lowercase() } else { letter.to_uppercase() }
+            }),
+            'J' if end < editor.text().len() => {
+                editor.keep();
+                editor.remove(end, end + 1);
+                editor.add(" ");
+                editor.cursor_to(end);
             }
-            'p' | 'P' => {
-                self.keep(editor);
-                if c == 'p' {
-                    editor.cursor_to(editor.right());
+            'u' => (0..times).for_each(|_| editor.undo()),
+            ';' | ',' => {
+                if let Some(to) = self.search_again(c, times, editor) {
+                    editor.cursor_to(to);
+                }
+            }
+            _ => {
+                if let Some(to) = motion(c, times, editor) {
+                    editor.cursor_to(to);
+                }
+            }
+        }
+        Took::Key
+    }
+
+    fn insert(&mut self, editor: &mut Editor, at: usize) {
+        editor.begin_change();
+        editor.cursor_to(at);
+        self.mode = ViMode::Insert;
+    }
+
+    /// Puts what was cut or copied behind the cursor, or before it; whole lines below, or above.
+    fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
+        editor.keep();
+        if self.whole_lines.as_deref() == Some(editor.killed()) {
+            for _ in 0..times {
+                let at = if behind { editor.line_end() } else { editor.line_start() };
+                editor.cursor_to(at);
+                if behind {
+                    editor.add("\n");
                 }
                 editor.put();
-            }
-            'u' => {
-                if let Some(text) = self.undo.pop() {
-                    editor.set(text);
+                if !behind {
+                    editor.add("\n");
                 }
+                editor.cursor_to(if behind { at + 1 } else { at });
             }
-            'd' | 'c' | 'y' => self.operator = Some(c),
-            _ => {}
-        }
-    }
-
-    fn cut(&mut self, editor: &mut Editor, from: usize, to: usize) {
-        self.keep(editor);
-        editor.kill(from, to);
-    }
-
-    fn operate(&mut self, operator: char, c: char, editor: &mut Editor) {
-        let (from, to) = if c == operator {
-            let end = editor.line_end();
-            // Whole lines go with their end.
-            (editor.line_start(), if operator == 'd' { (end + 1).min(editor.text().len()) } else { end })
-        } else {
-            let here = editor.cursor();
-            // `cw` leaves the blanks behind the word.
-            let Some(there) = motion(if operator == 'c' && c == 'w' { 'e' } else { c }, editor) else { return };
-            let there = if c == 'e' || (operator == 'c' && c == 'w') { editor.after_letter(there) } else { there };
-            (here.min(there), here.max(there))
-        };
-        if operator == 'y' {
-            editor.yank(from, to);
             return;
         }
-        self.cut(editor, from, to);
-        if operator == 'c' {
-            self.mode = ViMode::Insert;
+        if behind && editor.cursor() != editor.line_end() {
+            editor.cursor_to(editor.right());
+        }
+        let at = editor.cursor();
+        (0..times).for_each(|_| editor.put());
+        if editor.cursor() > at {
+            editor.cursor_to(editor.left());
+        }
+    }
+
+    /// A command that takes a letter, with it.
+    fn with_letter(&mut self, command: char, c: char, operator: Option<Operator>, editor: &mut Editor) {
+        let counted = self.count.is_some();
+        let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MOST);
+        let here = editor.cursor();
+        let span = match command {
+            'r' => {
+                let fits = editor.text().get(here..editor.line_end()).unwrap_or_default().chars().count() >= times;
+                if fits && !c.is_control() {
+                    change_letters(times, editor, |_| c.to_string());
+                    editor.cursor_to(editor.left());
+                }
+                return;
+            }
+            'g' if c == 'g' => {
+                let to = if counted { line_at(editor, times) } else { 0 };
+                if operator.is_none() {
+                    editor.cursor_to(to);
+                    return;
+                }
+                Some(lines(editor, here.min(to), here.max(to)))
+            }
+            'g' => None,
+            'i' | 'a' => object(command == 'a', c, editor),
+            how => {
+                self.searched = Some((how, c));
+                let found = find(editor, how, c, times);
+                if let (None, Some(to)) = (operator, found) {
+                    editor.cursor_to(to);
+                    return;
+                }
+                found.map(|to| Span::to_found(here, to, editor))
+            }
+        };
+        if let Some((operator, _)) = operator {
+            self.done_to(operator, span, editor);
+        }
+    }
+
+    /// Where the last search in a line leads once more, or the other way.
+    fn search_again(&self, c: char, times: usize, editor: &Editor) -> Option<usize> {
+        let (how, letter) = self.searched?;
+        let other = if how.is_lowercase() { how.to_ascii_uppercase() } else { how.to_ascii_lowercase() };
+        find(editor, if c == ';' { how } else { other }, letter, times)
+    }
+
+    fn operate(&mut self, (operator, before): Operator, c: char, editor: &mut Editor) {
+        let counted = self.count.is_some();
+        let times = self.times().saturating_mul(before).min(MOST);
+        let here = editor.cursor();
+        let line_below = |editor: &Editor, lines: usize| {
+            let rest = editor.text().get(here..).unwrap_or_default();
+            rest.match_indices('\n').nth(lines.saturating_sub(1)).map_or(editor.text().len(), |(at, _)| here + at + 1)
+        };
+        let span = match c {
+            _ if c == operator => {
+                let last = if times > 1 { line_below(editor, times - 1) } else { here };
+                Some(lines(editor, here, last))
+            }
+            'j' => Some(lines(editor, here, line_below(editor, times))),
+            'k' => {
+                let before = editor.before();
+                let start = before.rmatch_indices('\n').nth(times.saturating_sub(1)).map_or(0, |(at, _)| at);
+                Some(lines(editor, start, here))
+            }
+            'G' => {
+                let to = if counted { line_at(editor, times) } else { editor.text().len() };
+                Some(lines(editor, here.min(to), here.max(to)))
+            }
+            ';' | ',' => self.search_again(c, times, editor).map(|to| Span::to_found(here, to, editor)),
+            // `cw` leaves the blanks behind the word.
+            'w' if operator == 'c' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
+            'e' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
+            // The last word of a line is cut without the end of the line.
+            'w' if here < editor.line_end() && times == 1 => {
+                motion('w', 1, editor).map(|to| Span::letters(here, to.min(editor.line_end())))
+            }
+            _ => motion(c, times, editor).map(|to| Span::letters(here.min(to), here.max(to))),
+        };
+        if span.is_none() && matches!(c, 'r' | 'm' | '\'' | '`' | '"' | 'q' | '@' | 'z' | 'Z') {
+            self.pending = Some(Pending::Unknown);
+        }
+        self.done_to(operator, span, editor);
+    }
+
+    /// Does to a part what the operator says.
+    fn done_to(&mut self, operator: char, span: Option<Span>, editor: &mut Editor) {
+        let Some(Span { from, to, lines }) = span else { return };
+        let text = editor.text().get(from..to).unwrap_or_default().to_owned();
+        self.whole_lines = lines.then(|| text.clone());
+        match operator {
+            'y' => {
+                editor.yank(text);
+                if !lines {
+                    editor.cursor_to(from);
+                }
+            }
+            'c' => {
+                editor.begin_change();
+                editor.remove(from, to);
+                editor.cursor_to(from);
+                editor.yank(text);
+                self.mode = ViMode::Insert;
+            }
+            _ => {
+                editor.keep();
+                let (mut from, mut to) = (from, to);
+                // Whole lines go with an end of a line: their own, or that before them.
+                if lines && to < editor.text().len() {
+                    to += 1;
+                } else if lines {
+                    from = from.saturating_sub(1);
+                }
+                editor.remove(from, to);
+                if lines {
+                    editor.cursor_to(editor.line_start());
+                }
+                editor.yank(text);
+            }
         }
     }
 }
 
-/// Where a motion leads; nothing for what is none.
-fn motion(c: char, editor: &Editor) -> Option<usize> {
-    Some(match c {
-        'h' if editor.at_line_start() => editor.cursor(),
-        'h' => editor.left(),
-        'l' if editor.cursor() == editor.line_end() => editor.cursor(),
-        'l' | ' ' => editor.right(),
-        'w' => editor.next_word(),
-        'b' => editor.word_left(),
-        'e' => editor.word_end(),
-        '0' | '^' => editor.line_start(),
-        '$' => editor.line_end(),
-        'G' => editor.text().len(),
-        _ => return None,
-    })
+/// Puts something in the place of so many letters of the line; the cursor goes behind them.
+fn change_letters(times: usize, editor: &mut Editor, change: impl Fn(&str) -> String) {
+    editor.keep();
+    for _ in 0..times {
+        let here = editor.cursor();
+        if here == editor.line_end() {
+            break;
+        }
+        let letter = editor.remove(here, editor.right());
+        editor.add(&change(&letter));
+    }
 }

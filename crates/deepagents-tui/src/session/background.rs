@@ -8,8 +8,9 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
-use super::threads::{WORKED_ON, of_state};
-use crate::app::event::Event;
+use super::run::is_owned;
+use super::threads::{WORKED_ON, of_state, of_state_so_far};
+use crate::app::event::{Event, Opened};
 use crate::host::Connection;
 
 /// How often a thread is looked at for what is no event.
@@ -20,6 +21,13 @@ pub(super) struct Background {
     pub(super) thread: String,
     run: RunHandle,
     job: CancellationToken,
+}
+
+/// Whether what is there already is shown too: something may have happened while nobody followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookFirst {
+    Yes,
+    No,
 }
 
 impl Session {
@@ -111,17 +119,31 @@ impl Session {
         }
     }
 
+    /// Follows the open thread again after something that did not become a run.
+    pub(super) fn follow_again(&self) {
+        let connection = self.slot.borrow().as_ref().and_then(|made| made.as_ref().ok().cloned());
+        if let (Some(connection), Some(thread)) = (connection, self.thread()) {
+            self.follow(&connection, thread, LookFirst::Yes);
+        }
+    }
+
     /// Shows what others do with the open thread from now on, step by step.
-    pub(super) fn follow(&self, connection: &Connection, thread: String) {
+    pub(super) fn follow(&self, connection: &Connection, thread: String, look: LookFirst) {
         let ticket = self.with(|state| {
             state.follower += 1;
             state.follower
         });
         let (this, connection) = (self.clone(), connection.clone());
         self.spawn(async move {
-            let from = connection.journal.threads().get(&thread).await.ok()??.end;
+            let info = connection.journal.threads().get(&thread).await.ok()??;
+            // That another program works on it is said once.
+            let (from, mut is_said) = (info.end, is_owned(&this, &info));
             let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
             let mut end = from;
+            if look == LookFirst::Yes {
+                let state = connection.agent.state(&thread).await.ok()?;
+                this.tell(Event::Watched(Box::new(Opened { thread: Some(thread.clone()), ..of_state_so_far(&state) })));
+            }
             loop {
                 let event = tokio::select! {
                     event = events.try_next() => Some(event.ok()??),
@@ -152,16 +174,22 @@ impl Session {
                     continue;
                 }
                 let state = connection.agent.state(&thread).await.ok()?;
-                let mut opened = of_state(&state);
+                let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
+                let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
                 opened.thread = Some(thread.clone());
                 let is_own = this.with(|state| state.background.iter().any(|background| background.thread == thread));
-                if began && !is_own {
+                if began && !is_own && !std::mem::replace(&mut is_said, true) {
                     opened.note = Some(WORKED_ON.to_owned());
                 }
                 if ended {
-                    opened.note = Some("the other program is done with its turn".to_owned());
                     opened.questions = this.open_questions(&connection, &state).await;
                     opened.hide_asked();
+                    let what = match (waits, opened.questions.is_empty()) {
+                        (true, false) => "the other program waits for a decision, which can be made here too",
+                        (true, true) => "the other program waits for a decision",
+                        (false, _) => "the other program is done with its turn",
+                    };
+                    opened.note = Some(what.to_owned());
                 }
                 this.tell(Event::Watched(Box::new(opened)));
             }

@@ -4,34 +4,46 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use super::Session;
+use super::process::{self, Group};
 use crate::app::event::Event;
 
 /// How long such a command may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Characters of the line.
+/// How long what it prints may take once it has ended.
+const REST: Duration = Duration::from_millis(200);
+/// Characters of the line, and bytes that are read for it.
 const LINE: usize = 300;
+const READ: u64 = 64 * 1024;
 
 impl Session {
-    /// Has the line below the input made; only the newest is shown.
+    /// Has the line below the input made. One command runs at a time: what changes meanwhile is told to the next one.
     pub(super) fn status_line(&self, status: String) {
         let Some(command) = self.status_command.clone() else { return };
-        let number = self.with(|state| {
-            state.status_number += 1;
-            state.status_number
+        let runs = self.with(|state| {
+            state.status = Some(status);
+            std::mem::replace(&mut state.status_runs, true)
         });
+        if runs {
+            return;
+        }
         let this = self.clone();
         self.spawn(async move {
-            let text = match this.run_with(&command, &status).await {
-                Ok(text) => text,
-                Err(problem) => format!("status_line: {problem}"),
+            let next = || {
+                this.with(|state| {
+                    state.status_runs = state.status.is_some();
+                    state.status.take()
+                })
             };
-            let is_newest = this.with(|state| state.status_number == number);
-            let line: String = text.lines().next().unwrap_or_default().chars().take(LINE).collect();
-            is_newest.then_some(Event::StatusLine(line))
+            while let Some(status) = next() {
+                let show = |line: &str| this.tell(Event::StatusLine(line.chars().take(LINE).collect()));
+                if let Err(problem) = this.run_with(&command, &status, show).await {
+                    show(&format!("status_line: {problem}"));
+                }
+            }
+            None
         });
     }
 
@@ -46,32 +58,63 @@ impl Session {
         });
         let this = self.clone();
         self.spawn(async move {
-            let problem = this.run_with(&command, &told.to_string()).await.err()?;
+            let problem = this.run_with(&command, &told.to_string(), |_| ()).await.err()?;
             Some(Event::Notice { text: format!("notify.command: {problem}"), bad: true })
         });
     }
 
-    /// Runs a command of the person in the root, with a text on its stdin; returns what it prints.
-    async fn run_with(&self, text: &str, input: &str) -> Result<String, String> {
-        let mut command = Command::new(&self.shell);
-        command.arg("-c").arg(text).current_dir(&self.root).process_group(0).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let stdin = child.stdin.take();
+    /// Runs a command of the person in the root, with a text on its stdin. Its first line is taken as it comes. One that takes
+    /// too long is ended with all that it has started.
+    async fn run_with(&self, text: &str, input: &str, first: impl Fn(&str)) -> Result<(), String> {
+        let mut command = process::command(&self.shell, text, &self.root);
+        let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let group = Group::of(&child);
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let told = async {
             if let Some(mut stdin) = stdin {
                 // A command that does not read need not be told.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
         };
-        let ended = async { tokio::join!(told, child.wait_with_output()).1 };
-        let output = tokio::time::timeout(PATIENCE, ended)
+        let (mut line, mut is_shown) = (Vec::new(), false);
+        let reading = async {
+            let Some(stdout) = stdout else { return };
+            let mut stdout = BufReader::new(stdout.take(READ));
+            // What cannot be read is as far as it came.
+            let _ = stdout.read_until(b'\n', &mut line).await;
+            is_shown = line.ends_with(b"\n");
+            if is_shown {
+                first(String::from_utf8_lossy(&line).trim_end());
+            }
+            let mut rest = stdout.into_inner().into_inner();
+            let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+        };
+        let running = async {
+            let mut reading = std::pin::pin!(async { tokio::join!(told, reading) });
+            let mut is_read = false;
+            let status = loop {
+                tokio::select! {
+                    _ = &mut reading, if !is_read => is_read = true,
+                    status = child.wait() => break status,
+                }
+            };
+            if !is_read {
+                // What it has left running may hold its output open for as long as it likes.
+                let _ = tokio::time::timeout(REST, reading).await;
+            }
+            status
+        };
+        let status = tokio::time::timeout(PATIENCE, running)
             .await
             .map_err(|_| format!("it took more than {} seconds", PATIENCE.as_secs()))?
             .map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(format!("it ended with {}", output.status));
+        group.let_go();
+        if !status.success() {
+            return Err(format!("it ended with {status}"));
         }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        if !is_shown {
+            first(&String::from_utf8_lossy(&line));
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! Files below the root, for completion.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ignore::WalkBuilder;
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher};
 
 use super::Session;
@@ -23,32 +24,49 @@ pub(super) struct FileIndex {
     root: PathBuf,
     list: Mutex<Option<(Instant, Arc<Vec<String>>)>>,
     /// Only the newest query is answered.
-    newest: Mutex<u64>,
+    newest: Mutex<(u64, String)>,
+    /// Whether somebody looks at the directory.
+    is_walking: AtomicBool,
 }
 
 impl FileIndex {
     pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, list: Mutex::default(), newest: Mutex::default() }
+        Self { root, list: Mutex::default(), newest: Mutex::default(), is_walking: AtomicBool::new(false) }
     }
 
-    /// The files, read from the directory where what is known is too old.
-    fn list(&self) -> Arc<Vec<String>> {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*list {
-            Some((at, files)) if at.elapsed() < FRESH => files.clone(),
-            _ => {
-                let files = Arc::new(self.walk());
-                *list = Some((Instant::now(), files.clone()));
-                files
-            }
+    fn newest(&self) -> (u64, String) {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The files that are known, and whether that is old.
+    fn known(&self) -> Option<(Arc<Vec<String>>, bool)> {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.as_ref().map(|(at, files)| (files.clone(), at.elapsed() >= FRESH))
+    }
+
+    /// Looks at the directory, unless somebody does.
+    fn look(&self) -> Option<Arc<Vec<String>>> {
+        if self.is_walking.swap(true, Ordering::AcqRel) {
+            return None;
         }
+        let mut files = self.walk(self.root.ancestors().any(|directory| directory.join(".git").exists()));
+        if files.is_empty() {
+            // The directory may be one that git ignores itself.
+            files = self.walk(false);
+        }
+        let files = Arc::new(files);
+        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), files.clone()));
+        self.is_walking.store(false, Ordering::Release);
+        Some(files)
     }
 
-    fn walk(&self) -> Vec<String> {
+    /// In a repository, what its files above the root ignore is ignored too; elsewhere what is above is nobody's business.
+    fn walk(&self, in_repository: bool) -> Vec<String> {
         let mut files = Vec::new();
         let walk = WalkBuilder::new(&self.root)
             .hidden(false)
-            .parents(false)
+            .parents(in_repository)
+            .require_git(in_repository)
             .filter_entry(|entry| entry.file_name() != ".git")
             .build();
         for entry in walk.flatten().skip(1) {
@@ -68,13 +86,12 @@ impl FileIndex {
         files
     }
 
-    fn find(&self, query: &str) -> Vec<String> {
-        let files = self.list();
+    fn find(files: &[String], query: &str) -> Vec<String> {
         if query.is_empty() {
             return files.iter().take(OFFERED).cloned().collect();
         }
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+        let pattern = Pattern::new(query, CaseMatching::Smart, Normalization::Smart, AtomKind::Fuzzy);
         let mut found = pattern.match_list(files.iter().map(String::as_str), &mut matcher);
         // Of two that fit alike the shorter one is meant.
         found.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.len().cmp(&b.len())).then_with(|| a.cmp(b)));
@@ -83,20 +100,34 @@ impl FileIndex {
 }
 
 impl Session {
+    /// Answers from what is known; where that is old, the directory is looked at behind it.
     pub(super) fn find_files(&self, query: String) {
         let (files, events) = (self.files.clone(), self.events.clone());
         let number = {
             let mut newest = self.files.newest.lock().unwrap_or_else(PoisonError::into_inner);
-            *newest += 1;
-            *newest
+            *newest = (newest.0 + 1, query.clone());
+            newest.0
         };
         tokio::task::spawn_blocking(move || {
-            let is_newest = || *files.newest.lock().unwrap_or_else(PoisonError::into_inner) == number;
-            if !is_newest() {
+            if files.newest().0 != number {
                 return;
             }
-            let found = files.find(&query);
-            let _ = events.send(Event::Files { query, found });
+            let mut told = None;
+            if let Some((known, is_old)) = files.known() {
+                let found = FileIndex::find(&known, &query);
+                let _ = events.send(Event::Files { query, found: found.clone() });
+                if !is_old {
+                    return;
+                }
+                told = Some(found);
+            }
+            let Some(list) = files.look() else { return };
+            // Something else may have been typed meanwhile.
+            let (newest, query) = files.newest();
+            let found = FileIndex::find(&list, &query);
+            if newest != number || told.as_ref() != Some(&found) {
+                let _ = events.send(Event::Files { query, found });
+            }
         });
     }
 }

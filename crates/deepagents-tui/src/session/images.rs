@@ -15,8 +15,16 @@ use crate::text::grouped;
 /// Bytes of an image, and images of a message.
 const MOST: u64 = 20 << 20;
 const IMAGES: usize = 10;
+/// Paths that are looked for, and blanks in one.
+const NAMED: usize = 40;
+const PARTS: usize = 12;
 /// How names of files of images end.
 const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
+/// How a path begins that is known as one.
+const BEGINNINGS: [&str; 5] = ["/", "~/", "./", "../", "file://"];
+/// What surrounds a path in a sentence.
+const OPENING: [char; 7] = ['(', '[', '{', '<', '`', '"', '\''];
+const CLOSING: [char; 13] = [')', ']', '}', '>', '`', '"', '\'', ',', ';', ':', '.', '?', '!'];
 
 impl Session {
     /// The message of a text, with the images whose files it names: by a path, after `@`, or as a terminal writes what is
@@ -31,8 +39,8 @@ impl Session {
             self.tell(Event::Notice { text: told, bad: true });
             return Message::user(text);
         }
-        let root = self.root.clone();
-        let read = tokio::task::spawn_blocking(move || read_all(&root, &named)).await;
+        let (root, home) = (self.root.clone(), self.home.clone());
+        let read = tokio::task::spawn_blocking(move || read_all(&root, home.as_deref(), &named)).await;
         let (mut content, mut pictures) = (vec![Block::text(text)], Vec::new());
         for result in read.unwrap_or_default() {
             match result {
@@ -48,23 +56,28 @@ impl Session {
     }
 }
 
-/// The paths in a text that end as those of images do.
+/// The paths in a text that end as those of images do, as far as can be told: which of them are there is not looked at.
 fn named_images(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for word in words(text) {
-        let word = word.strip_prefix('@').unwrap_or(&word);
-        let path = word.strip_prefix("file://").unwrap_or(word).trim_end_matches([',', ';', ':', '.', '?', '!', ')']);
-        let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    for word in words(text).into_iter().chain(with_blanks(text)) {
+        let word = word.trim_start_matches(OPENING);
+        let word = word.strip_prefix('@').unwrap_or(word).trim_start_matches(OPENING).trim_end_matches(CLOSING);
+        let path = match word.strip_prefix("file://") {
+            Some(path) => decoded(path.strip_prefix("localhost").unwrap_or(path)),
+            None => word.to_owned(),
+        };
         let is_web = path.contains("://");
-        if !is_web
-            && ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
-            && !found.iter().any(|known| known == path)
-        {
-            found.push(path.to_owned());
+        if !is_web && is_image(&path) && !found.contains(&path) {
+            found.push(path);
         }
     }
-    found.truncate(IMAGES);
+    found.truncate(NAMED);
     found
+}
+
+fn is_image(path: &str) -> bool {
+    let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
 }
 
 /// The words of a text as a shell would take them apart: a backslash or quotes keep a blank in a word.
@@ -75,7 +88,10 @@ fn words(text: &str) -> Vec<String> {
         match (c, quote) {
             ('\\', _) => word.extend(letters.next()),
             (c, Some(end)) if c == end => quote = None,
-            ('"' | '\'', None) if word.is_empty() => quote = Some(c),
+            // A quote that nothing closes is none.
+            ('"' | '\'' | '`', None) if word.chars().all(opens) && letters.clone().any(|other| other == c) => {
+                quote = Some(c);
+            }
             (c, None) if c.is_whitespace() => all.push(std::mem::take(&mut word)),
             (c, _) => word.push(c),
         }
@@ -85,9 +101,57 @@ fn words(text: &str) -> Vec<String> {
     all
 }
 
+/// What may stand before a quote in a word.
+fn opens(c: char) -> bool {
+    c == '@' || OPENING.contains(&c)
+}
+
+/// Paths with blanks that nothing keeps together, as they are pasted: from where a path begins to the next end of one.
+fn with_blanks(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let starts = line.char_indices().filter(|(at, c)| {
+            let rest = line.get(*at..).unwrap_or_default();
+            let is_start = line.get(..*at).unwrap_or_default().chars().next_back().is_none_or(char::is_whitespace);
+            is_start && !c.is_whitespace() && BEGINNINGS.iter().any(|begin| rest.starts_with(begin))
+        });
+        for (start, _) in starts {
+            let rest = line.get(start..).unwrap_or_default();
+            let ends = rest.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, _)| at).chain([rest.len()]);
+            let parts = ends.take(PARTS).filter_map(|end| rest.get(..end));
+            found.extend(
+                parts.map(|part| part.trim_end_matches(CLOSING)).find(|part| is_image(part)).map(str::to_owned),
+            );
+        }
+    }
+    found
+}
+
+/// A path out of an address, in which what an address cannot hold is written as `%20`.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let mut ahead = rest.clone();
+        let digits = [ahead.next(), ahead.next()].map(|byte| byte.and_then(|byte| char::from(byte).to_digit(16)));
+        match (byte, digits) {
+            (b'%', [Some(high), Some(low)]) => {
+                bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                rest = ahead;
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// The images of those files that are there.
-fn read_all(root: &Path, named: &[String]) -> Vec<Result<Media, String>> {
-    named.iter().filter_map(|name| read(&root.join(name), name).transpose()).collect()
+fn read_all(root: &Path, home: Option<&Path>, named: &[String]) -> Vec<Result<Media, String>> {
+    let place = |name: &String| match (name.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => root.join(name),
+    };
+    named.iter().filter_map(|name| read(&place(name), name).transpose()).take(IMAGES).collect()
 }
 
 /// An image; nothing where there is no such file, which is then a word like any other.
@@ -144,5 +208,10 @@ mod tests {
             "see @shot.png, '/tmp/My Pic.JPG' and /tmp/a\\ b.gif or file:///x/y.webp (not https://e.org/z.png) x.txt";
         assert_eq!(named_images(text), ["shot.png", "/tmp/My Pic.JPG", "/tmp/a b.gif", "/x/y.webp"]);
         assert!(named_images("it's a test of don't").is_empty());
+        let text = "(a.png) `b.png` [c.png] \"d e.png\" @\"f g.png\" ~/h.png";
+        assert_eq!(named_images(text), ["a.png", "b.png", "c.png", "d e.png", "f g.png", "~/h.png"]);
+        assert_eq!(named_images("file:///my%20docs/pic%20one.png"), ["/my docs/pic one.png"]);
+        assert!(named_images("see /my docs/pic one.png now").contains(&"/my docs/pic one.png".to_owned()));
+        assert_eq!(named_images("an 'open quote and a.png"), ["a.png"]);
     }
 }

@@ -12,6 +12,7 @@ mod git;
 mod hooks;
 pub(crate) mod images;
 mod picking;
+mod process;
 mod rewind;
 mod run;
 mod shell;
@@ -46,6 +47,7 @@ pub(crate) struct Session {
     events: mpsc::UnboundedSender<Event>,
     slot: Arc<Slot>,
     root: PathBuf,
+    home: Option<PathBuf>,
     shell: String,
     /// The person's own commands for the line below the input and for notifications.
     status_command: Option<String>,
@@ -71,8 +73,9 @@ struct Shared {
     undone: Vec<u64>,
     /// Files that conversations were written to.
     exported: BTreeSet<PathBuf>,
-    /// How often the line below the input was asked for.
-    status_number: u64,
+    /// What the command for the line below the input is to be told next, and whether it runs.
+    status: Option<String>,
+    status_runs: bool,
     /// Ends what is under way.
     job: CancellationToken,
     /// Counts the agents that were asked for; only the last one is used.
@@ -92,7 +95,7 @@ impl Session {
         host: Arc<dyn Host>,
         policy: Policy,
         events: mpsc::UnboundedSender<Event>,
-        root: PathBuf,
+        (root, home): (PathBuf, Option<PathBuf>),
         shell: String,
         preferences: &Preferences,
     ) -> Self {
@@ -100,7 +103,7 @@ impl Session {
         let (slot, state) = (Arc::new(watch::Sender::new(None)), Arc::default());
         let status_command = preferences.status_line.clone();
         let notify_command = preferences.notifications.command.clone();
-        Self { host, policy, events, slot, root, shell, status_command, notify_command, state, files }
+        Self { host, policy, events, slot, root, home, shell, status_command, notify_command, state, files }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {

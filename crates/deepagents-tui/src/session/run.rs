@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::background::LookFirst;
 use super::hooks::decides;
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::app::transcript::{Picture, pictures_of};
@@ -87,14 +88,16 @@ impl Session {
         job: CancellationToken,
         unsent: Option<String>,
     ) -> Option<Event> {
-        let begun = tokio::select! {
-            begun = begun => begun,
-            () = job.cancelled() => return Some(not_begun(Ok(FinishReason::Cancelled), unsent)),
+        let stop = tokio::select! {
+            begun = begun => match begun {
+                Ok((input, note, connection)) => return Some(self.drive(&connection, input, note, job).await),
+                Err(problem) => Err(problem),
+            },
+            () = job.cancelled() => Ok(FinishReason::Cancelled),
         };
-        match begun {
-            Ok((input, note, connection)) => Some(self.drive(&connection, input, note, job).await),
-            Err(problem) => Some(not_begun(Err(problem), unsent)),
-        }
+        self.tell(not_begun(stop, unsent));
+        self.follow_again();
+        None
     }
 
     /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives.
@@ -262,7 +265,7 @@ impl Session {
     /// How a run ended, with the questions that are the person's.
     async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
         if let Some(thread) = self.thread() {
-            self.follow(connection, thread);
+            self.follow(connection, thread, LookFirst::No);
         }
         let mut end = match result {
             Ok(outcome) => {

@@ -1,55 +1,62 @@
 //! Commands of the person.
 
 use std::process::Stdio;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::process::{self, Group};
 use crate::app::event::Event;
 
 /// Bytes of output that are kept.
 const OUTPUT: usize = 256 * 1024;
+/// How long the rest of its output may take once a command has ended.
+const REST: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Runs a command of the person in the root: with the person's own shell and environment, as if typed there.
     pub(super) fn shell(&self, command: String) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
-            match this.run_shell(&command, job).await {
-                Ok(code) => Some(Event::ShellEnded { code }),
+            let code = match this.run_shell(&command, job).await {
+                Ok(code) => code,
                 Err(error) => {
                     this.tell(Event::ShellOutput(format!("the command cannot be run: {error}\n")));
-                    Some(Event::ShellEnded { code: Some(127) })
+                    Some(127)
                 }
-            }
+            };
+            this.tell(Event::ShellEnded { code });
+            this.follow_again();
+            None
         });
     }
 
     async fn run_shell(&self, text: &str, job: CancellationToken) -> std::io::Result<Option<i32>> {
-        let mut command = Command::new(&self.shell);
-        command.arg("-c").arg(text).current_dir(&self.root).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn()?;
+        let mut command = process::command(&self.shell, text, &self.root);
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let group = Group::of(&child);
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let reading = async { tokio::join!(self.read(out), self.read(err)) };
-        tokio::select! {
-            _ = reading => {}
-            () = job.cancelled() => {
-                end(group, &mut child).await;
-                return Ok(None);
-            }
-        }
-        let status = tokio::select! {
-            status = child.wait() => status?,
-            () = job.cancelled() => {
-                end(group, &mut child).await;
-                return Ok(None);
+        let mut reading = std::pin::pin!(async { tokio::join!(self.read(out), self.read(err)) });
+        let mut is_read = false;
+        let status = loop {
+            tokio::select! {
+                _ = &mut reading, if !is_read => is_read = true,
+                status = child.wait() => break status?,
+                () = job.cancelled() => {
+                    drop(group);
+                    let _ = child.start_kill();
+                    let _ = child.wait().await;
+                    return Ok(None);
+                }
             }
         };
+        group.let_go();
+        // What it has left running may hold its output open for as long as it likes.
+        if !is_read && tokio::time::timeout(REST, reading).await.is_err() {
+            self.tell(Event::ShellOutput("[what it started goes on, and its output is not shown]\n".to_owned()));
+        }
         Ok(status.code())
     }
 
@@ -105,13 +112,4 @@ impl Pieces {
     fn rest(self) -> String {
         String::from_utf8_lossy(&self.unfinished).into_owned()
     }
-}
-
-/// Ends a command with all that it has started in its group.
-async fn end(group: Option<Pid>, child: &mut Child) {
-    if let Some(group) = group {
-        // A group that is gone has ended.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait().await;
 }

@@ -7,9 +7,10 @@ use deepagents::{State, Usage};
 use serde_json::Value;
 
 use super::Session;
+use super::background::LookFirst;
 use super::run::{is_owned, preview};
 use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
-use crate::app::transcript::items_of;
+use crate::app::transcript::{items_of, settled_items_of};
 use crate::host::{Begin, Connection};
 
 /// What is said while another program goes on with the thread.
@@ -81,7 +82,7 @@ impl Session {
         opened.note = note;
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
-        self.follow(&connection, info.id.clone());
+        self.follow(&connection, info.id.clone(), LookFirst::No);
         if asked.is_some() {
             opened.questions = self.open_questions(&connection, &state).await;
         }
@@ -148,6 +149,16 @@ impl Session {
 
 /// A thread's conversation as it is shown.
 pub(super) fn of_state(state: &State) -> Opened {
+    Opened { items: items_of(state.messages().iter().map(|message| &**message)), ..facts_of(state) }
+}
+
+/// The same while somebody else goes on with it: a call is shown once it has its result.
+pub(super) fn of_state_so_far(state: &State) -> Opened {
+    Opened { items: settled_items_of(state.messages().iter().map(|message| &**message)), ..facts_of(state) }
+}
+
+/// What is said of a thread beside its conversation.
+fn facts_of(state: &State) -> Opened {
     let mut usage = Usage::default();
     let mut context = 0;
     for answer in state.messages().iter().filter_map(|message| message.as_assistant()) {
@@ -156,13 +167,7 @@ pub(super) fn of_state(state: &State) -> Opened {
             context = spent.total();
         }
     }
-    Opened {
-        items: items_of(state.messages().iter().map(|message| &**message)),
-        todos: state.get::<Todos>().cloned().unwrap_or_default(),
-        usage,
-        context,
-        ..Opened::default()
-    }
+    Opened { todos: state.get::<Todos>().cloned().unwrap_or_default(), usage, context, ..Opened::default() }
 }
 
 /// Calls of the last answer that have no result, as people read them.

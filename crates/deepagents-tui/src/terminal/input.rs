@@ -1,24 +1,35 @@
 //! What comes from the terminal.
 
+use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
-use crossterm::event::{Event, EventStream};
+use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
+use tokio::time::Instant;
+
+/// The letters of an answer follow each other as quickly as this.
+const QUICK: Duration = Duration::from_millis(30);
+/// Letters of an answer; what is longer is none.
+const LONGEST: usize = 4_096;
 
 /// Keys, pastes and sizes as they come. While it is suspended nothing is read, so that another program can be at the
 /// terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     stream: Option<EventStream>,
+    answers: Answers,
+    /// When what is held back counts as typed.
+    until: Option<Instant>,
 }
 
 impl Input {
     pub(crate) fn new() -> Self {
-        Self { stream: Some(EventStream::new()) }
+        Self { stream: Some(EventStream::new()), ..Self::default() }
     }
 
     pub(crate) fn suspend(&mut self) {
-        self.stream = None;
+        *self = Self::default();
     }
 
     pub(crate) fn resume(&mut self) {
@@ -27,9 +38,110 @@ impl Input {
 
     /// The next event; nothing once the terminal is gone. Never while suspended.
     pub(crate) async fn next(&mut self) -> Option<io::Result<Event>> {
-        match &mut self.stream {
-            Some(stream) => stream.next().await,
-            None => std::future::pending().await,
+        loop {
+            if let Some(event) = self.answers.typed.pop_front() {
+                return Some(Ok(event));
+            }
+            let Some(stream) = &mut self.stream else { return std::future::pending().await };
+            let next = match self.until {
+                None => stream.next().await,
+                Some(until) => match tokio::time::timeout_at(until, stream.next()).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        self.answers.give_up();
+                        self.until = None;
+                        continue;
+                    }
+                },
+            };
+            match next {
+                Some(Ok(event)) => self.answers.take(event),
+                other => return other,
+            }
+            self.until = self.answers.is_open().then(|| Instant::now() + QUICK);
         }
+    }
+}
+
+/// Tells what a person types from what a terminal answers late to a question that another program has asked: the sequences
+/// OSC, DCS, PM and APC come as Alt with a letter, and what is in them as letters.
+#[derive(Debug, Default)]
+struct Answers {
+    held: Vec<Event>,
+    typed: VecDeque<Event>,
+}
+
+impl Answers {
+    fn is_open(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// What is held back was typed.
+    fn give_up(&mut self) {
+        self.typed.extend(self.held.drain(..));
+    }
+
+    fn take(&mut self, event: Event) {
+        let Event::Key(KeyEvent { code: KeyCode::Char(c), modifiers, kind: KeyEventKind::Press, .. }) = event else {
+            self.give_up();
+            self.typed.push_back(event);
+            return;
+        };
+        let (alt, control) = (modifiers.contains(KeyModifiers::ALT), modifiers.contains(KeyModifiers::CONTROL));
+        if !self.is_open() {
+            let begins = alt && !control && matches!(c, ']' | 'P' | '^' | '_');
+            if begins {
+                self.held.push(event)
+            } else {
+                self.typed.push_back(event)
+            }
+            return;
+        }
+        // BEL, and ESC with a backslash.
+        if (control && c == 'g') || (alt && c == '\\') {
+            self.held.clear();
+            return;
+        }
+        let belongs = !alt && !control && self.held.len() < LONGEST;
+        self.held.push(event);
+        if !belongs {
+            self.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(c: char, modifiers: KeyModifiers) -> Event {
+        Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers))
+    }
+
+    fn given(answers: &mut Answers, events: impl IntoIterator<Item = Event>) -> Vec<Event> {
+        events.into_iter().for_each(|event| answers.take(event));
+        answers.typed.drain(..).collect()
+    }
+
+    #[test]
+    fn answers_of_the_terminal_are_not_typed_and_keys_are() {
+        let mut answers = Answers::default();
+        let plain = |text: &str| text.chars().map(|c| key(c, KeyModifiers::NONE)).collect::<Vec<_>>();
+        for (begin, end) in [
+            (']', key('g', KeyModifiers::CONTROL)),
+            (']', key('\\', KeyModifiers::ALT)),
+            ('P', key('\\', KeyModifiers::ALT)),
+        ] {
+            let all = [vec![key(begin, KeyModifiers::ALT)], plain("11;rgb:1e1e"), vec![end]].concat();
+            assert_eq!(given(&mut answers, all), [], "{begin}");
+        }
+        assert_eq!(given(&mut answers, plain("hi")), plain("hi"));
+        // A key with Alt that nothing follows at once.
+        assert_eq!(given(&mut answers, [key(']', KeyModifiers::ALT)]), []);
+        answers.give_up();
+        assert_eq!(given(&mut answers, plain("x")), [vec![key(']', KeyModifiers::ALT)], plain("x")].concat());
+        // What is no answer after all.
+        let all = [key('^', KeyModifiers::ALT), key('a', KeyModifiers::NONE), key('c', KeyModifiers::CONTROL)];
+        assert_eq!(given(&mut answers, all.clone()), all);
     }
 }

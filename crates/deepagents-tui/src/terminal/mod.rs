@@ -13,4 +13,5 @@ pub use graphics::Graphics;
 pub(crate) use input::Input;
 pub(crate) use modes::{Modes, cell, last_panic, size};
 pub(crate) use output::Output;
+pub use sgr::Colours;
 pub(crate) use surface::Surface;

@@ -5,11 +5,16 @@ use std::panic;
 use std::sync::{Mutex, Once, PoisonError};
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use rustix::stdio::stdin;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// Everything that may have been switched on, off: synchronised output, paste marks, colours; the cursor on.
 const RESTORE: &[u8] = b"\x1b[?2026l\x1b[?2004l\x1b[0m\x1b[?25h";
 /// Marks around pasted text.
 const BEGIN: &[u8] = b"\x1b[?2004h";
+/// What a program may have left on that was at the terminal meanwhile, off: the other screen, reports of the mouse, other
+/// codes of the arrow keys and the number pad.
+const LEFT_ON: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1l\x1b>";
 /// The other screen, and back.
 const ALTERNATE: (&[u8], &[u8]) = (b"\x1b[?1049h", b"\x1b[?1049l");
 
@@ -41,6 +46,8 @@ pub(crate) fn cell() -> (u16, u16) {
 #[derive(Debug)]
 pub(crate) struct Modes {
     raw: bool,
+    /// How the terminal was before raw mode, where that is known.
+    given: Option<Termios>,
 }
 
 impl Modes {
@@ -52,7 +59,7 @@ impl Modes {
                 *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
             }));
         });
-        let mut modes = Self { raw: false };
+        let mut modes = Self { raw: false, given: None };
         modes.resume()?;
         Ok(modes)
     }
@@ -62,10 +69,27 @@ impl Modes {
         if self.raw {
             // What a signal from elsewhere has changed is not known to the switch.
             disable_raw_mode()?;
+        } else {
+            self.given = tcgetattr(stdin()).ok();
         }
         enable_raw_mode()?;
         self.raw = true;
         write(BEGIN)
+    }
+
+    /// Takes the terminal from a program that was at it, however it has left it.
+    pub(crate) fn take_back(&mut self) -> io::Result<()> {
+        self.give();
+        write(LEFT_ON)?;
+        self.resume()
+    }
+
+    /// Makes the terminal what it was before.
+    fn give(&self) {
+        if let Some(given) = &self.given {
+            // A terminal that is gone need not be whole.
+            let _ = tcsetattr(stdin(), OptionalActions::Now, given);
+        }
     }
 
     /// Gives the terminal back.

@@ -2,6 +2,75 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+/// How many colours a terminal shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Colours {
+    /// Sixteen.
+    Sixteen,
+    /// 256: a cube of six steps for each of red, green and blue, and greys.
+    Indexed,
+    /// All that 24 bits can say.
+    #[default]
+    All,
+}
+
+/// Red, green and blue of the first sixteen as most terminals show them.
+const SIXTEEN: [[u8; 3]; 16] = [
+    [0, 0, 0],
+    [170, 0, 0],
+    [0, 170, 0],
+    [170, 85, 0],
+    [0, 0, 170],
+    [170, 0, 170],
+    [0, 170, 170],
+    [170, 170, 170],
+    [85, 85, 85],
+    [255, 85, 85],
+    [85, 255, 85],
+    [255, 255, 85],
+    [85, 85, 255],
+    [255, 85, 255],
+    [85, 255, 255],
+    [255, 255, 255],
+];
+/// The steps of the cube.
+const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+
+impl Colours {
+    /// The colour that is shown for one.
+    pub(crate) fn nearest(self, color: Color) -> Color {
+        match (self, color) {
+            (Self::Indexed, Color::Rgb(r, g, b)) => Color::Indexed(indexed([r, g, b])),
+            (Self::Sixteen, Color::Rgb(r, g, b)) => sixteen([r, g, b]),
+            (Self::Sixteen, Color::Indexed(index @ 16..)) => sixteen(of_index(index)),
+            (_, color) => color,
+        }
+    }
+}
+
+fn distance(one: [u8; 3], other: [u8; 3]) -> u32 {
+    one.iter().zip(other).map(|(one, other)| u32::from(one.abs_diff(other)).pow(2)).sum()
+}
+
+/// What an index from 16 on is shown as.
+fn of_index(index: u8) -> [u8; 3] {
+    if index >= 232 {
+        return [8 + (index - 232) * 10; 3];
+    }
+    let cube = usize::from(index.saturating_sub(16));
+    [cube / 36, cube / 6 % 6, cube % 6].map(|step| STEPS.get(step).copied().unwrap_or(0))
+}
+
+fn indexed(rgb: [u8; 3]) -> u8 {
+    (16..=255).min_by_key(|index| distance(of_index(*index), rgb)).unwrap_or(16)
+}
+
+fn sixteen(rgb: [u8; 3]) -> Color {
+    let nearest = (0_u8..).zip(SIXTEEN).min_by_key(|(_, shown)| distance(*shown, rgb));
+    Color::Indexed(nearest.map_or(7, |(index, _)| index))
+}
+
 /// The sequence that sets a style, whatever was set before. Colours are left out where none are wanted.
 pub(super) fn sgr(style: Style, colour: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\x1b[0");
@@ -33,6 +102,9 @@ fn paint(color: Option<Color>, base: u8, out: &mut Vec<u8>) {
             out.extend_from_slice(format!(";{};2;{r};{g};{b}", base + 8).as_bytes());
             return;
         }
+        // The first sixteen have numbers of their own, which all terminals know.
+        Some(Color::Indexed(index @ 0..8)) => index,
+        Some(Color::Indexed(index @ 8..16)) => 52 + index,
         Some(Color::Indexed(index)) => {
             out.extend_from_slice(format!(";{};5;{index}", base + 8).as_bytes());
             return;

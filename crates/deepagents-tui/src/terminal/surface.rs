@@ -167,7 +167,9 @@ impl Surface {
                 self.out.extend_from_slice(ascii(cell.symbol()).as_bytes());
             }
             let width = u16::try_from(crate::text::width(cell.symbol())).unwrap_or(1);
-            self.at.0 = x.saturating_add(width.max(1));
+            // How wide several characters are that are one sign, terminals do not agree: what comes next is placed anew.
+            let is_sure = cell.symbol().chars().nth(1).is_none();
+            self.at.0 = if is_sure { x.saturating_add(width.max(1)) } else { u16::MAX };
         }
         self.shown = next.clone();
         match cursor {

@@ -29,6 +29,25 @@ pub fn exact(text: &str) -> Cow<'_, str> {
     rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c) || (!c.is_ascii() && is_hidden(c)))
 }
 
+/// As [`exact`], for terminals that show ASCII alone: every other character is written out, so that none stands for another.
+pub(crate) fn exact_ascii(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| is_control(c) || !c.is_ascii();
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace("\r\n", "\n");
+    let mut out = String::with_capacity(text.len() * 2);
+    for c in text.chars() {
+        if bad(c) {
+            // Writing to a string does not fail.
+            let _ = write!(out, "<U+{:04X}>", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&bad) {
         return Cow::Borrowed(text);

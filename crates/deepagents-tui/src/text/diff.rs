@@ -3,7 +3,6 @@
 use ratatui::text::{Line, Span};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-use super::exact;
 use crate::theme::Theme;
 
 /// Lines that stay and are shown around a change.
@@ -37,7 +36,7 @@ pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec
                 shift_to_opening(&mut pieces);
                 for (changed, text) in pieces {
                     let text = text.trim_end_matches(['\n', '\r']);
-                    spans.push(Span::styled(exact(text).into_owned(), if changed { strong } else { style }));
+                    spans.push(Span::styled(theme.exact(text).into_owned(), if changed { strong } else { style }));
                 }
                 out.push(Line::from(spans));
             }

@@ -116,11 +116,17 @@ impl Page {
             Event::Rule => {
                 self.space();
                 let room = self.columns.saturating_sub(self.indent_width()).min(40);
-                self.spans.push(Span::styled("─".repeat(room), self.theme.dim));
+                let rule = if self.theme.spoken { "---".to_owned() } else { "─".repeat(room) };
+                self.spans.push(Span::styled(rule, self.theme.dim));
                 self.flush();
                 self.gap = true;
             }
-            Event::TaskListMarker(done) => self.text(if done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(done) => self.text(match (done, self.theme.spoken) {
+                (true, true) => "done: ",
+                (false, true) => "open: ",
+                (true, false) => "☑ ",
+                (false, false) => "☐ ",
+            }),
             Event::Html(text) | Event::InlineHtml(text) => {
                 for (at, line) in text.split_inclusive('\n').enumerate() {
                     if at > 0 {
@@ -145,7 +151,7 @@ impl Page {
             }
             Tag::BlockQuote(_) => {
                 self.space();
-                self.prefix.push("│ ");
+                self.prefix.push(if self.theme.spoken { "> " } else { "│ " });
             }
             Tag::CodeBlock(kind) => {
                 self.space();
@@ -170,6 +176,7 @@ impl Page {
                         *number += 1;
                         format!("{}. ", number.saturating_sub(1))
                     }
+                    _ if self.theme.spoken => "- ".to_owned(),
                     _ => "• ".to_owned(),
                 };
                 self.prefix.push(match marker.chars().count() {

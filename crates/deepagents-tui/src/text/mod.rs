@@ -9,6 +9,7 @@ mod table;
 mod wrap;
 
 pub(crate) use ascii::ascii;
+pub(crate) use clean::exact_ascii;
 pub use clean::{exact, visible};
 pub(crate) use diff::{diff_lines, edit_diff, new_file};
 pub(crate) use markdown::{last_block, markdown};

@@ -43,6 +43,9 @@ impl Table {
         if columns == 0 {
             return Vec::new();
         }
+        if theme.spoken {
+            return self.spoken_lines(room);
+        }
         let widths = self.widths(columns, room.saturating_sub((columns - 1) * 3));
         let mut out = Vec::new();
         for (at, row) in self.rows.iter().enumerate() {
@@ -84,6 +87,28 @@ impl Table {
             }
         }
         out
+    }
+
+    /// The rows for who listens: each cell behind the head of its column.
+    fn spoken_lines(&self, room: usize) -> Vec<Line<'static>> {
+        let mut rows = self.rows.iter();
+        // A head without rows is all that there is to hear.
+        let heads = if self.rows.len() > 1 { rows.next().cloned().unwrap_or_default() } else { Vec::new() };
+        let of_row = |row: &Vec<Vec<Span<'static>>>| {
+            let mut spans = Vec::new();
+            for (at, cell) in row.iter().enumerate() {
+                if at > 0 {
+                    spans.push(Span::raw("; "));
+                }
+                if let Some(head) = heads.get(at).filter(|head| !head.is_empty()) {
+                    spans.extend(head.iter().cloned());
+                    spans.push(Span::raw(": "));
+                }
+                spans.extend(cell.iter().cloned());
+            }
+            wrap(&Line::from(spans), room.max(1), "")
+        };
+        rows.flat_map(of_row).collect()
     }
 
     /// How wide the columns are: as wide as their content, or less of the widest ones.

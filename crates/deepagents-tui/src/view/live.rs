@@ -126,6 +126,9 @@ fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
 fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let lead = match &app.overlay {
+        Overlay::Search { words, skip } if !words.is_empty() && app.history.search(words, *skip).is_none() => {
+            format!("(search: {words}: nothing fits) ")
+        }
         Overlay::Search { words, .. } => format!("(search: {words}) "),
         _ => "› ".to_owned(),
     };

@@ -9,15 +9,36 @@ mod printer;
 mod question;
 mod screen;
 
+use ratatui::buffer::Buffer;
 use ratatui::text::Line;
 
 pub(crate) use items::{Detail, call_title, item_lines};
-pub(crate) use live::live;
 pub(crate) use printer::{Printed, Printer};
 pub(crate) use screen::pager;
 
 use crate::app::App;
 use crate::app::pager::Source;
+
+/// What is to be seen without anything over it.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) printed: Printed,
+    pub(crate) live: Buffer,
+    /// Where the cursor is in the live area.
+    pub(crate) cursor: Option<(u16, u16)>,
+}
+
+/// What is printed now and the live area below it; on an empty screen as much as it has room for.
+pub(crate) fn frame(app: &mut App, printer: &mut Printer, is_anew: bool) -> Frame {
+    let rows = usize::from(app.size.1);
+    let mut printed = if is_anew { printer.restart(app, rows) } else { printer.next(app, rows / 2) };
+    let (live, cursor) = live::live(app, printer);
+    if is_anew && !std::mem::take(&mut app.reopened) {
+        printed.keep_last(rows.saturating_sub(usize::from(live.area.height)));
+    }
+    app.reopened = false;
+    Frame { printed, live, cursor }
+}
 
 /// How many parts something has that is read whole, and how one of them is laid out.
 pub(crate) fn parts<'a>(

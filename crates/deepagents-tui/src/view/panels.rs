@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use crate::app::menu::Menu;
 use crate::input::Editor;
-use crate::text::{clip, exact, hard_wrap, shorten, visible, wrap};
+use crate::text::{clip, hard_wrap, shorten, visible, wrap};
 use crate::theme::Theme;
 
 /// Lines, and where the cursor stands among them, if it does.
@@ -84,7 +84,7 @@ pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Ve
 pub(crate) fn trust(title: &str, body: &str, columns: usize, rows: usize, theme: Theme) -> Panel {
     let mut lines = wrap(&Line::from(Span::styled(visible(title).into_owned(), theme.bold)), columns, "");
     let room = rows.saturating_sub(lines.len() + 1);
-    let body = exact(body).into_owned();
+    let body = theme.exact(body).into_owned();
     let body: Vec<Line<'static>> =
         body.lines().flat_map(|line| hard_wrap(&Line::from(format!("  {line}")), columns, "")).collect();
     let more = body.len().saturating_sub(room);

@@ -22,6 +22,21 @@ pub(crate) struct Printed {
     pub(crate) pictures: Vec<(usize, Arc<str>)>,
 }
 
+impl Printed {
+    /// Leaves out what would scroll away above so many rows: the terminal has it in its scrollback.
+    pub(crate) fn keep_last(&mut self, rows: usize) {
+        let hidden = self.lines.len().saturating_sub(rows);
+        self.lines.drain(..hidden);
+        self.pictures.retain_mut(|(at, _)| match at.checked_sub(hidden) {
+            Some(left) => {
+                *at = left;
+                true
+            }
+            None => false,
+        });
+    }
+}
+
 /// How far the conversation is printed.
 #[derive(Debug, Default)]
 pub(crate) struct Printer {
@@ -76,13 +91,10 @@ impl Printer {
         let before = lines.len();
         let next = self.next(app, rows);
         lines.extend(next.lines);
-        let hidden = if app.reopened { 0 } else { lines.len().saturating_sub(rows) };
-        lines.drain(..hidden);
         // Of the pictures those are drawn anew that may still be seen.
         let unseen = next.pictures.len().saturating_sub((rows / PICTURE).max(1));
         let pictures = next.pictures.into_iter().skip(unseen);
-        let pictures = pictures.filter_map(|(at, picture)| Some(((before + at).checked_sub(hidden)?, picture)));
-        Printed { lines, pictures: pictures.collect() }
+        Printed { lines, pictures: pictures.map(|(at, picture)| (before + at, picture)).collect() }
     }
 
     /// The first part that is printed where there is more than is printed at once.

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::app::event::PendingApproval;
 use crate::app::pending::Asking;
 use crate::app::transcript::{Call, text_arg};
-use crate::text::{clip, count, exact, hard_wrap, visible, width, wrap};
+use crate::text::{clip, count, hard_wrap, visible, width, wrap};
 use crate::theme::Theme;
 
 /// The tool with which the agent asks.
@@ -30,7 +30,7 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Ve
     let room = columns.saturating_sub(2).max(2);
     let raw: Vec<Line<'static>> = match request.tool.as_str() {
         EXECUTE => {
-            let command = exact(text_arg(&request.args, "command")).into_owned();
+            let command = theme.exact(text_arg(&request.args, "command")).into_owned();
             let mut lines: Vec<Line<'static>> =
                 command.split('\n').map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect();
             if let Some(first) = lines.first_mut() {
@@ -62,9 +62,9 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Ve
             let args = request.args.as_object().filter(|_| request.tool != ASK_USER);
             for (name, value) in args.into_iter().flatten() {
                 let text = value.as_str().map_or_else(|| pretty(value), str::to_owned);
-                let text = exact(&text).into_owned();
+                let text = theme.exact(&text).into_owned();
                 for (at, line) in text.split('\n').enumerate() {
-                    let lead = if at == 0 { format!("{}: ", exact(name)) } else { "  ".to_owned() };
+                    let lead = if at == 0 { format!("{}: ", theme.exact(name)) } else { "  ".to_owned() };
                     lines.push(Line::from(vec![Span::styled(lead, theme.dim), Span::raw(line.to_owned())]));
                 }
             }
@@ -72,14 +72,14 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Ve
         }
     };
     let noted = |text: String| Line::from(Span::styled(text, theme.warn));
-    let leads = request.leads_to.iter().map(|path| noted(format!("the path leads to {}", escaped(path))));
+    let leads = request.leads_to.iter().map(|path| noted(format!("the path leads to {}", theme.exact(&escaped(path)))));
     leads.chain(raw).flat_map(|line| hard_wrap(&line, room, "")).map(indented).collect()
 }
 
 /// Which rule asks.
 fn rule_lines(request: &ActionRequest, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let Some(rule) = &request.rule else { return Vec::new() };
-    let line = Line::from(Span::styled(format!("asked by {}", escaped(rule)), theme.dim));
+    let line = Line::from(Span::styled(format!("asked by {}", theme.exact(&escaped(rule))), theme.dim));
     hard_wrap(&line, columns.saturating_sub(2).max(2), "").into_iter().map(indented).collect()
 }
 
@@ -99,7 +99,7 @@ fn asked_lines(request: &ActionRequest, theme: Theme) -> Vec<Line<'static>> {
         }
         _ => request.text.as_str(),
     };
-    exact(text).lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect()
+    theme.exact(text).lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect()
 }
 
 /// The answers that can be chosen, with the numbers that choose them.
@@ -132,14 +132,14 @@ pub(crate) fn question_title(
     let what = match request.tool.as_str() {
         EXECUTE => "Run this command?".to_owned(),
         "write_file" if question.file.is_some() => {
-            format!("Overwrite {}?", exact(text_arg(&request.args, "file_path")))
+            format!("Overwrite {}?", app.theme.exact(text_arg(&request.args, "file_path")))
         }
-        "write_file" => format!("Write the new file {}?", exact(text_arg(&request.args, "file_path"))),
-        "edit_file" => format!("Change {}?", exact(text_arg(&request.args, "file_path"))),
-        "delete" => format!("Delete {}?", exact(text_arg(&request.args, "file_path"))),
+        "write_file" => format!("Write the new file {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
+        "edit_file" => format!("Change {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
+        "delete" => format!("Delete {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
         ASK_USER => "The agent asks you".to_owned(),
-        tool if !request.allowed.contains(&DecisionKind::Approve) => format!("{} asks you", exact(tool)),
-        tool => format!("Call {}?", exact(tool)),
+        tool if !request.allowed.contains(&DecisionKind::Approve) => format!("{} asks you", app.theme.exact(tool)),
+        tool => format!("Call {}?", app.theme.exact(tool)),
     };
     let mut spans = vec![Span::styled("? ", app.theme.warn), Span::styled(what, app.theme.bold)];
     if of > 1 {
@@ -233,7 +233,7 @@ fn counted(line: &Line<'static>, total: usize, columns: usize, theme: Theme) -> 
 
 /// The question whether a rule is kept for good, which is shown as it would be kept.
 fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let rule = exact(&rule.to_string()).into_owned();
+    let rule = theme.exact(&rule.to_string()).into_owned();
     let asked = Line::from(vec![
         Span::styled("allow it and keep this rule for the directory, for later sessions too? ", theme.warn),
         Span::styled(rule, theme.bold),
@@ -247,8 +247,9 @@ fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'sta
 
 /// The keys that a question takes now, with what they do.
 fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
-    let always = app.questions.rule().map(|rule| format!("always {}", exact(&rule.to_string())));
-    let lasting = app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule)));
+    let always = app.questions.rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
+    let lasting =
+        app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule, app.theme)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
     let words = app.questions.wants_words();
@@ -315,12 +316,12 @@ pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
 }
 
 /// What a rule for the directory covers, in few words: the call that it was made of is shown above.
-fn lasting_words(rule: &RememberedRule) -> String {
+fn lasting_words(rule: &RememberedRule, theme: Theme) -> String {
     let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
     let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));
     match (command, path) {
-        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("`{}` alone", exact(&command)),
-        (_, Some(path)) => format!("{} of {}", exact(&rule.tool), exact(path)),
+        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("`{}` alone", theme.exact(&command)),
+        (_, Some(path)) => format!("{} of {}", theme.exact(&rule.tool), theme.exact(path)),
         _ => "this very call".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use super::live::{mode, paint, question_waits};
 use super::question::{keys, short_keys};
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};
-use crate::text::{clip, exact, visible, wrap};
+use crate::text::{clip, visible, wrap};
 
 /// The picture of everything read whole, with its keys in the last rows.
 pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
@@ -32,7 +32,7 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
         Source::Approval(question) => {
             let file = question.request.args.get("file_path").and_then(serde_json::Value::as_str).unwrap_or_default();
             let title = Line::from(Span::styled(
-                format!("? {} {}", exact(&question.request.tool), exact(file)),
+                format!("? {} {}", app.theme.exact(&question.request.tool), app.theme.exact(file)),
                 app.theme.warn,
             ));
             let mut lines = vec![clip(&title, columns)];

@@ -462,3 +462,116 @@ async fn letters_at_the_borders_of_what_is_read_stay_whole() {
     say(&mut screens, "!printf 'half \\303'").await;
     assert!(screens.wait_for("half \u{fffd}").await, "{}", screens.text());
 }
+
+#[tokio::test]
+async fn a_new_thread_begins_at_once_where_a_command_of_the_person_runs() {
+    let world = World::new([Turn::text("PELICAN it is."), Turn::text("None.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "the word is PELICAN").await;
+    assert!(screens.wait_for("PELICAN it is.").await && screens.wait_idle().await);
+    say(&mut screens, "!sleep 600").await;
+    say(&mut screens, "/clear").await;
+    assert!(screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.thread().is_none());
+    say(&mut screens, "which word?").await;
+    assert!(screens.wait_for("None.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(!world.told().contains("PELICAN") && screens.thread().is_some());
+}
+
+#[tokio::test]
+async fn what_waits_for_a_command_is_sent_after_it_and_comes_back_where_it_is_stopped() {
+    let world = World::new([Turn::text("Sent.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "!sleep 600").await;
+    say(&mut screens, "not yet").await;
+    assert!(screens.text().contains("waiting: not yet"), "{}", screens.text());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_until_live("› not yet").await, "{}", screens.text());
+    assert!(!screens.live().join("\n").contains("waiting:") && world.model.requests().is_empty());
+    screens.press("ctrl-u").await.unwrap();
+    say(&mut screens, "!while [ ! -e go ]; do sleep 0.01; done").await;
+    say(&mut screens, "now").await;
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Sent.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(world.told().contains("now"), "{}", world.told());
+}
+
+#[tokio::test]
+async fn a_command_is_over_when_its_shell_is() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "!(while [ ! -e gone ]; do sleep 0.01; done) & echo started").await;
+    assert!(screens.wait_idle().await && screens.wait_for("started").await, "{}", screens.text());
+    assert!(screens.text().contains("what it started goes on"), "{}", screens.text());
+    std::fs::write(world.dir.path().join("gone"), "").unwrap();
+}
+
+#[test]
+fn what_a_command_has_started_ends_with_the_program() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let world = World::new([]);
+    let pid = runtime.block_on(async {
+        let mut screens = world.screens(Mode::Ask);
+        say(&mut screens, "!sleep 600 & echo pid:$!:; wait").await;
+        assert!(screens.wait_for(":\n").await, "{}", screens.text());
+        let text = screens.text();
+        let pid = text.rsplit("pid:").find_map(|rest| rest.split(':').next()?.parse::<u32>().ok());
+        pid.unwrap_or_else(|| panic!("{text}"))
+    });
+    drop(runtime);
+    // A process that nobody has reaped yet has ended, too.
+    let runs = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    let began = std::time::Instant::now();
+    while runs() && began.elapsed().as_secs() < 20 {
+        std::thread::yield_now();
+    }
+    assert!(!runs());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn commands_of_the_person_have_no_terminal() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "!cut -d' ' -f6 /proc/self/stat; cut -d' ' -f6 /proc/$$/stat; echo shell:$$:").await;
+    assert!(screens.wait_idle().await && screens.wait_for("shell:").await, "{}", screens.text());
+    let text = screens.text();
+    // The shell leads a session of its own.
+    let shell = text.rsplit("shell:").find_map(|rest| rest.split(':').next()?.parse::<u32>().ok()).unwrap();
+    assert_eq!(text.lines().filter(|line| line.trim() == shell.to_string()).count(), 2, "{text}");
+}
+
+#[tokio::test]
+async fn files_that_git_ignores_are_not_offered() {
+    let world = World::new([]);
+    let dir = world.dir.path();
+    std::fs::create_dir_all(dir.join("out")).unwrap();
+    std::fs::write(dir.join("out/zzindex.html"), "").unwrap();
+    std::fs::write(dir.join("zzindex.md"), "").unwrap();
+    std::fs::write(dir.join("x!y.txt"), "").unwrap();
+    std::fs::write(dir.join(".gitignore"), "out/\n").unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("@zzind").await;
+    assert!(screens.wait_until_live("@zzindex.md").await, "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("zzindex.html"), "{:?}", screens.live());
+    screens.press("ctrl-c").await.unwrap();
+    // No letter of a name means something else.
+    screens.type_text("@!y").await;
+    assert!(screens.wait_until_live("@x!y.txt").await, "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("main.py"), "{:?}", screens.live());
+}
+
+#[tokio::test]
+async fn a_file_with_blanks_in_its_name_is_taken_over_in_quotes() {
+    let world = World::new([Turn::text("Read.")]);
+    std::fs::create_dir(world.dir.path().join("my docs")).unwrap();
+    std::fs::write(world.dir.path().join("my docs/read me.txt"), "").unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("see @\"my docs/rea").await;
+    assert!(screens.wait_until_live("@\"my docs/read me.txt\"").await, "{:?}", screens.live());
+    screens.press("tab").await.unwrap();
+    screens.type_text(" now").await;
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("Read.").await, "{}", screens.text());
+    assert!(world.told().contains("see @\"my docs/read me.txt\" now"), "{}", world.told());
+}

@@ -11,6 +11,7 @@
 mod approvals;
 mod cards;
 mod commands;
+mod editing;
 mod forms;
 mod fuzz;
 mod hooks;

@@ -45,10 +45,9 @@ async fn messages_are_edited_with_the_keys_of_vi() {
     screens.type_text("0yyAend").await;
     screens.press("esc").await.unwrap();
     screens.type_text("p").await;
-    assert!(screens.live().join("\n").contains("› one 2 thr!endone 2 thr!"), "{:?}", screens.live());
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Yes.").await);
-    assert!(world.told().contains("one 2 thr!endone 2 thr!"), "{}", world.told());
+    assert!(world.told().contains("one 2 thr!end\none 2 thr!"), "{}", world.told());
 }
 
 #[tokio::test]
@@ -103,6 +102,46 @@ async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is
     screens.press("shift-tab shift-tab").await.unwrap();
     say(&mut screens, "run it").await;
     assert!(screens.wait_for("notify.command: it ended with exit status: 3").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn one_command_for_the_line_runs_at_a_time_and_its_line_is_shown_as_it_comes() {
+    let mut world = World::new([]);
+    // It ends once it is let, and says whether another one was there.
+    let command = "mkdir lock || echo twice >> runs; echo run >> runs; echo line; while [ ! -e go ]; do sleep 0.01; done; rmdir lock";
+    world.preferences.status_line = Some(command.to_owned());
+    let mut screens = world.screens(Mode::Ask);
+    assert!(screens.wait_until_live("line").await, "{:?}", screens.live());
+    screens.press("shift-tab shift-tab shift-tab shift-tab").await.unwrap();
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    let runs = || world.read("runs");
+    let began = std::time::Instant::now();
+    while runs().lines().count() < 2 && began.elapsed().as_secs() < 20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(runs(), "run\nrun\n");
+}
+
+#[tokio::test]
+async fn a_command_is_exact_where_ascii_alone_is_shown() {
+    let mut world = World::new([Turn::call("execute", json!({"command": "rm -- \"é 漢\" ✓.txt"}))]);
+    world.preferences.unicode = false;
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go").await;
+    assert!(screens.wait_for("rm -- \"<U+00E9> <U+6F22>\" <U+2713>.txt").await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn who_listens_hears_tables_and_lists_in_words() {
+    let text = "| name | size |\n|---|---|\n| a.txt | 3 |\n\n- first\n- second\n\n> said\n";
+    let mut world = World::new([Turn::text(text)]);
+    world.preferences.screen_reader = true;
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go").await;
+    assert!(screens.wait_for("second").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    assert!(text.contains("name: a.txt; size: 3") && text.contains("- first") && text.contains("> said"), "{text}");
+    assert!(!text.contains(['│', '┼', '•']), "{text}");
 }
 
 #[tokio::test]

@@ -263,3 +263,20 @@ async fn sub_agents_in_the_background_are_in_the_tree_and_open_into_what_they_sa
     assert!(screens.wait_until_live("Three lines, says the scout.").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("It is under way."), "{:?}", screens.live());
 }
+
+#[tokio::test]
+async fn what_is_drawn_anew_for_another_size_has_room_on_the_screen() {
+    let long: Vec<String> = (0..60).map(|n| format!("paragraph {n}")).collect();
+    let world = World::new([Turn::text(long.join("\n\n"))]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "hi").await;
+    assert!(screens.wait_idle().await && screens.text().contains("paragraph 59"), "{}", screens.text());
+    for (columns, rows) in [(80_u16, 20_u16), (70, 20), (70, 24)] {
+        let printed = |screens: &deepagents_tui::Headless| screens.text().lines().count() - screens.live().len();
+        let before = printed(&screens);
+        screens.resize(columns, rows).await;
+        let new = printed(&screens) - before;
+        assert_eq!(new + screens.live().len(), usize::from(rows), "{columns}x{rows}");
+        assert!(screens.text().ends_with(&screens.live().join("\n")));
+    }
+}

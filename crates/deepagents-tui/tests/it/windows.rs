@@ -108,3 +108,43 @@ async fn what_one_window_goes_back_behind_leaves_the_other() {
     assert!(live.contains("First answer.") && !live.contains("Second answer."), "{live}");
     assert!(!one.text().contains("another program went back"), "{}", one.text());
 }
+
+#[tokio::test]
+async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
+    let mut world = World::new([until("go"), Turn::text("First done."), Turn::text("Second done.")]);
+    world.is_gone = false;
+    let mut one = world.screens(Mode::Auto);
+    say(&mut one, "wait for go").await;
+    assert!(one.wait_until_live("execute while").await, "{:?}", one.live());
+    let mut two = world.begin(Mode::Auto, Begin::Continue);
+    assert!(two.wait_for("another program works on this thread").await, "{}", two.text());
+    say(&mut two, "from two").await;
+    assert!(two.wait_for("not sent: from two").await && two.wait_idle().await, "{}", two.text());
+    two.press("ctrl-u").await.unwrap();
+    say(&mut two, "!true").await;
+    assert!(two.wait_idle().await);
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(one.wait_for("First done.").await && one.wait_idle().await, "{}", one.text());
+    assert!(two.wait_for("First done.").await, "{}", two.text());
+    assert!(two.wait_for("the other program is done with its turn").await, "{}", two.text());
+    say(&mut one, "again").await;
+    assert!(one.wait_for("Second done.").await && two.wait_for("Second done.").await, "{}", two.text());
+    assert_eq!(two.text().matches("it is shown as it goes on").count(), 1, "{}", two.text());
+}
+
+#[tokio::test]
+async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
+    let write = Turn::call("write_file", json!({"file_path": "/z.txt", "content": "z"}));
+    let world = World::new([Turn::text("First."), write, Turn::text("Written.")]);
+    let mut one = world.screens(Mode::Ask);
+    say(&mut one, "hello").await;
+    assert!(one.wait_for("First.").await && one.wait_idle().await);
+    let mut two = world.begin(Mode::Ask, Begin::Continue);
+    assert!(two.wait_for("First.").await, "{}", two.text());
+    say(&mut one, "write it").await;
+    assert!(one.wait_for("Write the new file /z.txt?").await, "{}", one.text());
+    assert!(two.wait_for("the other program waits for a decision").await, "{}", two.text());
+    let text = two.text();
+    assert!(!text.contains("is done with its turn") && !text.contains("✓ write_file"), "{text}");
+    assert!(!text.contains("● write_file"), "{text}");
+}

@@ -49,9 +49,12 @@ pub(crate) struct World {
     pub(crate) named: Arc<Mutex<Vec<String>>>,
     /// What the first agent waits for, if anything.
     pub(crate) gate: Option<Arc<Notify>>,
+    /// Whether other programs that work on a thread count as gone.
+    pub(crate) is_gone: bool,
 }
 
 struct TestHost {
+    is_gone: bool,
     gate: Mutex<Option<Arc<Notify>>>,
     named: Arc<Mutex<Vec<String>>>,
     root: PathBuf,
@@ -93,6 +96,7 @@ impl World {
             offered: Arc::default(),
             named: Arc::default(),
             gate: None,
+            is_gone: true,
         }
     }
 
@@ -116,6 +120,7 @@ impl World {
 
     pub(crate) fn begin(&self, mode: Mode, begin: Begin) -> Headless {
         let host = TestHost {
+            is_gone: self.is_gone,
             root: self.dir.path().to_owned(),
             undo: self.beside.path().join("undo.db"),
             model: self.model.clone(),
@@ -292,7 +297,7 @@ impl Host for TestHost {
     }
 
     fn is_gone(&self, _thread: &ThreadInfo) -> bool {
-        true
+        self.is_gone
     }
 
     fn explain_failure(&self, error: &RunError) -> String {

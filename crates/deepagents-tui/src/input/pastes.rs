@@ -1,0 +1,90 @@
+//! Long pastes, each of which is one letter of the text that is drawn as a label.
+
+use std::borrow::Cow;
+
+use crate::text::count;
+
+/// The letters that stand for pastes: the end of the last private plane, where no font has signs of its own. They are taken
+/// out of all that is typed, pasted or read.
+const FIRST: u32 = 0x10_f000;
+const LAST: u32 = 0x10_fffd;
+
+/// Whether a letter stands for a paste.
+pub(super) fn is_paste(c: char) -> bool {
+    (FIRST..=LAST).contains(&u32::from(c))
+}
+
+/// Whether a letter is part of a word; a paste is a word, or a part of one.
+pub(super) fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || is_paste(c)
+}
+
+/// A text without letters that would be taken for pastes.
+pub(super) fn foreign(text: &str) -> Cow<'_, str> {
+    if text.contains(is_paste) { text.replace(is_paste, "").into() } else { text.into() }
+}
+
+#[derive(Clone, Debug)]
+struct Paste {
+    mark: char,
+    number: usize,
+    label: String,
+    text: String,
+}
+
+/// What the letters of a text stand for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pastes {
+    all: Vec<Paste>,
+    /// Counts them, so that a letter is not used again soon.
+    made: u32,
+}
+
+impl Pastes {
+    /// Keeps a paste; returns the letter for it, as long as there is one.
+    pub(super) fn add(&mut self, text: String) -> Option<char> {
+        let mut free = (0..=LAST - FIRST).filter_map(|at| {
+            let mark = char::from_u32(FIRST + (self.made + at) % (LAST - FIRST + 1))?;
+            self.find(mark).is_none().then_some((mark, at))
+        });
+        let (mark, passed) = free.next()?;
+        self.made = (self.made + passed + 1) % (LAST - FIRST + 1);
+        let number = self.all.last().map_or(1, |last| last.number + 1);
+        let lines = text.split('\n').count();
+        let label =
+            format!("[Pasted text #{number}: {}, {}]", count(lines as u64, "line"), count(text.len() as u64, "byte"));
+        self.all.push(Paste { mark, number, label, text });
+        Some(mark)
+    }
+
+    fn find(&self, mark: char) -> Option<&Paste> {
+        self.all.iter().find(|paste| paste.mark == mark)
+    }
+
+    /// What a letter is drawn as, where it stands for a paste.
+    pub(super) fn label(&self, c: char) -> Option<&str> {
+        if is_paste(c) { self.find(c).map(|paste| paste.label.as_str()) } else { None }
+    }
+
+    /// A text with the pastes in it.
+    pub(super) fn expand(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for c in text.chars() {
+            match is_paste(c).then(|| self.find(c)) {
+                None => out.push(c),
+                Some(paste) => out.push_str(paste.map_or("", |paste| &paste.text)),
+            }
+        }
+        out
+    }
+
+    /// A text without letters that stand for nothing any more.
+    pub(super) fn known(&self, text: &str) -> String {
+        text.chars().filter(|c| !is_paste(*c) || self.find(*c).is_some()).collect()
+    }
+
+    /// Forgets what a text does not refer to.
+    pub(super) fn keep_those_in(&mut self, text: &str) {
+        self.all.retain(|paste| text.contains(paste.mark));
+    }
+}

@@ -1,0 +1,212 @@
+//! Where the motions of vi lead, and what its text objects are.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::Editor;
+use super::pastes::is_letter;
+
+/// A part of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Whether it is whole lines, without the end of the last.
+    pub(super) lines: bool,
+}
+
+impl Span {
+    pub(super) fn letters(from: usize, to: usize) -> Self {
+        Self { from, to, lines: false }
+    }
+
+    /// From the cursor to a letter, with it if it is ahead.
+    pub(super) fn to_found(here: usize, to: usize, editor: &Editor) -> Self {
+        if to < here { Self::letters(to, here) } else { Self::letters(here, editor.after_letter(to)) }
+    }
+}
+
+/// The whole lines between two places.
+pub(super) fn lines(editor: &Editor, from: usize, to: usize) -> Span {
+    let text = editor.text();
+    let from = text.get(..from).unwrap_or_default().rfind('\n').map_or(0, |at| at + 1);
+    let to = text.get(to..).unwrap_or_default().find('\n').map_or(text.len(), |at| to + at);
+    Span { from, to, lines: true }
+}
+
+/// Where a line of this number begins, or the last one.
+pub(super) fn line_at(editor: &Editor, number: usize) -> usize {
+    let starts = std::iter::once(0).chain(editor.text().match_indices('\n').map(|(at, _)| at + 1));
+    starts.take(number.max(1)).last().unwrap_or(0)
+}
+
+/// Where a motion leads that is made so often; nothing for what is none.
+pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
+    let here = editor.cursor();
+    let mut to = Some(here);
+    for _ in 0..times {
+        to = step(c, editor);
+        match to {
+            Some(to) if to != editor.cursor() => editor.cursor_to(to),
+            _ => break,
+        }
+    }
+    editor.cursor_to(here);
+    to
+}
+
+fn step(c: char, editor: &Editor) -> Option<usize> {
+    Some(match c {
+        'h' if editor.at_line_start() => editor.cursor(),
+        'h' => editor.left(),
+        'l' | ' ' if editor.cursor() == editor.line_end() => editor.cursor(),
+        'l' | ' ' => editor.right(),
+        'w' => next_word(editor),
+        'b' => word_start(editor),
+        'e' => word_end(editor),
+        'W' => {
+            let rest = editor.after().trim_start_matches(|c: char| !c.is_whitespace());
+            editor.text().len() - rest.trim_start().len()
+        }
+        'B' => editor.blank_left(),
+        '0' => editor.line_start(),
+        '^' => {
+            let line = editor.text().get(editor.line_start()..editor.line_end()).unwrap_or_default();
+            editor.line_start() + line.len() - line.trim_start().len()
+        }
+        '$' => editor.line_end(),
+        _ => return None,
+    })
+}
+
+/// A letter that is neither a blank nor part of a word.
+fn is_mark(c: char) -> bool {
+    !is_letter(c) && !c.is_whitespace()
+}
+
+/// Where the next word begins.
+fn next_word(editor: &Editor) -> usize {
+    let after = editor.after();
+    let rest = after.trim_start_matches(is_letter);
+    let rest = if rest.len() == after.len() { after.trim_start_matches(is_mark) } else { rest };
+    editor.text().len() - rest.trim_start().len()
+}
+
+/// Where the word begins that the cursor is in, or the one before.
+fn word_start(editor: &Editor) -> usize {
+    let before = editor.before().trim_end();
+    let word = before.trim_end_matches(is_letter);
+    if word.len() < before.len() { word.len() } else { before.trim_end_matches(is_mark).len() }
+}
+
+/// The last letter of the word, or of the next one where the cursor is at an end.
+fn word_end(editor: &Editor) -> usize {
+    let start = editor.right();
+    let after = editor.text().get(start..).unwrap_or_default();
+    let word = after.trim_start();
+    let blanks = after.len() - word.len();
+    let letters = word.len() - word.trim_start_matches(is_letter).len();
+    let length = if letters > 0 { letters } else { word.len() - word.trim_start_matches(is_mark).len() };
+    let end = word.get(..length).unwrap_or_default();
+    let last = end.graphemes(true).next_back().map_or(0, str::len);
+    start + blanks + length - last
+}
+
+/// A letter in the line, ahead of the cursor or behind it, or the place next to it.
+pub(super) fn find(editor: &Editor, how: char, letter: char, times: usize) -> Option<usize> {
+    let here = editor.cursor();
+    let nth = times.saturating_sub(1);
+    if how.is_lowercase() {
+        let start = editor.right();
+        let line = editor.text().get(start..editor.line_end())?;
+        let at = start + line.match_indices(letter).nth(nth)?.0;
+        if how == 'f' {
+            return Some(at);
+        }
+        let between = editor.text().get(here..at)?;
+        return Some(at - between.graphemes(true).next_back().map_or(0, str::len));
+    }
+    let start = editor.line_start();
+    let at = start + editor.text().get(start..here)?.rmatch_indices(letter).nth(nth)?.0;
+    Some(if how == 'F' { at } else { at + letter.len_utf8() })
+}
+
+/// What a letter names around the cursor, with what surrounds it or without.
+pub(super) fn object(whole: bool, c: char, editor: &Editor) -> Option<Span> {
+    match c {
+        'w' => word(whole, editor),
+        '"' | '\'' | '`' => quoted(whole, c, editor),
+        '(' | ')' | 'b' => bracketed(whole, ('(', ')'), editor),
+        '{' | '}' | 'B' => bracketed(whole, ('{', '}'), editor),
+        '[' | ']' => bracketed(whole, ('[', ']'), editor),
+        '<' | '>' => bracketed(whole, ('<', '>'), editor),
+        _ => None,
+    }
+}
+
+fn word(whole: bool, editor: &Editor) -> Option<Span> {
+    let here = editor.cursor();
+    let line = editor.text().get(editor.line_start()..editor.line_end())?;
+    let at = here - editor.line_start();
+    let kind = |c: char| (c.is_whitespace(), is_letter(c));
+    let first = line.get(at..)?.chars().next()?;
+    let same = |c: char| kind(c) == kind(first);
+    let (before, after) = (line.get(..at)?, line.get(at..)?);
+    let mut from = before.trim_end_matches(same).len();
+    let mut rest = after.trim_start_matches(same);
+    if whole {
+        let blanks = rest.trim_start();
+        // Where no blanks are behind the word, those before it go along.
+        if blanks.len() == rest.len() {
+            from = line.get(..from)?.trim_end().len();
+        }
+        rest = blanks;
+    }
+    let start = editor.line_start();
+    Some(Span::letters(start + from, start + line.len() - rest.len()))
+}
+
+fn quoted(whole: bool, quote: char, editor: &Editor) -> Option<Span> {
+    let (start, here) = (editor.line_start(), editor.cursor());
+    let line = editor.text().get(start..editor.line_end())?;
+    let mut quotes = line.match_indices(quote).map(|(at, _)| start + at);
+    while let (Some(from), Some(to)) = (quotes.next(), quotes.next()) {
+        if here <= to {
+            return Some(if whole { Span::letters(from, to + 1) } else { Span::letters(from + 1, to) });
+        }
+    }
+    None
+}
+
+fn bracketed(whole: bool, (open, close): (char, char), editor: &Editor) -> Option<Span> {
+    let (text, here) = (editor.text(), editor.cursor());
+    let at_cursor = text.get(here..)?.chars().next();
+    let mut depth = 0_usize;
+    let from = if at_cursor == Some(open) {
+        here
+    } else {
+        text.get(..here)?.char_indices().rev().find_map(|(at, c)| {
+            if c == close {
+                depth += 1;
+            } else if c == open {
+                if depth == 0 {
+                    return Some(at);
+                }
+                depth -= 1;
+            }
+            None
+        })?
+    };
+    depth = 0;
+    let to = text.get(from..)?.char_indices().find_map(|(at, c)| {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return Some(from + at);
+            }
+        }
+        None
+    })?;
+    Some(if whole { Span::letters(from, to + 1) } else { Span::letters(from + 1, to) })
+}

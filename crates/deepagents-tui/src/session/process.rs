@@ -1,0 +1,58 @@
+//! Processes of the person's commands.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::LazyLock;
+
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// What starts a program in a session of its own.
+static SETSID: LazyLock<Option<&'static str>> = LazyLock::new(|| {
+    ["/usr/bin/setsid", "/bin/setsid"].into_iter().find(|path| access(*path, Access::EXEC_OK).is_ok())
+});
+
+/// A command for the person's shell. It has no terminal where the system can see to that: what it wrote to one would stand in
+/// the middle of the screens, and what it read would be what is typed there.
+pub(super) fn command(shell: &str, text: &str, directory: &Path) -> Command {
+    let mut command = match *SETSID {
+        Some(setsid) => {
+            let mut command = Command::new(setsid);
+            command.arg(shell);
+            command
+        }
+        None => {
+            let mut command = Command::new(shell);
+            command.process_group(0);
+            command
+        }
+    };
+    command.arg("-c").arg(text).current_dir(directory).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// The processes that a command has started. They end when this is dropped, unless they are let go.
+#[derive(Debug)]
+pub(super) struct Group(Option<Pid>);
+
+impl Group {
+    pub(super) fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+
+    /// What still runs goes on, as it does in a shell.
+    pub(super) fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.take() {
+            // A group that is gone has ended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Writing a message: pastes, the keys of a shell, those of vi.
+
+use crossterm::event::Event;
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Headless, Mode};
+
+use crate::world::{World, say};
+
+fn paste(text: &str) -> Event {
+    Event::Paste(text.to_owned())
+}
+
+fn lines(word: &str) -> String {
+    (0..20).map(|n| format!("{word} {n}")).collect::<Vec<_>>().join("\n")
+}
+
+fn input(screens: &Headless) -> String {
+    screens.live().into_iter().skip_while(|line| !line.starts_with('›')).collect::<Vec<_>>().join("\n")
+}
+
+/// Sends what is in the input, and returns what the model was told.
+async fn sent(world: &World, screens: &mut Headless) -> String {
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("Yes.").await && screens.wait_idle().await, "{}", screens.text());
+    let requests = world.model.requests();
+    let last = requests.last().unwrap().messages.iter().next_back().unwrap();
+    last.text()
+}
+
+fn answers(count: usize) -> World {
+    World::new((0..count).map(|_| Turn::text("Yes.")))
+}
+
+#[tokio::test]
+async fn the_placeholder_of_a_paste_is_one_letter_for_every_key() {
+    let world = answers(3);
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("see ").await;
+    screens.event(paste(&lines("line"))).await;
+    assert!(input(&screens).contains("› see [Pasted text #1: 20 lines"), "{}", input(&screens));
+    screens.press("left").await.unwrap();
+    screens.type_text("X").await;
+    assert_eq!(sent(&world, &mut screens).await, format!("see X{}", lines("line")));
+
+    screens.event(paste(&lines("line"))).await;
+    screens.press("ctrl-w").await.unwrap();
+    assert!(!input(&screens).contains("Pasted"), "{}", input(&screens));
+    screens.press("ctrl-y ctrl-y").await.unwrap();
+    assert_eq!(sent(&world, &mut screens).await, lines("line").repeat(2));
+
+    // What was cut out of one message goes into the next one.
+    screens.event(paste(&lines("other"))).await;
+    screens.press("ctrl-u").await.unwrap();
+    screens.type_text("hello ").await;
+    screens.press("ctrl-y").await.unwrap();
+    assert_eq!(sent(&world, &mut screens).await, format!("hello {}", lines("other")));
+}
+
+#[tokio::test]
+async fn what_is_cut_outlives_the_message_and_pastes_are_put_in_once() {
+    let world = answers(3);
+    let mut screens = world.screens(Mode::Ask);
+    screens.event(paste(&lines("cut"))).await;
+    screens.press("ctrl-u").await.unwrap();
+    screens.type_text("hello").await;
+    assert_eq!(sent(&world, &mut screens).await, "hello");
+    screens.press("ctrl-y").await.unwrap();
+    assert_eq!(sent(&world, &mut screens).await, lines("cut"));
+    let first = format!("[Pasted text #2: 20 lines, 149 bytes]\n\u{10f000}\u{10f001}{}", lines("first"));
+    screens.event(paste(&first)).await;
+    screens.event(paste(&lines("second"))).await;
+    let plain = first.replace(['\u{10f000}', '\u{10f001}'], "");
+    assert_eq!(sent(&world, &mut screens).await, format!("{plain}{}", lines("second")));
+}
+
+#[tokio::test]
+async fn a_paste_behind_a_command_is_its_text() {
+    let world = answers(1);
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("/plan ").await;
+    screens.event(paste(&lines("line"))).await;
+    let told = sent(&world, &mut screens).await;
+    assert!(told.contains(&lines("line")) && !told.contains("Pasted"), "{told}");
+}
+
+#[tokio::test]
+async fn the_keys_of_a_shell_cut_undo_and_change_letters() {
+    let world = World::new([]);
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("one two thing").await;
+    for (keys, shown) in [
+        ("ctrl-w ctrl-w", "› one"),
+        ("ctrl-y", "› one two thing"),
+        ("ctrl-a alt-u", "› ONE two thing"),
+        ("alt-l", "› ONE two thing"),
+        ("alt-c", "› ONE two Thing"),
+        ("ctrl-t", "› ONE two Thign"),
+        ("ctrl-_", "› ONE two Thing"),
+        ("ctrl-_ ctrl-_", "› one two thing"),
+        ("ctrl-_", "› one"),
+        ("ctrl-_", "› one two"),
+        ("ctrl-_", "› one two thing"),
+        ("ctrl-_", "› one two"),
+    ] {
+        screens.press(keys).await.unwrap();
+        assert_eq!(input(&screens).lines().next(), Some(shown), "{keys}");
+    }
+    screens.press("ctrl-j").await.unwrap();
+    screens.type_text("below").await;
+    screens.press("alt-<").await.unwrap();
+    screens.type_text("X").await;
+    assert!(input(&screens).starts_with("› Xone two\n  below"), "{}", input(&screens));
+}
+
+#[tokio::test]
+async fn earlier_messages_come_with_ctrl_p_and_a_search_says_that_nothing_fits() {
+    let world = answers(1);
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("first words").await;
+    sent(&world, &mut screens).await;
+    screens.press("ctrl-p").await.unwrap();
+    assert!(input(&screens).starts_with("› first words"), "{}", input(&screens));
+    screens.press("ctrl-n").await.unwrap();
+    assert!(!input(&screens).contains("first"), "{}", input(&screens));
+    screens.press("ctrl-r").await.unwrap();
+    screens.type_text("wor").await;
+    assert!(!screens.live().join("\n").contains("nothing fits"), "{:?}", screens.live());
+    screens.type_text("zz").await;
+    assert!(screens.live().join("\n").contains("(search: worzz: nothing fits)"), "{:?}", screens.live());
+}
+
+/// The input after letters were typed in normal mode, its cursor at the beginning of a text.
+async fn vi(text: &str, keys: &str) -> String {
+    let mut world = World::new([]);
+    world.preferences.vi = true;
+    let mut screens = world.screens(Mode::Ask);
+    screens.event(paste(text)).await;
+    screens.press("esc").await.unwrap();
+    screens.type_text("gg0").await;
+    for piece in keys.split_inclusive('⎋') {
+        screens.type_text(piece.trim_end_matches('⎋')).await;
+        if piece.ends_with('⎋') {
+            screens.press("esc").await.unwrap();
+        }
+    }
+    let rows = screens.live();
+    let rows = rows.iter().skip_while(|line| !line.starts_with('›'));
+    let rows = rows.take_while(|line| line.starts_with("› ") || line.starts_with("  ")).cloned();
+    rows.map(|line| line.chars().skip(2).collect::<String>()).collect::<Vec<_>>().join("|")
+}
+
+#[tokio::test]
+async fn vi_puts_whole_lines_below_and_cuts_them_whole() {
+    for (text, keys, shown) in [
+        ("one\ntwo", "yyp", "one|one|two"),
+        ("one\ntwo", "ddp", "two|one"),
+        ("one\ntwo", "jdd", "one"),
+        ("one\ntwo\nthree", "2ddP", "one|two|three"),
+        ("one\ntwo\nthree", "djP", "one|two|three"),
+        ("one\ntwo\nthree", "jdgg", "three"),
+        ("one\ntwo", "Gccnew", "one|new"),
+        ("one\ntwo", "yyjp", "one|two|one"),
+    ] {
+        assert_eq!(vi(text, keys).await, shown, "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn vi_counts_finds_replaces_and_takes_back() {
+    for (text, keys, shown) in [
+        ("one two three", "2dw", "three"),
+        ("one two three", "d2w", "three"),
+        ("one two three", "3x", " two three"),
+        ("one two three", "dtw", "wo three"),
+        ("one two three", "dfw", "o three"),
+        ("one two three", "wciwX", "one X three"),
+        ("one two three", "wdaw", "one three"),
+        ("say \"a b\" now", "ci\"x⎋A!", "say \"x\" now!"),
+        ("f(a, b) end", "fadi(", "f() end"),
+        ("one", "rX~", "xne"),
+        ("one", "~~", "ONe"),
+        ("one two", "sX⎋u", "one two"),
+        ("one two", "xxuux", "ne two"),
+        ("one two", "wxuiX", "one Xtwo"),
+        ("one two", "qxwx", "one wo"),
+        ("one two", "cqxx", "ne two"),
+        ("one two one", "fo;x", "one two ne"),
+        ("one\ntwo", "J", "one two"),
+    ] {
+        assert_eq!(vi(text, keys).await, shown, "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_takes_the_place_of_a_message_that_came_back() {
+    let world = answers(2);
+    let mut screens = world.screens(Mode::Ask);
+    screens.type_text("first talk").await;
+    sent(&world, &mut screens).await;
+    say(&mut screens, "/undo").await;
+    assert!(screens.wait_for("undone").await && input(&screens).contains("first talk"), "{}", screens.text());
+    say(&mut screens, "/redo").await;
+    assert!(screens.wait_for("done again").await && screens.wait_idle().await, "{}", screens.text());
+    assert_eq!(world.model.requests().len(), 1);
+    say(&mut screens, "/resume").await;
+    assert!(screens.wait_for("there is nothing to go on with").await, "{}", screens.text());
+    screens.press("ctrl-c").await.unwrap();
+    say(&mut screens, "/editor with these words").await;
+    assert!(input(&screens).contains("› with these words"), "{}", input(&screens));
+}
