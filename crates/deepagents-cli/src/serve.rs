@@ -84,7 +84,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
 
 async fn listen_until_signal(running: RunningServer, listener: TcpListener) -> Result<()> {
     let mut signals = EndSignals::catch(Hangup::EndsUnlessIgnored)?;
-    Ok(running.serve(listener, async move { signals.recv().await }).await?)
+    Ok(running
+        .serve(listener, async move {
+            signals.recv().await;
+        })
+        .await?)
 }
 
 /// What outlives one set of agents.

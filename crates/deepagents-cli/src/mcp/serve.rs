@@ -85,7 +85,7 @@ async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map_err(|error| anyhow!("{error}")),
-        () = signals.recv() => {}
+        _ = signals.recv() => {}
     }
     stop.cancel();
     match args.http {

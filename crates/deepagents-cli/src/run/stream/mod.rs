@@ -128,8 +128,9 @@ impl Stream<'_> {
             loop {
                 let shown = tokio::select! {
                     biased;
-                    Some(how) = signals.recv() => {
+                    signal = signals.recv() => {
                         stopped = true;
+                        let how = Stop::from(signal);
                         match how {
                             Stop::Cancel => run.interrupt(),
                             Stop::Leave => how.stop(&run.handle(), true),
