@@ -11,7 +11,7 @@ use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::fs::Backend;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::remembered::{RememberedRules, RuleScope};
+use deepagents::remembered::{CommandReach, RememberedRules, RuleScope};
 use serde_json::{Map, Value};
 
 use crate::setup::SessionSetup;
@@ -140,12 +140,26 @@ pub struct SessionAgent {
     pub hooks: Option<HookRunner>,
     /// What was always allowed in the session's directory, and where a rule for it is kept.
     pub rules: Option<(RememberedRules, RuleScope)>,
+    /// What commands reach.
+    pub reach: CommandReach,
+    /// Whether commands share a shell: what one means depends on those before it, so no rule says what it does.
+    pub shares_shell: bool,
 }
 
 impl SessionAgent {
     /// An agent and its files.
     pub fn new(agent: DeepAgent, workspace: Arc<dyn Backend>) -> Self {
-        Self { agent, workspace, commands: Vec::new(), context_window: None, price: None, hooks: None, rules: None }
+        Self {
+            agent,
+            workspace,
+            commands: Vec::new(),
+            context_window: None,
+            price: None,
+            hooks: None,
+            rules: None,
+            reach: CommandReach::default(),
+            shares_shell: false,
+        }
     }
 
     /// With these commands.
@@ -159,6 +173,13 @@ impl SessionAgent {
     #[must_use]
     pub fn rules(mut self, rules: Option<(RememberedRules, RuleScope)>) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// With commands that reach this, and whether they share a shell.
+    #[must_use]
+    pub fn reach(mut self, reach: CommandReach, shares_shell: bool) -> Self {
+        (self.reach, self.shares_shell) = (reach, shares_shell);
         self
     }
 

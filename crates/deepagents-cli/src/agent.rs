@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
 use crate::exit::WrongUsage;
+use crate::mcp;
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::proxy;
@@ -289,7 +290,9 @@ pub(crate) fn shell(root: &Path, args: &CommandArgs, own: &OwnFiles) -> Result<L
         };
         let tools = if args.share_caches { tools.shared_caches() } else { tools };
         let (hidden, hidden_host) = (own.paths().to_vec(), own.host_paths());
-        let mut policy = SandboxPolicy { network, tools, hidden, hidden_host, ..SandboxPolicy::default() };
+        let protected_places = mcp::protected(root);
+        let mut policy =
+            SandboxPolicy { network, tools, hidden, hidden_host, protected_places, ..SandboxPolicy::default() };
         if args.mode() == SandboxMode::ReadOnly {
             let nothing = Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]);
             policy.rules.push(Permissions::new([nothing])?);
@@ -309,7 +312,7 @@ pub(crate) fn open(root: &Path) -> Result<LocalBackend> {
 /// The directory as a workspace whose changes may be recorded.
 pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<LocalBackend> {
     let records = store.is_some();
-    let options = LocalOptions { undo: store, ..LocalOptions::default() };
+    let options = LocalOptions { undo: store, protected: mcp::protected(root), ..LocalOptions::default() };
     LocalBackend::open_with(root, options).map_err(|error| {
         if records && LocalBackend::open(root).is_ok() {
             return anyhow!(

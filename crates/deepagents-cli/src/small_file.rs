@@ -13,6 +13,16 @@ const MOST: u64 = 1 << 20;
 /// # Errors
 /// When it is no file but a pipe or a device, which may never end, when it has more than 1 MB, or cannot be read.
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
+    let damaged = || io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    let text = |bytes| String::from_utf8(bytes).map_err(|_| damaged());
+    bytes(file, MOST)?.map(text).transpose()
+}
+
+/// The bytes of a file, which may be this many; nothing where there is none.
+///
+/// # Errors
+/// As for [`read`].
+pub(crate) fn bytes(file: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     // A pipe without a writer is opened at once this way, to be refused.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let open = match OpenOptions::new().read(true).custom_flags(nonblocking).open(file) {
@@ -22,12 +32,12 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     if !open.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    let mut text = String::new();
-    open.take(MOST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, "it has more than 1 MB"));
+    let mut bytes = Vec::new();
+    open.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {} MB", most >> 20)));
     }
-    Ok(Some(text))
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]

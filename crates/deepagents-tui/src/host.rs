@@ -8,7 +8,7 @@ use deepagents::core::model::Price;
 use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::models::Catalogue;
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -239,8 +239,10 @@ pub struct Connection {
     pub catalogue: Catalogue,
     /// Whether commands are confined, in a few words.
     pub sandbox: String,
-    /// Whether they are.
-    pub confined: bool,
+    /// What they reach.
+    pub reach: CommandReach,
+    /// Whether they share a shell: what one means depends on those before it, so no rule says what it does.
+    pub shares_shell: bool,
     /// What was always allowed in the directory, as far as it holds here.
     pub remembered: Vec<RememberedRule>,
     /// Commands that files define, as far as they may be used.

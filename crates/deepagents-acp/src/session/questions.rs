@@ -1,7 +1,7 @@
 //! Questions about calls, put to the person in the editor.
 
 use deepagents::core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, DecisionKind, State};
 
 use super::Session;
@@ -42,14 +42,27 @@ impl<H: AgentHost> Session<H> {
         self.editor.has_terminals() || !self.policy.is_sandboxed()
     }
 
+    /// The rule that covers a call, where one can say what the call does.
+    fn rule_covering(&self, question: &ActionRequest) -> Option<RememberedRule> {
+        let rule = RememberedRule::covering(question).within(&self.reach());
+        (!self.agent().shares_shell || !rule.is_about_commands()).then_some(rule)
+    }
+
+    /// What commands reach.
+    fn reach(&self) -> CommandReach {
+        let reach = self.agent().reach;
+        CommandReach { unconfined: reach.unconfined || self.is_unconfined(), ..reach }
+    }
+
     /// The rule of the session or of its directory that covers a call, in words. A file that cannot be read says nothing.
     async fn remembered(&self, question: &ActionRequest) -> Option<String> {
+        self.rule_covering(question)?;
         if let Some(rule) = self.policy.rule(question) {
             return Some(rule.to_string());
         }
         let (store, scope) = self.agent().rules?;
-        let (question, unconfined) = (question.clone(), self.is_unconfined());
-        let found = tokio::task::spawn_blocking(move || store.find(&[scope], &question, unconfined)).await;
+        let (question, reach) = (question.clone(), self.reach());
+        let found = tokio::task::spawn_blocking(move || store.find(&[scope], &question, &reach)).await;
         found.ok()?.ok()?.map(|rule| rule.to_string())
     }
 
@@ -119,7 +132,7 @@ impl<H: AgentHost> Session<H> {
             // The question does not wait for whoever is told of it.
             tokio::spawn(hooks.question(&self.thread, question));
         }
-        let rule = of_mode.then(|| RememberedRule::covering(question).unconfined(self.is_unconfined()));
+        let rule = self.rule_covering(question).filter(|_| of_mode);
         let options = options(question, rule.as_ref(), self.agent().rules.is_some());
         if options.is_empty() {
             // A text is wanted, and this editor has nowhere to type one.

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
 use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
+use deepagents::remembered::CommandReach;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -47,7 +48,7 @@ pub(crate) struct CommandArgs {
     /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
     ///
     /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
-    /// rules about commands and --approve allow-list do not go with it.
+    /// rules about commands and --approve allow-list do not go with it, and each command is asked about.
     #[arg(long, conflicts_with = "keep_commands")]
     shell_session: bool,
 }
@@ -94,6 +95,16 @@ impl CommandArgs {
 
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
+    }
+
+    /// What commands can reach.
+    pub(crate) fn reach(&self) -> CommandReach {
+        CommandReach {
+            unconfined: self.mode() == SandboxMode::Unconfined,
+            read_only: self.mode() == SandboxMode::ReadOnly,
+            hosts: self.allow_hosts.iter().map(ToString::to_string).collect(),
+            shared_caches: self.share_caches,
+        }
     }
 
     /// An option that means nothing with the others, if there is one.

@@ -12,7 +12,7 @@ use deepagents::mcp::{ServerState, ServerStatus};
 use deepagents::middleware::AskUser;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::remembered::{RememberedRule, RuleScope};
+use deepagents::remembered::{CommandReach, RememberedRule, RuleScope};
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 use deepagents::{DeepAgentBuilder, RunError};
 use deepagents_persist::Sqlite;
@@ -136,8 +136,8 @@ impl ProgramHost {
         let mut shape = agent::Shape::from_args(args)?;
         shape.sources = sources;
         let own = OwnFiles::inside(args.directory(), self.database.db.as_deref(), None)?;
-        let (workspace, sandbox) = self.workspace(files.clone(), &own).await?;
-        policy.set_confined(sandbox.is_some());
+        let (workspace, sandbox, reach) = self.workspace(files.clone(), &own).await?;
+        policy.set_confined(!reach.unconfined);
         let definitions = outside.beside(brought.files.clone());
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
         let builder = agent::with_agents(builder, args)?.journal(journal.clone()).middleware(AskUser);
@@ -169,7 +169,7 @@ impl ProgramHost {
         if sandbox.is_none() {
             notes.push("commands are not in a sandbox: every one is asked about".to_owned());
         }
-        let remembered = match self.remembered(sandbox.is_some()) {
+        let remembered = match self.remembered(&reach) {
             Ok(rules) => rules,
             Err(error) => {
                 notes.push(error.to_string());
@@ -186,7 +186,8 @@ impl ProgramHost {
             window: profile.context_window,
             price: profile.price,
             catalogue,
-            confined: sandbox.is_some(),
+            reach,
+            shares_shell: args.commands.session().is_some(),
             remembered,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
             commands,
@@ -196,11 +197,14 @@ impl ProgramHost {
     }
 
     /// What was always allowed in the directory, as far as it holds here.
-    fn remembered(&self, confined: bool) -> Result<Vec<RememberedRule>> {
+    fn remembered(&self, reach: &CommandReach) -> Result<Vec<RememberedRule>> {
         let Some(store) = permissions::store() else { return Ok(Vec::new()) };
         let scope = RuleScope::project(self.args.directory())?;
         let records = store.records()?.into_iter().filter(|record| record.scope == scope);
-        Ok(records.map(|record| record.rule).filter(|rule| confined || rule.holds_unconfined()).collect())
+        // What a command means in a shell that others were run in depends on those.
+        let shared = self.args.commands.session().is_some();
+        let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
+        Ok(records.map(|record| record.rule).filter(holds).collect())
     }
 
     /// Hooks that know what those of the agent before did.
@@ -223,7 +227,11 @@ impl ProgramHost {
     }
 
     /// The directory with commands in it: in a sandbox where there is one, which is said then.
-    async fn workspace(&self, files: LocalBackend, own: &OwnFiles) -> Result<(Arc<dyn Backend>, Option<String>)> {
+    async fn workspace(
+        &self,
+        files: LocalBackend,
+        own: &OwnFiles,
+    ) -> Result<(Arc<dyn Backend>, Option<String>, CommandReach)> {
         let report = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
         let args = self.args.commands.run_in(report.level != Level::None);
         let confined = match args.mode() {
@@ -232,7 +240,7 @@ impl ProgramHost {
             SandboxMode::Workspace if args.allow_hosts.is_empty() => Some("in a sandbox, no network"),
             SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
         };
-        Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned)))
+        Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned), args.reach()))
     }
 }
 

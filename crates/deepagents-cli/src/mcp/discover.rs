@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use deepagents::fs::VPath;
 use deepagents::mcp::{ConfigFile, Entry, EntryError, FileError, ServerConfig};
-use deepagents::trust::{FoundItem, TrustItem, TrustKind};
+use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::McpSources;
 use crate::model_choice::env;
@@ -97,7 +96,7 @@ fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
 }
 
 /// The files, from the least to the most important one.
-fn files(root: &Path) -> Vec<(PathBuf, Source)> {
+pub(super) fn files(root: &Path) -> Vec<(PathBuf, Source)> {
     let own = root.join(OWN).join(FILE);
     let user = of_user();
     // The home may be the project.
@@ -192,25 +191,6 @@ impl Described {
         let lookup = |name: &str| std::env::var(name).ok();
         let config = self.entry.clone().and_then(|entry| entry.config(&lookup))?;
         Ok(config.trusted(self.source != Source::Project))
-    }
-
-    /// What is agreed to: the entry as it is written, by the name of its file in the project.
-    pub(super) fn item(&self, root: &Path) -> FoundItem {
-        let source = format!("/{}", self.file.strip_prefix(root).unwrap_or(&self.file).display());
-        let text = match &self.entry {
-            Ok(entry) => serde_json::to_string_pretty(entry).unwrap_or_default(),
-            Err(error) => error.to_string(),
-        };
-        let asks_for = match &self.entry {
-            Ok(Entry { command: Some(command), args, .. }) => vec![format!("the command {command} {}", args.join(" "))],
-            Ok(Entry { url: Some(url), .. }) => vec![format!("the address {url}")],
-            _ => Vec::new(),
-        };
-        let found = FoundItem::new(TrustItem::new(TrustKind::McpServer, &self.name, &source, &text), asks_for);
-        match VPath::parse(&source) {
-            Ok(path) => found.file(path, text),
-            Err(_) => found,
-        }
     }
 
     /// Whether it is switched off.

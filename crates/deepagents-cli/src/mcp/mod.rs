@@ -1,5 +1,6 @@
 //! MCP servers: those that an agent uses, and `deepagents mcp`.
 
+mod consent;
 mod discover;
 mod edit;
 mod login;
@@ -23,6 +24,7 @@ use crate::output;
 use crate::render::escaped;
 use crate::trust::{self, Undecided};
 
+pub(crate) use consent::protected;
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};

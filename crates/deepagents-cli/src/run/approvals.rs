@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use deepagents::core::env::Timestamp;
-use deepagents::remembered::{RememberedRule, RememberedRules, RuleScope};
+use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, RuleScope};
 use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,8 +59,25 @@ pub(super) struct Rules {
     pub(super) project: Option<RuleScope>,
     /// Rules of this process alone.
     here: Vec<RememberedRule>,
-    /// Whether commands have no sandbox.
-    unconfined: bool,
+    /// How commands are run.
+    commands: Commands,
+}
+
+/// How commands are run, as far as it says what a rule about one means.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    /// What they reach.
+    pub(super) reach: CommandReach,
+    /// Whether they share a shell, so that what one means depends on those before it.
+    pub(super) share_shell: bool,
+}
+
+impl Commands {
+    /// The rule that covers a call, where a rule can say what the call does.
+    pub(super) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
+        let rule = RememberedRule::covering(question).within(&self.reach);
+        (!self.share_shell || !rule.is_about_commands()).then_some(rule)
+    }
 }
 
 /// A line of a program: `{"answer": ID, "decision": {...}}`.
@@ -76,20 +93,23 @@ impl Rules {
         file: Option<RememberedRules>,
         thread: Option<&str>,
         project: Option<RuleScope>,
-        unconfined: bool,
+        commands: Commands,
     ) -> Self {
         let thread = thread.map(|id| RuleScope::Thread(id.to_owned()));
-        Self { file, thread, project, here: Vec::new(), unconfined }
+        Self { file, thread, project, here: Vec::new(), commands }
     }
 
     /// The rule that covers a call.
     fn find(&self, question: &ActionRequest) -> io::Result<Option<RememberedRule>> {
+        if self.commands.rule(question).is_none() {
+            return Ok(None);
+        }
         if let Some(rule) = self.here.iter().find(|rule| rule.covers(question)) {
             return Ok(Some(rule.clone()));
         }
         let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
         match &self.file {
-            Some(file) => file.find(&scopes, question, self.unconfined).map_err(io::Error::other),
+            Some(file) => file.find(&scopes, question, &self.commands.reach).map_err(io::Error::other),
             None => Ok(None),
         }
     }
@@ -214,7 +234,7 @@ impl Policy {
             return Ok(Some(known));
         }
         let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
-        Ok(match person.decide(question, self.rules.unconfined).await? {
+        Ok(match person.decide(question, &self.rules.commands).await? {
             None => None,
             Some(Answer::Once(decision)) => Some(decision.into()),
             Some(Answer::Always(rule, lasting)) => {

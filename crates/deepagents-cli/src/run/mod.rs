@@ -29,7 +29,7 @@ use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgent, RunInput, Update};
 use serde_json::Value;
 
-use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, SandboxMode};
+use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
@@ -41,7 +41,7 @@ use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, output, permissions, sources};
 
 pub(crate) use approvals::Decisions;
-use approvals::{Approver, Policy, Reviewer, Rules};
+use approvals::{Approver, Commands, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
 pub(crate) use exit_status::{model_failure, other_failure};
 pub(crate) use interrupt::PATIENCE;
@@ -195,9 +195,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         _ if is_person_there => Reviewer::Person(Person::new(Lines::read())),
         _ => Reviewer::Nobody,
     };
-    let unconfined = options.commands.mode() == SandboxMode::Unconfined;
+    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.session().is_some() };
     let project = RuleScope::project(options.directory()).ok();
-    let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, unconfined);
+    let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)

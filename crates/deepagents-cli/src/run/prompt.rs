@@ -8,6 +8,7 @@ use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, FormField};
 use serde_json::{Map, Value};
 
+use super::approvals::Commands;
 use super::question::Shown;
 use super::stdin::Lines;
 use crate::output;
@@ -75,11 +76,12 @@ impl Person {
         Self { lines }
     }
 
-    /// Asks about a call; nothing where there are no more answers. `unconfined` says that commands have no sandbox.
-    pub(super) async fn decide(&mut self, question: &ActionRequest, unconfined: bool) -> io::Result<Option<Answer>> {
+    /// Asks about a call; nothing where there are no more answers.
+    pub(super) async fn decide(&mut self, question: &ActionRequest, commands: &Commands) -> io::Result<Option<Answer>> {
         let columns = Columns::new(output::stderr_columns());
         let mut shown = Shown::new(question, columns);
-        let keys = keys(question);
+        let rule = commands.rule(question);
+        let keys = keys(question, rule.is_some());
         let mut next = Next::show(shown.first());
         let mut begun = String::new();
         let mut more = None;
@@ -96,9 +98,14 @@ impl Person {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
                     Err(error) => next = Next::problem(error.to_string()),
                 },
-                Said::Always => match question.check(&Decision::Approve, Timestamp::now()) {
-                    Ok(()) => return self.remember(question, unconfined, columns).await,
-                    Err(error) => next = Next::problem(error.to_string()),
+                Said::Always => match (question.check(&Decision::Approve, Timestamp::now()), &rule) {
+                    (Ok(()), Some(rule)) => return self.remember(rule.clone(), columns).await,
+                    (Ok(()), None) => {
+                        next = Next::problem(
+                            "what a command means depends on those before it in its shell: say yes to each",
+                        );
+                    }
+                    (Err(error), _) => next = Next::problem(error.to_string()),
                 },
                 Said::FillIn => {
                     let message = self.fill_in(question, columns).await?;
@@ -118,13 +125,7 @@ impl Person {
     }
 
     /// Shows the rule that an answer would become, and asks for how long it is to hold.
-    async fn remember(
-        &mut self,
-        question: &ActionRequest,
-        unconfined: bool,
-        columns: Columns,
-    ) -> io::Result<Option<Answer>> {
-        let rule = RememberedRule::covering(question).unconfined(unconfined);
+    async fn remember(&mut self, rule: RememberedRule, columns: Columns) -> io::Result<Option<Answer>> {
         let mut next = Next::show(columns.wrap("  always: ", "      ┊ ", &escaped(&rule.to_string())).join("\n"));
         loop {
             let line = self.line(&next, "in this [s]ession, this [p]roject, or just [o]nce? ").await?;
@@ -184,13 +185,13 @@ fn fields(question: &ActionRequest) -> Option<&[FormField]> {
 }
 
 /// The answers there are.
-fn keys(question: &ActionRequest) -> String {
+fn keys(question: &ActionRequest, may_be_remembered: bool) -> String {
     if is_for_words(question) {
         return "your answer? ".to_owned();
     }
     let may = |kind| question.allowed.contains(&kind);
     let keys = [
-        may(DecisionKind::Approve).then_some("[y]es, [a]lways"),
+        may(DecisionKind::Approve).then_some(if may_be_remembered { "[y]es, [a]lways" } else { "[y]es" }),
         may(DecisionKind::Reject).then_some("[n]o REASON"),
         may(DecisionKind::Edit).then_some("[e]dit {ARGUMENTS}"),
         may(DecisionKind::Respond).then_some(if fields(question).is_some() { "[r]espond" } else { "[r]espond TEXT" }),
@@ -253,7 +254,7 @@ mod tests {
         let words = |text: &str| Said::Decision(Decision::Respond { message: text.to_owned() });
         assert_eq!((understand(" y ", &asks), understand("no, rather 2", &asks)), (words("y"), words("no, rather 2")));
         assert!(matches!(understand("  ", &asks), Said::Unclear(_)));
-        assert_eq!(keys(&asks), "your answer? ");
+        assert_eq!(keys(&asks, true), "your answer? ");
     }
 
     #[test]
@@ -273,10 +274,10 @@ mod tests {
 
     #[test]
     fn only_what_may_be_decided_is_offered() {
-        assert_eq!(keys(&question()), "[y]es, [a]lways, [n]o REASON, [e]dit {ARGUMENTS}, [r]espond TEXT? ");
+        assert_eq!(keys(&question(), true), "[y]es, [a]lways, [n]o REASON, [e]dit {ARGUMENTS}, [r]espond TEXT? ");
         assert_eq!(
-            keys(&question().allowed([DecisionKind::Approve, DecisionKind::Reject])),
-            "[y]es, [a]lways, [n]o REASON? "
+            keys(&question().allowed([DecisionKind::Approve, DecisionKind::Reject]), false),
+            "[y]es, [n]o REASON? "
         );
     }
 

@@ -321,6 +321,31 @@ fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
 }
 
 #[test]
+fn in_a_shell_that_is_shared_each_command_is_asked_about() {
+    let place = Place::new();
+    fs::create_dir(place.root().join("evil")).unwrap();
+    for (file, says) in [("run.sh", "good"), ("evil/run.sh", "evil")] {
+        fs::write(place.root().join(file), format!("echo {says} >> \"$PLACE/said\"\n")).unwrap();
+    }
+    let replies =
+        ["sh run.sh", "cd evil", "sh run.sh"].map(|command| Reply::Call("execute", json!({"command": command})));
+    let server = Server::start(replies.into_iter().chain([Reply::Text(vec!["Done."])]));
+    let env = format!("PLACE={}", place.root().display());
+    let options = ["--approve", "ask", "--sandbox", "unconfined", "--env", &env, "--shell-session", "Go"];
+    let asked = finish_with(&mut place.run(&server, &options), "a\ny\ny\nn\n");
+    assert!(asked.err.contains("depends on those before it") && !asked.err.contains("[a]lways"), "{asked:?}");
+    assert_eq!(fs::read_to_string(place.root().join("said")).unwrap(), "good\n");
+
+    // What was agreed to where commands are alone says nothing here either.
+    let server = Server::start([Reply::Call("execute", json!({"command": "sh run.sh"})), Reply::Text(vec!["Done."])]);
+    let alone = ["--approve", "ask", "--sandbox", "unconfined", "--env", &env, "Go"];
+    finish_with(&mut place.run(&server, &alone), "a\np\n");
+    let server = Server::start([Reply::Call("execute", json!({"command": "sh run.sh"})), Reply::Text(vec!["Done."])]);
+    finish_with(&mut place.run(&server, &options), "n\n");
+    assert_eq!(fs::read_to_string(place.root().join("said")).unwrap(), "good\ngood\n");
+}
+
+#[test]
 fn a_rule_for_the_session_holds_in_its_thread_alone() {
     let place = Place::new();
     let server = Server::start([

@@ -154,6 +154,60 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
 }
 
 #[test]
+fn whoever_agrees_to_a_server_is_told_what_it_is_given_and_of_you() {
+    let place = Place::new();
+    let config = json!({"mcpServers": {
+        "docs": {"url": "https://docs.example/${TEAM:-all}", "headers": {"X-Id": "${ANTHROPIC_API_KEY}", "Y": "plain"}},
+        "fmt": {"command": "true", "args": ["-v"], "env": {"LD_PRELOAD": "./evil.so"}, "cwd": "sub", "sampling": "allow"},
+    }});
+    fs::write(place.at("root/.mcp.json"), config.to_string()).unwrap();
+    let mut command = deepagents();
+    let shown = finish(command.env("HOME", place.at("home")).current_dir(place.at("root")).args(["trust", "show"]));
+    let out = shown.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [
+        "the address https://docs.example/${TEAM:-all}",
+        "the header X-Id as ${ANTHROPIC_API_KEY}",
+        "the header Y as plain",
+        "your variable ANTHROPIC_API_KEY for its headers.X-Id",
+        "your variable TEAM for its url",
+        "the command true -v",
+        "the directory sub",
+        "the variable LD_PRELOAD as ./evil.so",
+        "the use of the model",
+    ] {
+        assert!(out.contains(told), "{told}: {out}");
+    }
+}
+
+#[test]
+fn a_server_that_lies_in_the_project_is_agreed_to_as_it_is_and_changed_by_nobody_on_the_side() {
+    let place = Place::new();
+    fs::create_dir(place.at("root/tools")).unwrap();
+    fs::copy(place.at("server/run.sh"), place.at("root/tools/run.sh")).unwrap();
+    fs::copy(place.at("server/says"), place.at("root/tools/says")).unwrap();
+    let config = json!({"mcpServers": {"alpha": {"command": "/bin/sh", "args": ["tools/run.sh"]}}});
+    fs::write(place.at("root/.mcp.json"), config.to_string()).unwrap();
+    place.call(&["--trust"]);
+    let (agreed, server) = place.call(&[]);
+    assert!(last_result(&server).contains("echoed it"), "{agreed:?}");
+
+    // The model writes it, and nobody is there to be asked.
+    let replies = ["/tools/run.sh", "/tools/other.sh"]
+        .map(|path| Reply::Call("write_file", json!({"file_path": path, "content": "exit 1\n"})));
+    let server = Server::start(replies.into_iter().chain([Reply::Text(vec!["Done."])]));
+    let mut command = run(&place.at("root"), &server.address);
+    let written = finish(command.env("HOME", place.at("home")).args(["--approve", "auto", "Go."]));
+    assert_eq!(fs::read_to_string(place.at("root/tools/run.sh")).unwrap(), SERVER, "{written:?}");
+    assert!(place.at("root/tools/other.sh").exists(), "{written:?}");
+
+    // It is another one now.
+    fs::write(place.at("root/tools/run.sh"), format!("{SERVER}# changed\n")).unwrap();
+    let (changed, server) = place.call(&[]);
+    assert!(changed.err.contains("left out") && changed.err.contains("alpha"), "{changed:?}");
+    assert!(!last_result(&server).contains("echoed it"));
+}
+
+#[test]
 fn many_tools_of_a_server_are_looked_for_before_they_are_offered_where_that_is_asked_for() {
     let place = Place::new().in_project();
     let tools: Vec<_> = (0..200)

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use deepagents_fs::permissions::AccessMode::{Allow, Ask, Deny};
-use deepagents_fs::permissions::{CommandRule, Permissions};
+use deepagents_fs::permissions::{CommandReason, CommandRule, Permissions};
 use proptest::prelude::*;
 
 use crate::executables;
@@ -230,6 +230,61 @@ proptest! {
             text = dressed;
         }
         prop_assert_ne!(rules.decide_command(&text).mode, Allow, "{:?}", text);
+    }
+}
+
+/// Programs with an option whose value they run, and the least of it that stands for it.
+const RUN_BY_OPTIONS: [(&str, &str, usize); 8] = [
+    ("git ls-remote", "--upload-pack", 5),
+    ("git push", "--receive-pack", 6),
+    ("git clone", "--config", 8),
+    ("tar -xf t", "--to-command", 5),
+    ("tar -cf t f", "--use-compress-program", 5),
+    ("split f", "--filter", 3),
+    ("sort f", "--compress-program", 5),
+    ("rsync f h:", "--rsh", 5),
+];
+
+/// Programs that run what is written in a language of their own, around it.
+const OTHER_LANGUAGES: [(&str, &str); 12] = [
+    ("python3 -c 'import os; os.system(\"", "\")'"),
+    ("perl -e 'exec qw(", ")'"),
+    ("ruby -e 'exec %w[", "].join(\" \")'"),
+    ("make --eval='$(shell ", ")'"),
+    ("make -f - <<'E'\nall:\n\t", "\nE"),
+    ("vi -c '!", "'"),
+    ("sqlite3 x '.shell ", "'"),
+    ("sed '1e ", "' f"),
+    ("gdb -ex 'shell ", "'"),
+    ("echo '!", "' | ed"),
+    ("printf '%s' '", "' > x; ./run x"),
+    ("env A=1 ./run '--do=", "'"),
+];
+
+proptest! {
+    #[test]
+    fn a_denied_command_is_found_in_the_value_of_an_option(at in 0..RUN_BY_OPTIONS.len(), letters in 0_usize..24, joined: bool) {
+        let rules = Permissions::default().with_commands([CommandRule::new(Deny, ["no"])], Allow).unwrap();
+        let (program, option, least) = RUN_BY_OPTIONS[at];
+        let option = &option[..(least + letters).min(option.len())];
+        let name = if program == "git clone" { "a.b=" } else { "" };
+        let text = format!("{program} {option}{}'{name}no x'", if joined { "=" } else { " " });
+        prop_assert_eq!(rules.decide_command(&text).mode, Deny, "{:?}", text);
+    }
+
+    #[test]
+    fn a_denied_command_in_another_language_is_asked_about(
+        at in 0..OTHER_LANGUAGES.len(),
+        words in prop::collection::vec(prop::sample::select(vec!["x", "-f", "a.b", "no", "12", "no-no", "yes"]), 0..6),
+    ) {
+        let rules = Permissions::default().with_commands([CommandRule::new(Deny, ["no"])], Allow).unwrap();
+        let (before, behind) = OTHER_LANGUAGES[at];
+        let text = format!("{before}{}{behind}", words.join(" "));
+        let decision = rules.decide_command(&text);
+        prop_assert!(!words.contains(&"no") || decision.mode != Allow, "{:?}", text);
+        // Where its name does not stand in it, nobody is asked but for what cannot be read.
+        let read = !matches!(decision.reason, CommandReason::NotUnderstood(_));
+        prop_assert!(words.contains(&"no") || decision.mode == Allow || !read, "{:?}: {}", text, decision.reason);
     }
 }
 

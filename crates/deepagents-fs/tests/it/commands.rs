@@ -292,6 +292,7 @@ fn what_may_be_a_denied_command_asks() {
         "zsh <<'A'\ngit push\nA",
         "fish -c 'and git push'",
         "echo git push | su",
+        "bash ./dev/test.sh <<'A'\ngit push\nA",
     ] {
         let mode = rules.decide_command(command).mode;
         assert_ne!(mode, Allow, "{command:?}");
@@ -308,7 +309,6 @@ fn what_may_be_a_denied_command_asks() {
         "perf stat -e cycles make",
         "MESSAGE='git push' ls",
         "bash dev/build.sh",
-        "bash ./dev/test.sh <<'A'\ngit push\nA",
         "find \"$x\" -name y",
         "bash -euxo pipefail -c 'git status'",
         "zsh script.zsh",
@@ -320,6 +320,190 @@ fn what_may_be_a_denied_command_asks() {
     ] {
         let decision = rules.decide_command(command);
         assert_eq!(decision.mode, Allow, "{command:?}: {}", decision.reason);
+    }
+}
+
+#[test]
+fn a_denied_command_is_found_in_options_however_they_are_written() {
+    let rules = rules(&[(Deny, &["touch", "git push"])], Allow);
+    for command in [
+        "ssh -o ProxyCommand='touch x' h",
+        "ssh -oProxyCommand='touch x' h",
+        "ssh -vo 'ProxyCommand = exec touch x' h",
+        "scp -oProxyCommand='touch x' a h:",
+        "sftp -D 'touch x' h",
+        "git clone -u 'touch x;' . y",
+        "git clone -qu 'touch x;' . y",
+        "git clone --config core.sshCommand='touch x;' ssh://a/b y",
+        "git clone -qc core.sshCommand='touch x;' ssh://a/b y",
+        "git ls-remote --upload-p='touch x;' .",
+        "git fetch --upload 'touch x;' .",
+        "git push --receive='touch x;' . HEAD",
+        "git grep -O'touch x;' y HEAD -- f",
+        "git grep -nO'touch x;' y",
+        "git rebase --ex='touch x' HEAD",
+        "git difftool -yx'touch x' HEAD",
+        "git rebase -x 'A=1 git push' y",
+        "tar -cI 'touch x' -f a f",
+        "tar cIf 'touch x' a f",
+        "tar --use-compress-prog='touch x' -cf a f",
+        "tar -xf t --to-c='touch x'",
+        "tar cf a f --checkpoint=1 --checkpoint-act=exec='touch x'",
+        "split --filt='touch x' f",
+        "split --filter='touch --reference=f x' f",
+        "rsync -ae 'touch x' f h:b",
+        "sort --compress-prog=touch f",
+        "zip -T -TT 'touch x' z f",
+        "eatmydata touch x",
+        "sg root -c 'touch x'",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!touch x' git x",
+        "for PS4 in '`touch x`'; do set -x; :; done",
+        "find . -maxdepth 0 -exec flock + touch x \\;",
+        "find . -exec git -C + push \\;",
+        "find . -exec true {} + -exec touch x \\;",
+    ] {
+        let decision = rules.decide_command(command);
+        assert_eq!(decision.mode, Deny, "{command:?}: {}", decision.reason);
+    }
+}
+
+#[test]
+fn what_hides_a_denied_command_asks() {
+    let rules = rules(&[(Deny, &["touch", "git push"])], Allow);
+    for command in [
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.pp GIT_CONFIG_VALUE_0=push git pp",
+        "GIT_CONFIG_PARAMETERS=\"'alias.x=!touch x'\" git x",
+        "GIT_CONFIG_PARAMETERS=\"'alias.pp=push'\" git pp",
+        "GIT_CONFIG_GLOBAL=./gc git pp",
+        "export GIT_CONFIG_GLOBAL=./gc; git pp",
+        "X='touch x;' git --config-env=core.fsmonitor=X status",
+        "X=push git --config-env alias.pp=X pp",
+        "git -c include.path=./gc pp",
+        "git -c includeIf.onbranch:x.path=./gc pp",
+        "git config alias.pp push; git pp",
+        "git config -f gc alias.p '!touch x'",
+        "git -c protocol.ext.allow=always ls-remote 'ext::touch x'",
+        "TAR_OPTIONS=--to-command=./x tar xf t",
+        "read -r PS4 <<'E'\n`touch x`\nE\nset -x; :",
+        "read -ra PS4 <<'E'\n`touch x`\nE\nset -x; :",
+        "getopts a: BASH_ENV",
+        "declare -n x=PS4; x='`id`'; set -x; :",
+        "ssh -o 'ProxyCommand touch x' h",
+        "ssh -F /dev/stdin h <<<'ProxyCommand touch x'",
+        "ln -s /dev/stdin in; sh in <<'E'\ntouch x\nE",
+        "mkfifo ff; (echo touch x >ff &); sh ff",
+        "{ echo touch x; } > s; sh s",
+        "cat > s <<'E'\ntouch x\nE\nsh s",
+        "ln -s /usr/bin/touch y; ./y x",
+        "cp /usr/bin/git y; ./y push",
+        "make -f /dev/stdin <<'E'\nall:\n\ttouch x\nE",
+        "printf 'all:\\n\\ttouch x\\n' | make -f -",
+        "echo '!touch x' | ed",
+        "ed <<'E'\n!touch x\nE",
+        "vi -es -c '!touch x' -c q",
+        "sqlite3 :memory: '.shell touch x'",
+        "sed -n '1e touch x' f",
+        "sed 's/a/touch x/e' f",
+        "sed '/[/]/e touch x' f",
+        "awk 'BEGIN{system(\"touch x\")}'",
+        "gdb -batch -ex 'shell touch x'",
+        "gdb -batch -ex '!touch x'",
+        "perl -e 'exec qw(touch x)'",
+        "python3 -c 'import os; os.system(\"git push\")'",
+        "python3 -c \"import os; os.system('touch $x')\"",
+        "python3 - <<'E'\nimport subprocess\nsubprocess.run(['git', 'push'])\nE",
+        "python3 \"$(echo 'touch x')\"",
+        "{ python3; } <<'E'\ntouch x\nE",
+        "X='touch x' ./run.sh",
+        "export X='touch x'; ./run.sh",
+        "echo() { python3 \"$1\"; }; echo 'touch x'",
+        "crontab - <<'E'\n* * * * * touch x\nE",
+    ] {
+        let decision = rules.decide_command(command);
+        assert_ne!(decision.mode, Allow, "{command:?}");
+    }
+    // Text that is only looked at, or kept, is no command.
+    for command in [
+        "git commit -m 'touch up'",
+        "git commit -m \"$(cat <<'E'\nSay touch and git push\nE\n)\"",
+        "gh pr create --title 'touch up' --body 'git push'",
+        "git log --grep touch | head",
+        "git grep -n touch | wc -l",
+        "git branch touch",
+        "grep -r touch src",
+        "rg touch src | head -3",
+        "echo touch",
+        "echo touch >> notes.txt",
+        "cat >> notes.txt <<'E'\ntouch\nE",
+        "cat <<'E' > notes.txt && git add notes.txt\ngit push\nE",
+        "find . -name touch -type f",
+        "find . -name '*.rs' -exec grep touch {} +",
+        "find . -exec grep -l touch {} \\;",
+        "sed -i 's/touch/create/g; /git push/d' notes.txt",
+        "sed -n '/touch/,$p' f | head",
+        "awk '/touch/ {print $1}' f",
+        "cat touch.rs src/touch/mod.rs",
+        "which touch; type touch; command -v touch; man git",
+        "cargo test touch",
+        "docker rm touch",
+        "./touch-screen --touch",
+        "git clone ssh://git@github.com/push",
+        "msg='touch up'; git commit -m \"$msg\"",
+        "GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 git status",
+        "git -c core.pager=cat log",
+        "tar czf a.tgz src",
+        "ssh -o StrictHostKeyChecking=no h uptime",
+        "for f in touch; do cat $f; done",
+        "while read -r line; do echo $line; done < f",
+    ] {
+        let decision = rules.decide_command(command);
+        assert_eq!(decision.mode, Allow, "{command:?}: {}", decision.reason);
+    }
+    let reason = rules.decide_command("make x=touch").reason.to_string();
+    assert_eq!(reason, "what the rule `touch` is about stands in what `make x=touch` is given, and may be run by it");
+}
+
+#[test]
+fn what_stands_in_a_command_takes_no_more_than_its_place_among_the_rules() {
+    let listed = rules(&[(Allow, &["./run *"]), (Deny, &["touch", "make"]), (Allow, &["just *"])], Deny);
+    check(
+        &listed,
+        &[("./run touch", Allow), ("just touch", Ask), ("just x", Allow), ("make touch", Deny), ("ninja touch", Deny)],
+    );
+    // What hides commands is nothing to rules that only allow.
+    let allowing = rules(&[(Allow, &["git *"])], Ask);
+    check(&allowing, &[("git -c include.path=x status", Allow), ("git config alias.x '!touch y'", Allow)]);
+}
+
+#[test]
+fn variables_that_are_set_by_other_ways_need_a_rule_too() {
+    let rules = rules(&[(Allow, &["git *", "cargo *", "read *", "getopts *", "echo *"])], Deny);
+    check(
+        &rules,
+        &[
+            ("for HOME in /ws/home; do git status; done", Deny),
+            ("for PATH in ./evil; do cargo test; done", Deny),
+            ("for PATH do cargo test; done", Deny),
+            ("for PATH in; do cargo test; done", Allow),
+            ("for path in a b; do cargo test; done", Allow),
+            ("read PATH; cargo test", Deny),
+            ("read -rp 'Name' -a PATH; cargo test", Deny),
+            ("read -rp PATH x; cargo test", Allow),
+            ("read -d PATH x y; cargo test", Allow),
+            ("getopts ab PATH; cargo test", Deny),
+            ("getopts ab x; cargo test", Allow),
+        ],
+    );
+}
+
+#[test]
+fn many_texts_that_are_given_to_read_are_judged_in_little_time() {
+    let rules = rules(&[(Deny, &["touch"])], Allow);
+    let many: String = (0..3_000).map(|at| format!("cat <<E{at}\nx\nE{at}\n")).collect();
+    check(&rules, &[(&many, Allow), (&format!("{many}touch x"), Deny)]);
+    // A line that some shells take for an end, also where one that is longer or less is there.
+    for ends in ["cat <<E\nx\nE\ncat <<E1\ny\nE1\ncat <<EF\nE )\nEF", "cat <<EE\nE)\nEE\ncat <<E\nx\nE"] {
+        assert_eq!(rules.decide_command(ends).mode, Ask, "{ends:?}");
     }
 }
 
@@ -389,6 +573,9 @@ fn files_that_the_shell_opens_are_judged_as_files() {
             ("echo x > other", Deny),
             ("echo x > $y", Deny),
             ("cd out; echo x > out/y", Deny),
+            ("command cd out; echo x > out/y", Deny),
+            ("command -p cd out && echo x > out/y", Deny),
+            ("builtin cd out; echo x > out/y", Deny),
             ("echo x >> ./out/../out/y", Deny),
             ("{ echo x; } > secrets/y", Deny),
             ("> secrets/y", Deny),

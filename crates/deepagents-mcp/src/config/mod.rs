@@ -4,6 +4,7 @@ mod expand;
 mod file;
 mod filter;
 mod oauth;
+mod reads;
 
 use std::collections::BTreeMap;
 use std::fmt;

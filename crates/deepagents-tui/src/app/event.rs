@@ -1,6 +1,6 @@
 //! What the screens are told, and what they want done.
 
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
 use super::transcript::{Item, Picture};
@@ -262,7 +262,9 @@ pub(crate) struct Connected {
     pub(crate) price: Option<deepagents::core::model::Price>,
     /// Whether commands are confined, in words.
     pub(crate) sandbox: String,
-    pub(crate) confined: bool,
+    pub(crate) reach: CommandReach,
+    /// Whether they share a shell.
+    pub(crate) shares_shell: bool,
     /// What was always allowed in this directory.
     pub(crate) remembered: Vec<RememberedRule>,
     /// The skills there are, for completion.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::EditedAction;
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use serde_json::Value;
 
@@ -219,9 +219,9 @@ impl Questions {
     }
 
     /// The rule that it makes for the directory: as narrow as the call is.
-    pub(crate) fn lasting_rule(&self, confined: bool) -> Option<RememberedRule> {
+    pub(crate) fn lasting_rule(&self, reach: &CommandReach) -> Option<RememberedRule> {
         let request = self.about_call().filter(|request| request.is_gate())?;
-        Some(RememberedRule::covering(request).unconfined(!confined))
+        Some(RememberedRule::covering(request).within(reach))
     }
 
     /// The current question, where it is one of yes or no about a call.
@@ -274,6 +274,6 @@ impl Questions {
     }
 }
 
-fn is_command(tool: &str) -> bool {
+pub(super) fn is_command(tool: &str) -> bool {
     tool == "execute"
 }

@@ -7,9 +7,10 @@ use deepagents::{Decision, DecisionKind};
 use super::event::Effect;
 use super::form::{Filled, Form};
 use super::pager::{Pager, Source};
-use super::pending::Asking;
+use super::pending::{Asking, is_command};
 use super::{App, Overlay};
 use crate::input::Editor;
+use crate::policy::Rule;
 
 /// Where a key was pressed that may decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +136,7 @@ impl App {
             KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
             KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
             KeyCode::Char('a' | 'A') => {
-                let rule = self.questions.rule()?;
+                let rule = self.session_rule()?;
                 self.questions.allow(&rule);
                 self.hint = Some(format!("{rule}: not asked about any more in this session"));
                 let mut effects = vec![Effect::Allow(rule)];
@@ -196,9 +197,21 @@ impl App {
         Some(Vec::new())
     }
 
+    /// The rule for the session that the current question can become.
+    pub(crate) fn session_rule(&self) -> Option<Rule> {
+        self.questions.rule().filter(|_| self.lasts())
+    }
+
     /// The rule for the directory that the current question can become.
     pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
-        self.questions.lasting_rule(self.session.connected.as_ref()?.confined)
+        self.questions.lasting_rule(&self.session.connected.as_ref()?.reach).filter(|_| self.lasts())
+    }
+
+    /// Whether the current question is about something that means the same later. A command in a shell that others were run
+    /// in does not.
+    fn lasts(&self) -> bool {
+        let shares_shell = self.session.connected.as_ref().is_some_and(|connected| connected.shares_shell);
+        !shares_shell || !self.questions.current().is_some_and(|question| is_command(&question.request.tool))
     }
 
     fn respond(&mut self) {

@@ -247,7 +247,7 @@ fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'sta
 
 /// The keys that a question takes now, with what they do.
 fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
-    let always = app.questions.rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
+    let always = app.session_rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
     let lasting =
         app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule, app.theme)));
     let allows = |kind| app.questions.allows(kind);

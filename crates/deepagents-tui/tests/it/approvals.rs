@@ -272,6 +272,19 @@ async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_charact
 }
 
 #[tokio::test]
+async fn a_command_in_a_shell_that_is_shared_is_asked_about_each_time() {
+    let mut world = World::new([command("touch a.txt"), Turn::text("Fine.")]);
+    world.shares_shell = true;
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "run").await;
+    assert!(screens.wait_for("y yes").await, "{}", screens.text());
+    let live = screens.live().join(" ");
+    assert!(!live.contains("always"), "{live}");
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Fine.").await && world.has("a.txt"), "{}", screens.text());
+}
+
+#[tokio::test]
 async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_screens() {
     let run = |command: &str| Turn::call("execute", json!({"command": command}));
     let world = World::new([

@@ -12,7 +12,7 @@ use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::{HookRunner, Hooks};
 use deepagents::models::Catalogue;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunError};
 use deepagents_tui::{
     Begin, CommandFile, Connection, Effort, Headless, Host, Mode, Offered, Options, Page, Policy, Preferences, Servers,
@@ -43,6 +43,8 @@ pub(crate) struct World {
     hooks: Option<HookRunner>,
     /// What was always allowed in the directory.
     pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
+    /// Whether commands share a shell.
+    pub(crate) shares_shell: bool,
     /// What the directory brings and nobody has agreed to.
     pub(crate) offered: Arc<Mutex<Vec<Offered>>>,
     /// The models that agents were made with, by name.
@@ -68,6 +70,7 @@ struct TestHost {
     price: Option<Price>,
     hooks: Option<HookRunner>,
     remembered: Arc<Mutex<Vec<RememberedRule>>>,
+    shares_shell: bool,
     offered: Arc<Mutex<Vec<Offered>>>,
 }
 
@@ -93,6 +96,7 @@ impl World {
             price: None,
             hooks: None,
             remembered: Arc::default(),
+            shares_shell: false,
             offered: Arc::default(),
             named: Arc::default(),
             gate: None,
@@ -132,6 +136,7 @@ impl World {
             price: self.price,
             hooks: self.hooks.clone(),
             remembered: self.remembered.clone(),
+            shares_shell: self.shares_shell,
             offered: self.offered.clone(),
             named: self.named.clone(),
             gate: Mutex::new(self.gate.clone()),
@@ -213,7 +218,8 @@ impl Host for TestHost {
                 price: self.price,
                 catalogue: Catalogue::built_in().with_json(SCRIPTED).map_err(|error| error.to_string())?,
                 sandbox: "unconfined".to_owned(),
-                confined: true,
+                reach: CommandReach::default(),
+                shares_shell: self.shares_shell,
                 remembered: self.remembered.lock().unwrap().clone(),
                 commands: vec![
                     CommandFile {

@@ -9,20 +9,21 @@
 //! ```
 //! use deepagents::ActionRequest;
 //! use deepagents::core::tool::CallId;
-//! use deepagents::remembered::{RememberedRule, RememberedRules, RuleScope};
+//! use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, RuleScope};
 //! use serde_json::json;
 //! # let dir = tempfile::tempdir()?;
 //! let about = |command| ActionRequest::about(&CallId::default(), "execute", json!({"command": command}), "");
 //! let rules = RememberedRules::at(dir.path().join("permissions.json"));
 //! let scope = RuleScope::project(dir.path())?;
 //! rules.add(&scope, &RememberedRule::covering(&about("cargo test")))?;
-//! assert!(rules.find(&[scope.clone()], &about("cargo  'test'"), false)?.is_some());
-//! assert!(rules.find(&[scope], &about("cargo test; rm -rf ."), false)?.is_none());
+//! let reach = CommandReach::default();
+//! assert!(rules.find(&[scope.clone()], &about("cargo  'test'"), &reach)?.is_some());
+//! assert!(rules.find(&[scope], &about("cargo test; rm -rf ."), &reach)?.is_none());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod rule;
 mod store;
 
-pub use rule::RememberedRule;
+pub use rule::{CommandReach, RememberedRule};
 pub use store::{RememberedRules, RuleRecord, RuleScope};

@@ -1,5 +1,6 @@
 //! One rule.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use deepagents_core::interrupt::ActionRequest;
@@ -38,6 +39,28 @@ pub struct RememberedRule {
     /// Whether it was agreed to where commands have no sandbox. One that was agreed to for a sandbox says nothing about those.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
+    /// Whether it was agreed to where commands write nothing of the workspace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// The hosts that commands could reach where it was agreed to.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hosts: BTreeSet<String>,
+    /// Whether what commands left in the caches of tool chains stayed there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_caches: bool,
+}
+
+/// What commands can reach. A rule that was agreed to says nothing about those that reach more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandReach {
+    /// They have no sandbox.
+    pub unconfined: bool,
+    /// They write nothing of the workspace.
+    pub read_only: bool,
+    /// Hosts that they may talk to.
+    pub hosts: BTreeSet<String>,
+    /// What they leave in the caches of tool chains stays there.
+    pub shared_caches: bool,
 }
 
 impl RememberedRule {
@@ -48,25 +71,55 @@ impl RememberedRule {
         let (tool, leads_to) = (question.tool.clone(), question.leads_to.clone());
         if let Some(path) = args.get(PATH).filter(|path| path.is_string() && BY_PATH.contains(&tool.as_str())) {
             let args = Map::from_iter([(PATH.to_owned(), path.clone())]);
-            return Self { tool, args, command: None, with_others: true, leads_to, unconfined: false };
+            return Self { args, with_others: true, leads_to, ..Self::of(tool) };
         }
         let command = simple_command(&tool, &args);
         if command.is_some() {
             args.retain(|name, _| name != COMMAND && name != TIMEOUT);
         }
-        Self { tool, args, command, with_others: false, leads_to, unconfined: false }
+        Self { args, command, leads_to, ..Self::of(tool) }
     }
 
-    /// The same, where commands have no sandbox.
+    fn of(tool: String) -> Self {
+        Self {
+            tool,
+            args: Map::new(),
+            command: None,
+            with_others: false,
+            leads_to: None,
+            unconfined: false,
+            read_only: false,
+            hosts: BTreeSet::new(),
+            shared_caches: false,
+        }
+    }
+
+    /// The same, where commands reach this.
     #[must_use]
-    pub fn unconfined(mut self, unconfined: bool) -> Self {
-        self.unconfined = unconfined && self.tool == EXECUTE;
+    pub fn within(mut self, reach: &CommandReach) -> Self {
+        if self.is_about_commands() {
+            self.unconfined = reach.unconfined;
+            self.read_only = reach.read_only;
+            self.hosts.clone_from(&reach.hosts);
+            self.shared_caches = reach.shared_caches;
+        }
         self
     }
 
-    /// Whether it says anything where commands have no sandbox.
-    pub fn holds_unconfined(&self) -> bool {
-        self.unconfined || self.tool != EXECUTE
+    /// Whether it is about commands, whose meaning depends on what they reach and on where they run.
+    pub fn is_about_commands(&self) -> bool {
+        self.tool == EXECUTE
+    }
+
+    /// Whether it says anything where commands reach this: as much as where it was agreed to, or less.
+    pub fn holds_within(&self, reach: &CommandReach) -> bool {
+        if !self.is_about_commands() || self.unconfined {
+            return true;
+        }
+        !reach.unconfined
+            && (reach.read_only || !self.read_only)
+            && reach.hosts.is_subset(&self.hosts)
+            && (self.shared_caches || !reach.shared_caches)
     }
 
     /// Whether it covers a call. A command is covered by the rule that would be made of it, so nothing that a rule cannot
@@ -103,6 +156,15 @@ impl fmt::Display for RememberedRule {
         }
         if self.unconfined {
             f.write_str(", without a sandbox")?;
+        }
+        if self.read_only {
+            f.write_str(", where it changes nothing")?;
+        }
+        for (at, host) in self.hosts.iter().enumerate() {
+            write!(f, "{} {host}", if at == 0 { ", with the network of" } else { "," })?;
+        }
+        if self.shared_caches {
+            f.write_str(", with shared caches")?;
         }
         if self.with_others { f.write_str(", and any content") } else { Ok(()) }
     }

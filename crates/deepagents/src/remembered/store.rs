@@ -7,7 +7,7 @@ use deepagents_core::env::{Clock, SystemClock};
 use deepagents_core::interrupt::ActionRequest;
 use serde::{Deserialize, Serialize};
 
-use super::RememberedRule;
+use super::{CommandReach, RememberedRule};
 use crate::user_file::{UserFile, UserFileError, root_name};
 
 /// Where a rule holds.
@@ -76,8 +76,8 @@ impl RememberedRules {
         })
     }
 
-    /// The rule of one of the scopes that covers a call, made where commands are confined as they were when it was agreed to,
-    /// or more.
+    /// The rule of one of the scopes that covers a call, made where commands reach what they did when it was agreed to, or
+    /// less.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -85,10 +85,10 @@ impl RememberedRules {
         &self,
         scopes: &[RuleScope],
         question: &ActionRequest,
-        unconfined: bool,
+        reach: &CommandReach,
     ) -> Result<Option<RememberedRule>, UserFileError> {
         let records = self.records()?.into_iter();
-        let holds = |rule: &RememberedRule| (rule.holds_unconfined() || !unconfined) && rule.covers(question);
+        let holds = |rule: &RememberedRule| rule.holds_within(reach) && rule.covers(question);
         let mut fitting = records.filter(|record| scopes.contains(&record.scope) && holds(&record.rule));
         Ok(fitting.next().map(|record| record.rule))
     }

@@ -8,7 +8,7 @@ use deepagents::fs::permissions::{AccessMode, CommandRule, Operation, Permission
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend, ReadOnly};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::remembered::RememberedRule;
+use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{
     ActionRequest, Decision, DecisionAuthor, DeepAgent, DeepAgentBuilder, EventKind, InterruptOn, InterruptPolicy,
@@ -209,5 +209,31 @@ fn rules_of_earlier_versions_are_read_and_mean_what_they_did() {
     let rule: RememberedRule = serde_json::from_value(old).unwrap();
     assert!(rule.covers(&about("execute", json!({"command": "ls"}))));
     assert!(!rule.covers(&about("execute", json!({"command": "ls "}))));
-    assert!(!rule.holds_unconfined());
+    assert!(rule.holds_within(&CommandReach::default()));
+    assert!(!rule.holds_within(&CommandReach { unconfined: true, ..CommandReach::default() }));
+}
+
+#[test]
+fn a_remembered_rule_for_a_command_holds_where_commands_reach_no_more() {
+    let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let reaches = [
+        CommandReach { read_only: true, ..CommandReach::default() },
+        CommandReach::default(),
+        CommandReach { hosts: hosts(&["a.example"]), ..CommandReach::default() },
+        CommandReach { hosts: hosts(&["a.example", "b.example"]), shared_caches: true, ..CommandReach::default() },
+        CommandReach { unconfined: true, ..CommandReach::default() },
+    ];
+    for (agreed, at) in reaches.iter().enumerate() {
+        let rule = RememberedRule::covering(&about("execute", json!({"command": "make"}))).within(at);
+        let rule: RememberedRule = serde_json::from_value(serde_json::to_value(rule).unwrap()).unwrap();
+        for (later, reach) in reaches.iter().enumerate() {
+            assert_eq!(rule.holds_within(reach), later <= agreed, "{rule}: {reach:?}");
+        }
+    }
+    let shared = CommandReach { shared_caches: true, ..CommandReach::default() };
+    let rule = RememberedRule::covering(&about("execute", json!({"command": "make"}))).within(&reaches[2]);
+    assert!(!rule.holds_within(&shared));
+    assert_eq!(rule.to_string(), "execute `make` and no other command, for any time, with the network of a.example");
+    let written = RememberedRule::covering(&about("write_file", json!({"file_path": "/x"}))).within(&reaches[0]);
+    assert!(reaches.iter().all(|reach| written.holds_within(reach)));
 }

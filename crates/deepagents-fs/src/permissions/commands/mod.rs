@@ -8,11 +8,14 @@
 //! quoted, wrapped or put together; where that cannot be told, a person is asked. What they cannot: see what a program or a script does
 //! that is run, such as `make` or `python`. That is what the [sandbox](crate::sandbox) is for.
 
+mod filters;
+mod mentions;
 mod options;
 mod pattern;
 mod runners;
 mod script;
 mod shells;
+mod values;
 mod word;
 mod wrappers;
 
@@ -154,6 +157,13 @@ pub enum CommandReason {
         /// The simple command.
         command: String,
     },
+    /// The program of a rule stands in what a command is given, which may run it.
+    Mentioned {
+        /// The pattern of that rule.
+        pattern: String,
+        /// The simple command.
+        command: String,
+    },
     /// A rule about files, for a file that the shell opens.
     File {
         /// Its pattern.
@@ -186,6 +196,12 @@ impl fmt::Display for CommandReason {
             Self::Rule { pattern, command } => write!(f, "the rule `{pattern}` is about `{command}`"),
             Self::Unclear { pattern, command } => {
                 write!(f, "the rule `{pattern}` may be about `{command}`, part of which is computed or ambiguous")
+            }
+            Self::Mentioned { pattern, command } => {
+                write!(
+                    f,
+                    "what the rule `{pattern}` is about stands in what `{command}` is given, and may be run by it"
+                )
             }
             Self::File { pattern, path } => write!(f, "the rule `{pattern}` is about {path}, which the shell opens"),
             Self::Opens { file } => write!(f, "the shell writes to `{file}`, and no rule is about that"),
@@ -231,6 +247,7 @@ impl CommandRules {
             return worst;
         }
         let script = Script::read(text);
+        let takes_away = self.rules.iter().any(|rule| rule.mode != AccessMode::Allow);
         let mut consider = |found: CommandDecision| {
             if severity(found.mode) > severity(worst.mode) {
                 worst = found;
@@ -246,7 +263,8 @@ impl CommandRules {
                 consider(self.redirection(redirection, files, script.moves));
             }
         }
-        if let Some(doubt) = script.doubts.first().filter(|_| !self.is_empty()) {
+        let doubt = script.doubts.first().filter(|_| !self.is_empty());
+        if let Some(doubt) = doubt.or(script.hides.as_ref().filter(|_| takes_away)) {
             let mode = if self.otherwise == AccessMode::Deny { AccessMode::Deny } else { AccessMode::Ask };
             consider(CommandDecision { mode, reason: CommandReason::NotUnderstood(doubt.to_string()) });
         }
@@ -255,17 +273,24 @@ impl CommandRules {
 
     fn simple(&self, simple: &Simple) -> CommandDecision {
         let decision = |mode, reason| CommandDecision { mode, reason };
+        // A later rule may say more of it, but not less.
+        let mut mentioned = None;
         for rule in &self.rules {
             for pattern in &rule.patterns {
                 let about = || (pattern.as_str().to_owned(), simple.shown());
                 if rule.mode == AccessMode::Allow {
                     if !simple.transparent && !simple.guessed && pattern.allows(simple) {
-                        return CommandDecision::allowed(Some(pattern.as_str()));
+                        return mentioned.unwrap_or_else(|| CommandDecision::allowed(Some(pattern.as_str())));
                     }
                     continue;
                 }
                 match (pattern.takes_away(simple), about()) {
-                    (Match::No, _) => {}
+                    (Match::No, (pattern_text, command)) => {
+                        if mentioned.is_none() && mentions::has(simple, pattern) {
+                            let reason = CommandReason::Mentioned { pattern: pattern_text, command };
+                            mentioned = Some(decision(AccessMode::Ask, reason));
+                        }
+                    }
                     (Match::Yes, (pattern, command)) => {
                         return decision(rule.mode, CommandReason::Rule { pattern, command });
                     }
@@ -277,10 +302,12 @@ impl CommandRules {
         }
         // Variables of the text itself, and files that are opened alone, which are judged as such.
         let idle = simple.words.is_empty() && simple.assignments.iter().all(|(name, _)| is_private(name));
-        if idle || simple.transparent || simple.guessed {
-            return CommandDecision::allowed(None);
-        }
-        decision(self.otherwise, CommandReason::NoRule { command: simple.shown() })
+        let rest = if idle || simple.transparent || simple.guessed {
+            CommandDecision::allowed(None)
+        } else {
+            decision(self.otherwise, CommandReason::NoRule { command: simple.shown() })
+        };
+        mentioned.filter(|mentioned| severity(mentioned.mode) >= severity(rest.mode)).unwrap_or(rest)
     }
 
     /// A file that the shell opens: rules about files decide where they name it, for writing also what holds otherwise.

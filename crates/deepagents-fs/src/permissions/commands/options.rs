@@ -100,6 +100,18 @@ fn computed(arg: &Word) -> Match {
     }
 }
 
+/// The sub-command of a program that has some, where it can be told.
+pub(super) fn sub_command<'a>(program: &str, args: &'a [Word]) -> Option<&'a str> {
+    let operands = Operands::new(program, args);
+    let (first, maybe_value) = operands.words.first().filter(|_| operands.sub_command)?;
+    first.known().filter(|_| !maybe_value)
+}
+
+/// Whether it is known how a program takes its options, so that a bare word is no program to it.
+pub(super) fn are_known(program: &str) -> bool {
+    VALUED.iter().any(|(of, options)| *of == program && !options.is_empty())
+}
+
 /// The arguments that are no options, in order.
 pub(super) struct Operands<'a> {
     /// With each, whether it may be the value of an option instead.

@@ -10,6 +10,8 @@ pub(super) struct CommandPattern {
     text: String,
     assignments: Vec<(String, Glob)>,
     program: Glob,
+    /// The last part of the program's path, in small letters.
+    name: Glob,
     args: Vec<Glob>,
     /// Whether any further arguments may follow.
     open: bool,
@@ -35,7 +37,8 @@ impl CommandPattern {
         let program = words.next().ok_or("it names no program; write one, such as `git push *`")?;
         let mut args: Vec<Glob> = words.collect();
         let open = args.pop_if(|last| last.is_any()).is_some();
-        Ok(Self { text: text.to_owned(), assignments, program, args, open })
+        let name = program.to_lower().base_name();
+        Ok(Self { text: text.to_owned(), assignments, program, name, args, open })
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -72,6 +75,11 @@ impl CommandPattern {
             all = all.min(values.map(|value| glob.of(value)).max().unwrap_or(Match::No));
         }
         all
+    }
+
+    /// Whether a word may be its program. Any word is no sign of one that stands for all.
+    pub(super) fn may_name(&self, word: &str) -> bool {
+        !self.name.is_any() && self.name.matches(&base_name(word).to_ascii_lowercase())
     }
 
     fn of_program(&self, program: &str) -> Match {

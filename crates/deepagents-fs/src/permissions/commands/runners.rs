@@ -5,6 +5,7 @@
 
 use super::script::{Doubt, Script, Simple};
 use super::shells;
+use super::values;
 use super::word::Word;
 
 /// Words that are looked at as the beginning of a command.
@@ -53,6 +54,12 @@ const RUNNERS: [(&[&str], &[&str]); 9] = [
             "script",
             "scriptreplay",
             "uclampset",
+            "eatmydata",
+            "fakechroot",
+            "cgexec",
+            "schedtool",
+            "setlock",
+            "sg",
             "pipesz",
         ],
         &[],
@@ -109,48 +116,6 @@ const RUNNERS: [(&[&str], &[&str]); 9] = [
     (&["fd", "fdfind"], &["-x", "-X", "--exec", "--exec-batch"]),
 ];
 
-/// Programs, and the options whose value is a command.
-const VALUES: [(&[&str], &[&str]); 8] = [
-    (
-        &["git"],
-        &[
-            "-c",
-            "-x",
-            "--exec",
-            "--extcmd",
-            "--upload-pack",
-            "--receive-pack",
-            "--open-files-in-pager",
-            "--tree-filter",
-            "--index-filter",
-            "--env-filter",
-            "--msg-filter",
-            "--commit-filter",
-            "--parent-filter",
-            "--tag-name-filter",
-        ],
-    ),
-    (&["split"], &["--filter"]),
-    (&["sort"], &["--compress-program"]),
-    (&["rsync"], &["-e", "--rsh", "--rsync-path"]),
-    (
-        &["tar"],
-        &[
-            "-I",
-            "-F",
-            "--to-command",
-            "--checkpoint-action",
-            "--use-compress-program",
-            "--info-script",
-            "--new-volume-script",
-            "--rsh-command",
-        ],
-    ),
-    (&["man"], &["-P", "--pager"]),
-    (&["scp", "sftp"], &["-S"]),
-    (&["rg"], &["--pre", "--hostname-bin"]),
-];
-
 /// Sub-commands of git that do what another one does.
 const PLUMBING: [(&str, &str); 3] = [("send-pack", "push"), ("http-push", "push"), ("fetch-pack", "fetch")];
 
@@ -185,9 +150,13 @@ pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usiz
         if matches!(name.as_str(), "BASH_ENV" | "ENV") && shells::is_stream(value) {
             script.doubts.push(Doubt::Input);
         }
+        let settings = name == "TAR_OPTIONS" || (name.starts_with("GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM");
+        if settings && value.known() != Some("/dev/null") {
+            script.hides = Some(Doubt::Settings);
+        }
         match value.known().filter(|_| runs) {
-            // A function is written behind its parentheses.
-            Some(text) => written(script, text.strip_prefix("()").unwrap_or(text), depth),
+            // A function is written behind its parentheses, and an alias of git may begin with a mark.
+            Some(text) => written(script, text.strip_prefix("()").unwrap_or(text).trim_start_matches('!'), depth),
             None if runs => script.doubts.push(Doubt::Evaluation),
             None => {}
         }
@@ -210,9 +179,7 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
     if name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64.so") {
         return begins(script, args, depth);
     }
-    if let Some((_, options)) = VALUES.iter().find(|(names, _)| names.contains(&name)) {
-        values(script, options, args, depth);
-    }
+    values::look(script, name, args, depth);
     if shells::OTHERS.contains(&name) {
         return begins(script, args, depth);
     }
@@ -220,33 +187,25 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
     if behind.is_empty() {
         return begins(script, args, depth);
     }
-    let marks = |word: &Word| {
-        word.known().is_some_and(|text| behind.contains(&text.split_once('=').map_or(text, |(option, _)| option)))
-    };
-    if let Some(at) = args.iter().position(marks) {
+    if let Some(at) = args.iter().position(|arg| is_mark(behind, arg)) {
         begins(script, args.get(at..).unwrap_or_default(), depth);
     }
 }
 
-/// The values of options that are commands.
-fn values(script: &mut Script, options: &[&str], args: &[Word], depth: usize) {
-    for (at, arg) in args.iter().enumerate() {
-        let Some(text) = arg.known() else { continue };
-        let of = |option: &&str| {
-            let rest = text.strip_prefix(option)?;
-            let long = option.starts_with("--");
-            match rest.strip_prefix('=').filter(|_| long) {
-                None if rest.is_empty() => args.get(at + 1).and_then(Word::known),
-                None => Some(rest).filter(|_| !long),
-                value => value,
-            }
-        };
-        for value in options.iter().filter_map(of) {
-            // Of a setting, what it is set to; git has aliases that begin with a mark.
-            let setting = value.split_once('=').map(|(_, value)| value.trim_start_matches('!'));
-            written(script, setting.unwrap_or(value), depth);
-        }
+fn is_mark(marks: &[&str], word: &Word) -> bool {
+    word.known().is_some_and(|text| marks.contains(&text.split_once('=').map_or(text, |(option, _)| option)))
+}
+
+/// How many of its arguments a program of these does not take for commands; none where it is not one of them.
+pub(super) fn before_command(name: &str, args: &[Word]) -> Option<usize> {
+    if shells::OTHERS.contains(&name) || name.starts_with("ld-") || name.starts_with("ld.so") {
+        return Some(0);
     }
+    let (_, marks) = RUNNERS.iter().find(|(names, _)| names.contains(&name))?;
+    if marks.is_empty() {
+        return Some(0);
+    }
+    Some(args.iter().position(|arg| is_mark(marks, arg)).unwrap_or(args.len()))
 }
 
 /// A command may begin at any of the words, and be written in any of them.
@@ -260,7 +219,7 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
                 _ if text.starts_with('-') => text.split_once('c').map(|(_, value)| value),
                 _ => Some(text),
             };
-            written(script, value.unwrap_or_default(), depth);
+            values::setting(script, value.unwrap_or_default(), depth);
         }
         // It may be the program, or a text of commands.
         if matches!(word, Word::Computed(begins) if begins.as_deref().is_none_or(str::is_empty)) {
@@ -283,7 +242,7 @@ fn guess(script: &mut Script, words: Vec<Word>) {
 }
 
 /// A text that is, or may be, a command.
-fn written(script: &mut Script, text: &str, depth: usize) {
+pub(super) fn written(script: &mut Script, text: &str, depth: usize) {
     let from = script.commands.len();
     if from > MOST_COMMANDS {
         return script.doubts.push(Doubt::TooMuch);

@@ -3,8 +3,13 @@
 //! The grammar is that of `rable`, which is tested against bash's own parser. Shells differ, and which one will run the
 //! text is not known here, so what is read differently by `dash`, `bash` and `ash` is not read at all: it is a [`Doubt`].
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use rable::{ListOperator, Node, NodeKind, PipeSep};
 
+use super::mentions;
+use super::pattern::is_private;
 use super::word::{self, Inner, Word, is_name};
 use super::wrappers;
 
@@ -38,6 +43,10 @@ pub(super) enum Doubt {
     Input,
     #[error("the options of a program in it that runs others are not known")]
     Options,
+    #[error("it sets what git or tar runs by a way that is not read")]
+    Settings,
+    #[error("it gives the name of a standard command to a function")]
+    Renames,
 }
 
 /// A text, taken apart.
@@ -46,12 +55,14 @@ pub(super) struct Script {
     pub(super) commands: Vec<Simple>,
     /// What could not be judged; the rest may be there all the same.
     pub(super) doubts: Vec<Doubt>,
+    /// What may hide a command from a rule that takes away, and is nothing to one that allows.
+    pub(super) hides: Option<Doubt>,
     /// Whether it is more than one simple command.
     pub(super) compound: bool,
     /// Whether it changes its directory, so that relative paths lead elsewhere.
     pub(super) moves: bool,
     /// What ends the texts that are given to commands to read.
-    ends: Vec<String>,
+    ends: BTreeSet<String>,
 }
 
 /// What a command is given to read.
@@ -79,6 +90,14 @@ pub(super) struct Simple {
     pub(super) guessed: bool,
     /// Whether it is given a text to read, such as a script.
     pub(super) reads_text: bool,
+    /// What it is given to read, as it is written.
+    pub(super) texts: Vec<String>,
+    /// Whether it runs nothing, whatever it is given, or only what is listed as well.
+    pub(super) inert: bool,
+    /// Whether what it prints or sets is there for commands that come later.
+    pub(super) kept: bool,
+    /// What stands in it and may be a command to it, word by word.
+    pub(super) mentions: Vec<Vec<Word>>,
 }
 
 /// A file that is opened for a command.
@@ -89,6 +108,15 @@ pub(super) struct Redirection {
 }
 
 impl Simple {
+    /// Whether it may run what it is given.
+    fn is_live(&self) -> bool {
+        !self.inert && !self.guessed
+    }
+
+    fn writes_a_file(&self) -> bool {
+        self.redirections.iter().any(|redirection| redirection.writes && !super::is_stream(&redirection.to))
+    }
+
     /// As it is shown to people.
     pub(super) fn shown(&self) -> String {
         let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", value.shown()));
@@ -108,6 +136,7 @@ impl Script {
             let reading = reading.spawn_scoped(scope, || {
                 let mut script = Self::default();
                 script.text(text, 0);
+                script.pass_on_what_is_kept();
                 script
             });
             // A thread that could not be had, or broke off.
@@ -127,11 +156,29 @@ impl Script {
                         self.doubts.push(doubt);
                     }
                 }
-                if self.ends.iter().any(|end| text.lines().any(|line| almost_ends(line, end))) {
+                if !self.ends.is_empty() && text.lines().any(|line| almost_ends(line, &self.ends)) {
                     self.doubts.push(Doubt::NotRead);
                 }
             }
             Err(_) => self.doubts.push(Doubt::NotRead),
+        }
+    }
+
+    /// Whether any of the commands from one on may run what it is given.
+    pub(super) fn has_live(&self, from: usize) -> bool {
+        self.commands.iter().skip(from).any(Simple::is_live)
+    }
+
+    /// What is printed by some of the commands may be run.
+    fn mention_printed(&mut self, from: usize, to: usize) {
+        let commands = self.commands.get_mut(from..to).unwrap_or_default();
+        commands.iter_mut().filter(|simple| simple.inert).for_each(mentions::printed);
+    }
+
+    /// What goes into files and variables may be run by any of the commands.
+    fn pass_on_what_is_kept(&mut self) {
+        if self.has_live(0) {
+            self.commands.iter_mut().filter(|simple| simple.inert && simple.kept).for_each(mentions::printed);
         }
     }
 
@@ -145,7 +192,19 @@ impl Script {
             NodeKind::Pipeline { commands, separators } => {
                 // Elsewhere `|&` is no operator.
                 let doubt = separators.contains(&PipeSep::PipeBoth).then_some(Doubt::NotRead);
-                self.nodes(commands, depth);
+                let mut parts = Vec::new();
+                for node in commands {
+                    let from = self.commands.len();
+                    self.try_node(node, depth);
+                    parts.push((from, self.commands.len()));
+                }
+                let mut live = false;
+                for (from, to) in parts.into_iter().rev() {
+                    if live {
+                        self.mention_printed(from, to);
+                    }
+                    live |= self.commands.get(from..to).unwrap_or_default().iter().any(Simple::is_live);
+                }
                 doubt.map_or(Ok(()), Err)
             }
             NodeKind::List { items } => {
@@ -161,21 +220,31 @@ impl Script {
                 Ok(())
             }
             NodeKind::If { condition, then_body, else_body, redirects } => {
+                let from = self.commands.len();
                 self.nodes([&**condition, then_body].into_iter().chain(else_body.as_deref()), depth);
-                self.redirects(redirects, depth)
+                self.redirects(redirects, from, depth)
             }
             NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
+                let from = self.commands.len();
                 self.nodes([&**condition, body], depth);
-                self.redirects(redirects, depth)
+                self.redirects(redirects, from, depth)
             }
-            NodeKind::For { words, body, redirects, .. } => {
+            NodeKind::For { var, words, body, redirects } => {
+                let from = self.commands.len();
                 self.try_node(body, depth);
+                let mut values = Vec::new();
                 for word in words.iter().flatten() {
-                    self.word(word, depth)?;
+                    values.push(self.word(word, depth)?);
                 }
-                self.redirects(redirects, depth)
+                // Without words it takes the parameters.
+                if words.is_none() {
+                    values.push(Word::Computed(None));
+                }
+                self.assigned(values.into_iter().map(|value| (var.clone(), value)), depth);
+                self.redirects(redirects, from, depth)
             }
             NodeKind::Case { word, patterns, redirects } => {
+                let from = self.commands.len();
                 self.nodes(patterns.iter().filter_map(|pattern| pattern.body.as_ref()), depth);
                 self.word(word, depth)?;
                 for pattern in patterns.iter().flat_map(|pattern| &pattern.patterns) {
@@ -184,12 +253,18 @@ impl Script {
                 if patterns.iter().any(|pattern| pattern.terminator.contains('&')) {
                     return Err(Doubt::NotRead);
                 }
-                self.redirects(redirects, depth)
+                self.redirects(redirects, from, depth)
             }
-            NodeKind::Function { body, name } if is_name(name) => self.node(body, depth),
+            NodeKind::Function { body, name } if is_name(name) => {
+                if mentions::is_inert(name) {
+                    self.hides = Some(Doubt::Renames);
+                }
+                self.node(body, depth)
+            }
             NodeKind::Subshell { body, redirects } | NodeKind::BraceGroup { body, redirects } => {
+                let from = self.commands.len();
                 self.try_node(body, depth);
-                self.redirects(redirects, depth)
+                self.redirects(redirects, from, depth)
             }
             NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
             NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
@@ -228,6 +303,8 @@ impl Script {
         let mut simple = Simple::default();
         let mut document = Document::None;
         let mut doubt = None;
+        let from = self.commands.len();
+        let mut computed = Vec::new();
         for node in assignments {
             let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
             match (text.split_once('='), self.word(node, depth)) {
@@ -241,7 +318,13 @@ impl Script {
         }
         for node in words {
             match self.word(node, depth) {
-                Ok(word) => simple.words.push(word),
+                Ok(word) => {
+                    // As it is written, since of what is computed no more is known than how it begins.
+                    if let (Word::Computed(_), NodeKind::Word { value, .. }) = (&word, &node.kind) {
+                        computed.push(value.as_str());
+                    }
+                    simple.words.push(word);
+                }
                 Err(other) => {
                     doubt = Some(other);
                     simple.words.push(Word::Computed(None));
@@ -267,7 +350,8 @@ impl Script {
                 _ => Document::Unknown,
             };
             if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
-                self.ends.push(delimiter.clone());
+                simple.texts.push(content.clone());
+                self.ends.insert(delimiter.clone());
                 // Of what ends it, shells know quotes alone and read them within a line.
                 if delimiter.contains(['\n', '$', '`']) {
                     doubt = Some(Doubt::NotRead);
@@ -277,22 +361,50 @@ impl Script {
                     doubt = Some(Doubt::Expansion);
                 }
             } else {
+                if let NodeKind::Redirect { op, target, .. } = &node.kind
+                    && let (true, NodeKind::Word { value, .. }) = (op == "<<<", &target.kind)
+                {
+                    simple.texts.push(value.clone());
+                }
                 match self.redirect(node, depth) {
                     Ok(redirection) => simple.redirections.extend(redirection),
                     Err(other) => doubt = Some(other),
                 }
             }
         }
-        self.moves |= simple.words.first().is_some_and(|program| {
-            program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"))
-        });
+        simple.kept = simple.writes_a_file();
+        let listed = self.commands.len();
         wrappers::list(self, simple, document, depth);
+        if let Some(live) = self.commands.iter_mut().skip(listed).find(|simple| simple.is_live()) {
+            live.mentions.extend(computed.into_iter().flat_map(mentions::words));
+            self.mention_printed(from, listed);
+        }
         doubt.map_or(Ok(()), Err)
     }
 
-    /// The redirections of something compound, as a command that only opens files.
-    fn redirects(&mut self, redirects: &[Node], depth: usize) -> Result<(), Doubt> {
-        if redirects.is_empty() { Ok(()) } else { self.simple(&[], &[], redirects, depth) }
+    /// Variables that are set by another way than in front of a command.
+    pub(super) fn assigned(&mut self, set: impl IntoIterator<Item = (String, Word)>, depth: usize) {
+        let assignments: Vec<_> = set.into_iter().filter(|(name, _)| !is_private(name)).collect();
+        if !assignments.is_empty() {
+            wrappers::list(self, Simple { assignments, ..Simple::default() }, Document::None, depth);
+        }
+    }
+
+    /// The redirections of something compound, of which the commands begin at one, as a command that only opens files.
+    fn redirects(&mut self, redirects: &[Node], from: usize, depth: usize) -> Result<(), Doubt> {
+        if redirects.is_empty() {
+            return Ok(());
+        }
+        let to = self.commands.len();
+        let live = self.has_live(from);
+        let read = self.simple(&[], &[], redirects, depth);
+        if live {
+            self.mention_printed(to, self.commands.len());
+        }
+        if self.commands.iter().skip(to).any(Simple::writes_a_file) {
+            self.commands.get_mut(from..to).unwrap_or_default().iter_mut().for_each(|simple| simple.kept = true);
+        }
+        read
     }
 
     /// A file that is opened; none where it is a stream that is open already.
@@ -334,10 +446,25 @@ fn after_equals(name: &str, word: Word) -> Word {
 }
 
 /// Whether some shells take a line for the end of a text, and others do not.
-fn almost_ends(line: &str, end: &str) -> bool {
+fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
     let line = line.trim_start_matches('\t');
-    let behind = line.strip_prefix(end).map(str::trim_start);
-    line != end && behind.is_some_and(|behind| behind.is_empty() || behind.starts_with([')', '`']))
+    // Of all that the line may begin with, the longest, and then what that begins with as well.
+    let mut most = line;
+    while let Some(end) = ends.range::<str, _>((Bound::Unbounded, Bound::Included(most))).next_back() {
+        let behind = line.strip_prefix(end.as_str()).map(str::trim_start);
+        if line != end && behind.is_some_and(|behind| behind.is_empty() || behind.starts_with([')', '`'])) {
+            return true;
+        }
+        let common = most.char_indices().zip(end.chars()).take_while(|((_, a), b)| a == b);
+        let length = common.map(|((at, c), _)| at + c.len_utf8()).last().unwrap_or_default();
+        // What is less than all that has this beginning is not longer.
+        let shorter = if length == end.len() { end.char_indices().next_back().map_or(0, |(at, _)| at) } else { length };
+        if end.is_empty() {
+            return false;
+        }
+        most = line.get(..shorter).unwrap_or_default();
+    }
+    false
 }
 
 /// Whether text in which variables are put in may run something.

@@ -145,12 +145,44 @@ pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: u
     if matches!(name, "export" | "readonly" | "declare" | "typeset" | "local") {
         let set: Vec<_> = args.iter().filter_map(super::wrappers::assignment).collect();
         runners::variables(script, &set, depth);
+        // A name for another variable is set by that name later.
+        let refers = |arg: &Word| arg.known().is_some_and(|arg| arg.starts_with('-') && arg.contains('n'));
+        if !matches!(name, "export" | "readonly") && args.iter().any(refers) {
+            script.doubts.push(Doubt::Evaluation);
+        }
     }
+    let set = match name {
+        "read" => read_into(args),
+        "getopts" => args.get(1).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let set = set.into_iter().filter_map(Word::known).map(|name| (name.to_owned(), Word::Computed(None)));
+    script.assigned(set, depth);
     // It replaces numbers of jobs in a command and runs that.
     if name == "jobs" && args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with('-') && arg.contains('x')))
     {
         script.doubts.push(Doubt::Evaluation);
     }
+}
+
+/// The variables that `read` sets.
+fn read_into(args: &[Word]) -> Vec<&Word> {
+    let mut names = Vec::new();
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let option = arg.known().and_then(|arg| arg.strip_prefix('-')).filter(|_| names.is_empty());
+        let Some(option) = option else {
+            names.push(arg);
+            continue;
+        };
+        // Its value is in the word or the next one; that of `-a` is a name, too.
+        match option.char_indices().find(|(_, letter)| "adinNptu".contains(*letter)) {
+            Some((at, 'a')) if at + 1 == option.len() => names.extend(rest.next()),
+            Some((at, _)) if at + 1 == option.len() => drop(rest.next()),
+            _ => {}
+        }
+    }
+    names
 }
 
 /// Whether arguments hold, or may hold, a subscript that runs something.

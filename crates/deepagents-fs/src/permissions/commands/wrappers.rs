@@ -1,5 +1,6 @@
 //! Programs that run other programs, and what they run.
 
+use super::mentions;
 use super::pattern::is_private;
 use super::runners;
 use super::script::{Document, Doubt, MOST_WRAPPERS, Script, Simple};
@@ -139,7 +140,13 @@ const WRAPPERS: [Wrapper; 17] = [
 /// Lists a command, and those that it runs.
 pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, depth: usize) {
     runners::variables(script, &simple.assignments, depth);
-    let Some(program) = simple.words.first() else { return script.commands.push(simple) };
+    let Some(program) = simple.words.first() else {
+        simple.inert = true;
+        simple.kept |= !simple.assignments.is_empty();
+        return script.commands.push(simple);
+    };
+    // The shell changes its directory also by `command cd`.
+    script.moves |= program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"));
     let Some(path) = program.known().filter(|name| !name.is_empty() && !name.starts_with('-')) else {
         script.doubts.push(Doubt::Program);
         return script.commands.push(simple);
@@ -152,6 +159,9 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
     let name = super::pattern::base_name(path).to_ascii_lowercase();
     let name = name.as_str();
     let args = simple.words.get(1..).unwrap_or_default().to_vec();
+    let from = script.commands.len();
+    // What it runs is listed, and nothing else is.
+    let mut lists = standard;
     shells::evaluates(script, name, &args, depth);
     runners::look(script, name, &args, depth);
     match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
@@ -168,9 +178,11 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         None if shells::SHELLS.contains(&name) => {
             let runs = shells::run(script, &simple, &args, document, depth);
             simple.transparent = runs && standard && is_plain(&simple.assignments);
+            lists = runs;
         }
         None if shells::OTHERS.contains(&name) && shells::is_unread(script, &simple, name, &args) => {
             script.doubts.push(Doubt::NotRead);
+            lists = false;
         }
         None if matches!(name, "." | "source")
             && args.first().is_some_and(|file| shells::reads(script, &simple, file)) =>
@@ -182,7 +194,10 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
                 _ => script.doubts.push(Doubt::Input),
             }
         }
-        None if name == "find" => found(script, &args, depth),
+        None if name == "find" => {
+            found(script, &args, depth);
+            lists &= !args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with("-fp") || arg == "-fls"));
+        }
         None if name == "trap" => {
             script.compound = true;
             match args.iter().find(|arg| arg.known() != Some("--")).map(Word::known) {
@@ -191,7 +206,14 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
                 None => {}
             }
         }
-        None => {}
+        None => lists = false,
+    }
+    simple.inert = lists;
+    if !lists {
+        mentions::given(&mut simple, name, standard);
+    } else if script.has_live(from) {
+        // What is given to it is there for what it runs.
+        mentions::around(&mut simple);
     }
     script.commands.push(simple);
 }
@@ -266,7 +288,11 @@ fn found(script: &mut Script, args: &[Word], depth: usize) {
     while let Some(at) = rest.iter().position(runs) {
         let guessed = rest.get(at).is_some_and(|word| word.known().is_none());
         let behind = rest.get(at + 1..).unwrap_or_default();
-        let end = behind.iter().position(|word| matches!(word.known(), Some(";" | "+")));
+        let end = end_of_command(behind);
+        // Of a `+` elsewhere, not every `find` says the same.
+        if behind.get(..end.unwrap_or(behind.len())).unwrap_or_default().iter().any(|word| word.known() == Some("+")) {
+            script.doubts.push(Doubt::Options);
+        }
         rest = behind.get(if guessed { 0 } else { end.unwrap_or(behind.len()) }..).unwrap_or_default();
         if guessed && end.is_none() {
             continue;
@@ -285,6 +311,13 @@ fn found(script: &mut Script, args: &[Word], depth: usize) {
         script.compound = true;
         list(script, Simple { words, ..Simple::default() }, Document::None, depth + 1);
     }
+}
+
+/// Where a command behind `-exec` ends: at a `;`, or at a `+` behind the files.
+fn end_of_command(words: &[Word]) -> Option<usize> {
+    let is = |at: usize, text| words.get(at).and_then(Word::known) == Some(text);
+    (0..words.len())
+        .find(|at| is(*at, ";") || (is(*at, "+") && at.checked_sub(1).is_some_and(|before| is(before, "{}"))))
 }
 
 /// A variable that a word sets, and its value.

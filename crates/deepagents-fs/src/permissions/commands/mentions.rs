@@ -1,0 +1,333 @@
+//! What stands in a command for a program that may run it by a way that is not known here.
+//!
+//! `make -f /dev/stdin`, `sqlite3 x '.shell …'` and `python3 -c …` run commands that are written in languages of their own.
+//! Where what a rule takes away stands as words in what such a program is given, a person is asked. Programs that run nothing,
+//! such as `echo` and `grep`, may be given anything, as long as what they print does not go to one that may.
+
+use super::pattern::{CommandPattern, Match, is_private};
+use super::script::Simple;
+use super::word::Word;
+use super::{filters, options, runners, values};
+
+/// Words behind a name that are looked at as its arguments.
+const MOST_ARGUMENTS: usize = 32;
+
+/// Programs that run nothing that is among their arguments or in what they read.
+const INERT: &[&str] = &[
+    ":",
+    "[",
+    "apropos",
+    "base64",
+    "basename",
+    "bg",
+    "break",
+    "cat",
+    "cd",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cksum",
+    "cmp",
+    "column",
+    "comm",
+    "continue",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dir",
+    "dirname",
+    "dirs",
+    "du",
+    "echo",
+    "egrep",
+    "exit",
+    "expand",
+    "expr",
+    "export",
+    "false",
+    "fg",
+    "fgrep",
+    "file",
+    "fmt",
+    "fold",
+    "getopts",
+    "grep",
+    "head",
+    "hexdump",
+    "hostname",
+    "id",
+    "jobs",
+    "join",
+    "jq",
+    "kill",
+    "killall",
+    "local",
+    "ls",
+    "man",
+    "md5sum",
+    "mkdir",
+    "nl",
+    "numfmt",
+    "od",
+    "paste",
+    "pgrep",
+    "pkill",
+    "popd",
+    "printenv",
+    "printf",
+    "ps",
+    "pushd",
+    "pwd",
+    "read",
+    "readlink",
+    "readonly",
+    "realpath",
+    "return",
+    "rev",
+    "rg",
+    "rm",
+    "rmdir",
+    "seq",
+    "set",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "shift",
+    "sleep",
+    "stat",
+    "strings",
+    "sum",
+    "tac",
+    "tail",
+    "test",
+    "times",
+    "touch",
+    "tr",
+    "tree",
+    "true",
+    "truncate",
+    "tty",
+    "type",
+    "typeset",
+    "declare",
+    "ulimit",
+    "umask",
+    "uname",
+    "unexpand",
+    "unset",
+    "wait",
+    "wc",
+    "whatis",
+    "whereis",
+    "which",
+    "whoami",
+    "yes",
+];
+
+/// Sub-commands of which the same is true.
+const INERT_SUB_COMMANDS: [(&str, &[&str]); 3] = [
+    (
+        "git",
+        &[
+            "add",
+            "annotate",
+            "apply",
+            "blame",
+            "branch",
+            "cat-file",
+            "checkout",
+            "cherry-pick",
+            "clean",
+            "commit",
+            "describe",
+            "diff",
+            "for-each-ref",
+            "format-patch",
+            "grep",
+            "init",
+            "log",
+            "ls-files",
+            "ls-tree",
+            "merge",
+            "merge-base",
+            "mv",
+            "notes",
+            "range-diff",
+            "reflog",
+            "remote",
+            "reset",
+            "restore",
+            "rev-list",
+            "rev-parse",
+            "revert",
+            "rm",
+            "shortlog",
+            "show",
+            "show-ref",
+            "stash",
+            "status",
+            "switch",
+            "tag",
+            "worktree",
+        ],
+    ),
+    ("gh", &["api", "browse", "gist", "issue", "label", "pr", "release", "repo", "run", "search", "workflow"]),
+    ("cargo", &["add", "info", "remove", "search", "tree"]),
+];
+
+/// What a program does with what it is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// It runs none of it.
+    None,
+    /// It runs words only in ways that are looked for, but what else is written in a word is not known. Of its first arguments
+    /// this many are no commands.
+    Texts(usize),
+    /// It gives another name to a program.
+    Names,
+    /// That is not known.
+    Unknown,
+}
+
+/// Whether a program runs nothing, by its name.
+pub(super) fn is_inert(name: &str) -> bool {
+    INERT.contains(&name)
+}
+
+fn of(name: &str, is_standard: bool, args: &[Word]) -> Use {
+    let sub_command = options::sub_command(name, args);
+    let among = |subs: &&[&str]| sub_command.is_some_and(|sub| subs.contains(&sub));
+    let inert = match name {
+        "sed" => filters::is_plain_sed(args),
+        "awk" | "gawk" | "mawk" | "nawk" => filters::is_plain_awk(args),
+        // They may be told to write files.
+        "sort" => !args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with('-') && arg.contains('o'))),
+        _ => is_inert(name) || INERT_SUB_COMMANDS.iter().any(|(of, subs)| *of == name && among(subs)),
+    };
+    match runners::before_command(name, args) {
+        _ if is_standard && inert => Use::None,
+        Some(before) => Use::Texts(before),
+        None if options::are_known(name) || values::are_known(name) => Use::Texts(args.len()),
+        None if matches!(name, "cp" | "ln" | "mv" | "install") => Use::Names,
+        None => Use::Unknown,
+    }
+}
+
+/// Notes what a program is given that may be a command to it.
+pub(super) fn given(simple: &mut Simple, name: &str, is_standard: bool) {
+    let args = simple.words.get(1..).unwrap_or_default();
+    let mut found = Vec::new();
+    match of(name, is_standard, args) {
+        Use::None => {
+            simple.inert = true;
+            simple.kept |= sets_variables(name);
+            return;
+        }
+        Use::Texts(before) => {
+            let texts = args.iter().take(before).filter_map(Word::known).filter(|text| !is_bare(text));
+            found.extend(texts.flat_map(words));
+        }
+        // Whatever its arguments will be.
+        Use::Names => found.extend(args.iter().map(|arg| vec![arg.clone(), Word::Computed(None)])),
+        Use::Unknown => {
+            let split = |arg: &Word| match arg {
+                Word::Known(text) => words(text).next().unwrap_or_default(),
+                Word::Computed(_) => vec![arg.clone()],
+            };
+            found.push(args.iter().flat_map(split).collect());
+            found.extend(args.iter().filter_map(Word::known).flat_map(|text| words(text).skip(1)));
+        }
+    }
+    // A program may be named by more than its name, such as `!touch` in a language of another one.
+    found.extend(simple.words.first().and_then(Word::known).into_iter().filter(|text| !is_bare(text)).flat_map(words));
+    simple.mentions = found;
+    around(simple);
+}
+
+/// Notes what is there for a program beside its arguments: what it reads, and variables.
+pub(super) fn around(simple: &mut Simple) {
+    let values = simple.assignments.iter().filter_map(|(_, value)| value.known());
+    let found: Vec<_> = values.chain(simple.texts.iter().map(String::as_str)).flat_map(words).collect();
+    simple.mentions.extend(found);
+}
+
+/// Notes what a program that runs nothing hands on.
+pub(super) fn printed(simple: &mut Simple) {
+    if !simple.mentions.is_empty() {
+        return;
+    }
+    let args = simple.words.get(1..).unwrap_or_default();
+    let name = simple.words.first().and_then(Word::known).unwrap_or_default();
+    let mut found = Vec::new();
+    if matches!(name, "echo" | "printf" | "yes") {
+        let all = args.iter().map(|arg| arg.known().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+        found.extend(words(&all));
+    }
+    let set = args.iter().filter(|_| sets_variables(name)).filter_map(super::wrappers::assignment);
+    let set = set.chain(simple.assignments.iter().cloned().filter(|_| name.is_empty()));
+    found.extend(
+        set.filter(|(name, _)| !is_private(name))
+            .flat_map(|(_, value)| value.known().map(|value| words(value).collect::<Vec<_>>()).unwrap_or_default()),
+    );
+    found.extend(simple.texts.iter().flat_map(|text| words(text)));
+    simple.mentions = found;
+}
+
+fn sets_variables(name: &str) -> bool {
+    matches!(name, "export" | "readonly" | "declare" | "typeset" | "local")
+}
+
+/// Whether what a rule is about stands in what a command is given.
+pub(super) fn has(simple: &Simple, pattern: &CommandPattern) -> bool {
+    simple.mentions.iter().any(|words| {
+        words.iter().enumerate().any(|(at, word)| {
+            word.known().is_some_and(|word| pattern.may_name(word)) && {
+                let words = words.iter().skip(at).take(MOST_ARGUMENTS).cloned().collect();
+                pattern.takes_away(&Simple { words, ..Simple::default() }) != Match::No
+            }
+        })
+    })
+}
+
+/// A text as words of any language: without what stands between them. Where it has backslashes, `\n` is read as the letter as
+/// well as the end of a line.
+pub(super) fn words(text: &str) -> impl Iterator<Item = Vec<Word>> {
+    let plain = split(text);
+    let ends = ["\\n", "\\t", "\\r"];
+    let unescaped = ends
+        .iter()
+        .any(|end| text.contains(end))
+        .then(|| split(&ends.iter().fold(text.to_owned(), |text, end| text.replace(end, " "))));
+    [Some(plain), unescaped].into_iter().flatten()
+}
+
+fn split(text: &str) -> Vec<Word> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            // Quotes and backslashes may stand within a word.
+            '\\' => {}
+            // The name of a protocol is none of a program.
+            ':' if rest.as_str().starts_with("//") => word.push(c),
+            c if is_of_word(c) => word.push(c),
+            _ if word.is_empty() => {}
+            _ => words.push(Word::Known(std::mem::take(&mut word))),
+        }
+    }
+    if !word.is_empty() {
+        words.push(Word::Known(word));
+    }
+    words
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || "-_./+~^%".contains(c)
+}
+
+/// Whether a word is one name and no text.
+fn is_bare(text: &str) -> bool {
+    text.chars().all(|c| is_of_word(c) || ":,@*".contains(c))
+}
