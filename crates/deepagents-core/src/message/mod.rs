@@ -8,6 +8,7 @@ mod block;
 mod calls;
 mod depth;
 mod history;
+mod media;
 mod ops;
 mod usage;
 
@@ -23,6 +24,7 @@ pub(crate) use calls::{
 };
 pub(crate) use depth::{DEEPEST, DEEPEST_ARGUMENTS, is_deeper};
 pub use history::{HistoryVersion, Messages};
+pub use media::media_type_of;
 pub use ops::MessageOp;
 pub use usage::Usage;
 

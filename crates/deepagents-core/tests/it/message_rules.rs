@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents_core::message::{
     AssistantMessage, Author, Block, InvalidToolCall, Media, MediaKind, MediaSource, Message, MessageOp, Messages,
-    Origin, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall, ToolMessage, Usage, UserMessage,
+    Origin, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall, ToolMessage, Usage, UserMessage, media_type_of,
 };
 use deepagents_core::middleware::{HookOutput, before_model};
 use deepagents_core::run::Context;
@@ -262,5 +262,24 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Messages>(&json).unwrap(), messages.clone());
         let rebuilt: Messages = messages.iter().cloned().map(|m: Arc<Message>| m).collect();
         prop_assert_eq!(rebuilt, messages);
+    }
+}
+
+#[test]
+fn media_are_known_by_their_first_bytes_whatever_they_are_called() {
+    for (bytes, mime) in [
+        (&b"\x89PNG\r\n\x1a\n\0\0"[..], "image/png"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
+        (b"GIF87a", "image/gif"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "image/webp"),
+        (b"%PDF-1.7\n", "application/pdf"),
+    ] {
+        assert_eq!(media_type_of(bytes), Some(mime));
+        // What is cut off before its signature ends could be anything.
+        assert_eq!(media_type_of(&bytes[..2]), None, "{mime}");
+    }
+    for other in [&b""[..], b"not a picture", b"RIFF\x24\0\0\0WAVEfmt ", b"BM6\0\0\0", b"<svg/>", b"\x89PNG\n"] {
+        assert_eq!(media_type_of(other), None, "{other:?}");
     }
 }

@@ -1,0 +1,21 @@
+//! What bytes are, by how they begin.
+
+/// The MIME type of a picture or document that models take, by its signature: PNG, JPEG, GIF, WebP or PDF. Nothing for
+/// anything else, whatever it is called: a provider refuses a conversation for as long as it has bytes in it that are not of
+/// the type that is named.
+///
+/// ```
+/// use deepagents_core::message::media_type_of;
+/// assert_eq!(media_type_of(b"GIF89a\x01\0\x01\0"), Some("image/gif"));
+/// assert_eq!(media_type_of(b"<svg/>"), None);
+/// ```
+pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some("application/pdf"),
+        _ => None,
+    }
+}
