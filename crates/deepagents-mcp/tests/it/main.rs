@@ -19,5 +19,7 @@ mod questions;
 mod resources;
 mod script;
 mod serve;
+mod served_questions;
 mod starts;
 mod unreadable;
+mod wire;
