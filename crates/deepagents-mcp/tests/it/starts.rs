@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deepagents_core::event::MiddlewareEvent;
-use deepagents_mcp::{McpServers, ServerConfig, ServerState};
+use deepagents_mcp::{McpServers, ServerConfig, ServerState, TransportConfig};
 use deepagents_models::scripted::Turn;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -163,4 +163,20 @@ async fn an_address_that_is_no_server_is_described_in_plain_words() {
     assert!(problem.contains("it answered with text/html") && !problem.contains("Some("), "{problem}");
     servers.close().await;
     serving.abort();
+}
+
+#[tokio::test]
+async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_there() {
+    // Nobody listens there.
+    let address = ServerConfig::http("http://127.0.0.1:1/mcp");
+    let mut elsewhere = ServerConfig::stdio("/bin/sh", ["-c", "true"]);
+    if let TransportConfig::Stdio(program) = &mut elsewhere.transport {
+        program.cwd = Some("/no/such/place".into());
+    }
+    let servers = McpServers::new([("alpha", address), ("beta", elsewhere)], options());
+    servers.ready().await;
+    let status = servers.status();
+    servers.close().await;
+    assert!(status[0].problem().unwrap().contains("Connection refused"), "{status:?}");
+    assert!(status[1].problem().unwrap().contains("the directory `/no/such/place` is not there"), "{status:?}");
 }
