@@ -94,6 +94,17 @@ pub fn closed(schema: &Value) -> Value {
     closed
 }
 
+/// Checks that a value is a JSON schema (2020-12), as most providers do before they answer. References are not followed.
+///
+/// # Errors
+/// The first thing that is wrong with it, with its place.
+pub fn check_schema(schema: &Value) -> Result<(), String> {
+    jsonschema::draft202012::meta::validate(schema).map_err(|error| match error.instance_path().to_string() {
+        at if at.is_empty() => error.to_string(),
+        at => format!("{error} at `{at}`"),
+    })
+}
+
 /// A JSON schema, compiled at its first use.
 #[derive(Debug)]
 pub struct SchemaCheck {

@@ -128,9 +128,13 @@ fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<Stri
     })
 }
 
+/// An error and what caused it. The error of a transport does not give the client's own as its cause.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;
-        error.source()
+        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::Client(client)) => Some(client as &(dyn StdError + 'static)),
+            _ => error.source(),
+        }
     })
 }

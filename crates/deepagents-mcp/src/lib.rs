@@ -19,6 +19,7 @@ mod names;
 mod options;
 mod resources;
 mod results;
+mod schema;
 pub mod serve;
 mod servers;
 mod stdio;

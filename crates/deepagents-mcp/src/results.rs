@@ -2,14 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use deepagents_core::message::{Block, Media, MediaKind, MediaSource};
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, media_type_of};
 use deepagents_core::tool::ToolOutput;
 use serde_json::Value;
 
 use crate::text;
 
-/// Pictures that providers take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Bytes of a medium; providers refuse larger ones.
 const MEDIUM: usize = 5 << 20;
 /// Bytes of what is said of a result beside.
@@ -108,8 +106,9 @@ fn link(link: &Value) -> String {
     format!("[resource {} ({})]", field("uri"), parts.join(", "))
 }
 
-/// A medium that providers take, or what it is in words; its bytes are never a text. Sound is said in words: most providers
-/// refuse a conversation that has it in a result, and a server must not be able to end one.
+/// A medium that providers take, or what it is in words; its bytes are never a text, unless they are one. What it is is
+/// known by how it begins: a provider refuses every request of a conversation that has anything else in it. Sound is said
+/// in words, as most providers refuse it in a result, and a server must not be able to end a conversation.
 fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let mime = text::line(mime, 100).to_ascii_lowercase();
     // Base64 is often broken into lines, which providers refuse.
@@ -118,18 +117,25 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let Ok(bytes) = STANDARD.decode(&data) else {
         return Block::text(format!("[{what}{named} of the type {mime}, not shown: its data is not base64]"));
     };
-    let kind = match mime.as_str() {
-        image if IMAGES.contains(&image) => Some(MediaKind::Image),
-        "application/pdf" => Some(MediaKind::File),
-        _ => None,
-    };
-    match kind.filter(|_| bytes.len() <= MEDIUM && !bytes.is_empty()) {
-        Some(kind) => {
-            let name = (!uri.is_empty()).then(|| uri.to_owned());
-            Block::Media(Media { kind, mime, source: MediaSource::Base64(data), name })
-        }
-        None => Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len())),
+    let known = media_type_of(&bytes).filter(|_| what != "audio" && bytes.len() <= MEDIUM);
+    if let Some(known) = known {
+        let kind = if known.starts_with("image/") { MediaKind::Image } else { MediaKind::File };
+        let name = (!uri.is_empty()).then(|| uri.to_owned());
+        return Block::Media(Media { kind, mime: known.to_owned(), source: MediaSource::Base64(data), name });
     }
+    if let Some(words) = std::str::from_utf8(&bytes).ok().filter(|_| what == "resource" && is_words(&mime)) {
+        return Block::text(format!("{uri}:\n{words}"));
+    }
+    Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len()))
+}
+
+/// Whether a type is one of texts.
+fn is_words(mime: &str) -> bool {
+    let mime = mime.split(';').next().unwrap_or_default().trim();
+    let kind = mime.split_once('/').map_or("", |(_, kind)| kind);
+    mime.starts_with("text/")
+        || ["json", "xml", "yaml", "toml", "javascript"].contains(&kind)
+        || ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix))
 }
 
 #[cfg(test)]
@@ -161,11 +167,13 @@ mod tests {
     #[test]
     fn media_are_media_and_what_cannot_be_shown_is_said_in_words() {
         let result = json!({"content": [
-            {"type": "image", "data": "AA\r\nEC\n", "mimeType": "Image/PNG"},
+            {"type": "image", "data": "iVBORw\r\n0KGgo=\n", "mimeType": "image/jpg"},
             {"type": "image", "data": "AAEC", "mimeType": "image/svg+xml"},
             {"type": "image", "data": "?", "mimeType": "image/png"},
             {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
             {"type": "resource", "resource": {"uri": "mem://bin/1", "mimeType": "application/octet-stream", "blob": "AAEC"}},
+            {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "mem://bin/2", "mimeType": "application/pdf", "blob": "aGVsbG8="}},
         ]});
         let expected = [
             "<medium>",
@@ -173,13 +181,25 @@ mod tests {
             "[image of the type image/png, not shown: its data is not base64]",
             "[audio of the type audio/wav, 4 bytes, not shown]",
             "[resource mem://bin/1 of the type application/octet-stream, 3 bytes, not shown]",
+            "[image of the type image/png, 5 bytes, not shown]",
+            "[resource mem://bin/2 of the type application/pdf, 5 bytes, not shown]",
         ];
         assert_eq!(texts(&result), expected);
-        let source = match &output(&result).content[0] {
-            Block::Media(media) => media.source.clone(),
+        let media = match &output(&result).content[0] {
+            Block::Media(media) => media.clone(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(source, MediaSource::Base64("AAEC".to_owned()));
+        assert_eq!((media.mime.as_str(), media.source), ("image/png", MediaSource::Base64("iVBORw0KGgo=".to_owned())));
+    }
+
+    #[test]
+    fn texts_that_come_as_bytes_are_shown_as_texts() {
+        let blob = |mime: &str, data: &str| json!({"type": "resource", "resource": {"uri": "mem://t", "mimeType": mime, "blob": data}});
+        let types = ["text/plain", "Text/Markdown; charset=utf-8", "application/json", "image/svg+xml"];
+        let content: Vec<Value> = types.iter().map(|mime| blob(mime, "aGVsbG8=")).collect();
+        assert_eq!(texts(&json!({"content": content})), ["mem://t:\nhello"; 4]);
+        let broken = texts(&json!({"content": [blob("text/plain", "/w==")]}));
+        assert_eq!(broken, ["[resource mem://t of the type text/plain, 1 bytes, not shown]"]);
     }
 
     #[test]
@@ -190,7 +210,7 @@ mod tests {
         assert_eq!(texts(&both), ["41"]);
         assert_eq!(output(&both).artifact, Some(json!({"n": 41})));
         for (beside, shown) in [
-            (json!({"type": "image", "data": "AAEC", "mimeType": "image/png"}), "<medium>"),
+            (json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}), "<medium>"),
             (
                 json!({"type": "audio", "data": "UklG", "mimeType": "audio/wav"}),
                 "[audio of the type audio/wav, 3 bytes, not shown]",

@@ -36,6 +36,18 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
+/// The beginning and the end of a text of more than so many characters, with how many are missing between them.
+pub(crate) fn ends(text: &str, most: usize) -> String {
+    let missing = text.chars().count().saturating_sub(most);
+    if missing == 0 {
+        return text.to_owned();
+    }
+    let half = most / 2;
+    let beginning: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(half + missing).collect();
+    format!("{beginning}\n\n[… {missing} characters are not shown here …]\n\n{end}")
+}
+
 /// Takes secrets out of a text that a person will see.
 pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
@@ -63,6 +75,12 @@ mod tests {
         assert_eq!(cut("größe", 3), "grö…");
         assert_eq!(cut("größe", 5), "größe");
         assert_eq!(description(&"x".repeat(5_000)).chars().count(), DESCRIPTION + 1);
+    }
+
+    #[test]
+    fn of_a_long_text_both_ends_are_shown() {
+        assert_eq!(ends("größe", 5), "größe");
+        assert_eq!(ends("größere", 4), "gr\n\n[… 3 characters are not shown here …]\n\nre");
     }
 
     #[test]

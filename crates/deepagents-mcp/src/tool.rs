@@ -1,5 +1,6 @@
 //! A tool of a server, as a tool of an agent.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use deepagents_core::event::MiddlewareEvent;
@@ -11,11 +12,31 @@ use serde_json::{Map, Value};
 use crate::connection::CallFailure;
 use crate::names::tool_name;
 use crate::results;
+use crate::schema::Arguments;
 use crate::servers::Server;
 use crate::text;
 
-/// Bytes of a schema; a longer one would be paid on every call.
-const SCHEMA: usize = 100_000;
+/// A tool as a server lists it, with what it takes, or why a model cannot be told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ListedTool {
+    tool: Tool,
+    pub(crate) arguments: Result<Arguments, String>,
+}
+
+impl ListedTool {
+    pub(crate) fn new(tool: Tool) -> Self {
+        let arguments = Arguments::new(&tool.input_schema);
+        Self { tool, arguments }
+    }
+}
+
+impl Deref for ListedTool {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.tool
+    }
+}
 
 /// A tool of a server. Arguments and results pass through as they are: the server checks what it is given.
 pub(crate) struct McpTool {
@@ -23,31 +44,27 @@ pub(crate) struct McpTool {
     /// The server's own name of it.
     name: String,
     spec: ToolSpec,
+    arguments: Arguments,
     reads_only: bool,
     idempotent: bool,
 }
 
 impl McpTool {
     /// Makes a tool of what a server lists; nothing where a model could not be told of it.
-    pub(crate) fn new(server: &Arc<Server>, tool: &Tool) -> Option<Self> {
-        let mut schema = Map::clone(&tool.input_schema);
-        if schema.get("type").and_then(Value::as_str) != Some("object") {
-            schema.insert("type".to_owned(), "object".into());
-        }
-        // Some providers refuse an object that does not say what is in it.
-        schema.entry("properties").or_insert_with(|| Map::new().into());
-        let schema = Value::Object(schema);
-        if schema.to_string().len() > SCHEMA {
-            return None;
-        }
+    pub(crate) fn new(server: &Arc<Server>, tool: &ListedTool) -> Option<Self> {
+        let arguments = tool.arguments.clone().ok()?;
         let hints = tool.annotations.as_ref();
         let title = tool.title.as_deref().or_else(|| hints.and_then(|hints| hints.title.as_deref()));
-        let description = text::description(tool.description.as_deref().or(title).unwrap_or_default());
+        let mut description = text::description(tool.description.as_deref().or(title).unwrap_or_default());
+        if !arguments.words.is_empty() {
+            description = format!("{description}\n\n{}", arguments.words).trim_start().to_owned();
+        }
         let said = |hint: Option<bool>| server.config.trusted && hint == Some(true);
         Some(Self {
             server: server.clone(),
             name: tool.name.to_string(),
-            spec: ToolSpec { name: tool_name(&server.name, &tool.name), description, schema: Arc::new(schema) },
+            spec: ToolSpec { name: tool_name(&server.name, &tool.name), description, schema: arguments.schema.clone() },
+            arguments,
             // A tool that reads only and destroys says two things, of which the worse is believed.
             reads_only: said(hints.and_then(|hints| hints.read_only_hint))
                 && hints.and_then(|hints| hints.destructive_hint) != Some(true),
@@ -61,7 +78,7 @@ impl McpTool {
             Value::Null => Map::new(),
             _ => return Err(ToolError::model(format!("Error: the arguments of {} are an object.", self.spec.name))),
         };
-        let result = self.server.call(&self.name, args, cx).await;
+        let result = self.server.call(&self.name, self.arguments.theirs(args), cx).await;
         cx.report(MiddlewareEvent::ForeignResult {
             call: cx.provider_call_id().to_owned(),
             tool: self.spec.name.clone(),

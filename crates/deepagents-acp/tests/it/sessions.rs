@@ -81,7 +81,7 @@ async fn sessions_are_listed_by_directory_with_title_and_time() {
     let all = editor.call("session/list", json!({})).await.unwrap();
     assert!(ids(&all).contains(&first) && ids(&all).contains(&second) && !ids(&all).contains(&unused));
     let here = editor.call("session/list", json!({"cwd": one.path()})).await.unwrap();
-    assert_eq!(ids(&here), [first.clone()]);
+    assert_eq!(ids(&here), std::slice::from_ref(&first));
     let session = &here["sessions"][0];
     assert_eq!((&session["cwd"], &session["title"]), (&json!(one.path()), &json!("Remember the elephant…")));
     assert!(session["updatedAt"].is_string());
@@ -115,7 +115,7 @@ async fn sessions_that_are_deleted_or_changed_between_two_pages_hide_no_other() 
     for gone in ids(&first).iter().take(3) {
         threads.delete(gone).await.unwrap();
     }
-    let seen = ids(&first).into_iter().last().unwrap();
+    let seen = ids(&first).pop().unwrap();
     note(seen.trim_start_matches('t').parse().unwrap()).await;
     let second = editor.call("session/list", json!({"cursor": first["nextCursor"]})).await.unwrap();
     assert_eq!((ids(&first).len(), ids(&second).len()), (100, 20), "{second}");

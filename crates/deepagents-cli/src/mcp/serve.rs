@@ -19,6 +19,8 @@ use crate::{agent, config, hooks, output, runtime, sources};
 
 /// The tools that are offered with `--files`.
 const FILES: [&str; 7] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep"];
+/// Those of them that change nothing.
+const READING: [&str; 4] = ["ls", "read_file", "glob", "grep"];
 
 /// Offers the agent to other programs. Stdout is the client's alone.
 pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
@@ -57,7 +59,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         }
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let tools = FILES.iter().filter(|_| args.files).copied();
-        let server = AgentServer::new(&agent).tools(tools).asks(args.approve == Approve::Ask);
+        let server = AgentServer::new(&agent).tools(tools).read_only(READING).asks(args.approve == Approve::Ask);
         let served = until_stopped(server, args).await;
         if let Some(servers) = &servers {
             servers.close().await;

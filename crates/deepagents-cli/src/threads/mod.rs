@@ -120,7 +120,7 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             for given in threads {
                 let info = find(given).await?;
                 if !force {
-                    check_free(&*database, &info).await?;
+                    check_free(&database, &info).await?;
                 }
                 if !ids.contains(&info.id) {
                     ids.push(info.id);

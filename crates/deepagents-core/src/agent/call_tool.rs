@@ -9,11 +9,12 @@ use super::Agent;
 use crate::context::{Context, ContextBuilder};
 use crate::error::{Error, Result};
 use crate::ids::CallId;
+use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
 use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::panics::panic_text;
 use crate::run::join_offered;
-use crate::state::State;
+use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
 
 impl Agent {
@@ -35,16 +36,43 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Interrupted`] when a person would be asked first, with what is asked; nobody is. When the tool ends the
+    /// [`Error::Interrupted`] when a person would be asked first, with what is asked; nobody is, and
+    /// [`call_reviewed_tool`](Self::call_reviewed_tool) makes the call with what was decided. When the tool ends the
     /// run, a middleware fails, or the thread cannot be read. A call that fails otherwise is an output that
     /// [is an error](ToolOutput::is_error).
     pub async fn call_tool(&self, name: &str, args: Value, thread: Option<&str>) -> Result<ToolOutput> {
+        self.call_reviewed_tool(name, args, thread, &[]).await
+    }
+
+    /// Makes a call by hand again that has asked, with what was decided about all that it has asked so far. A decision
+    /// counts where the call asks the same again, of the same arguments.
+    ///
+    /// # Errors
+    /// As [`call_tool`](Self::call_tool): a call may ask more than once.
+    pub async fn call_reviewed_tool(
+        &self,
+        name: &str,
+        args: Value,
+        thread: Option<&str>,
+        reviews: &[ActionReview],
+    ) -> Result<ToolOutput> {
         let definition = &self.definition;
-        let state = match thread {
+        let mut state = match thread {
             Some(thread) => self.state(thread).await?,
             None => State::new(definition.schema.clone()),
         };
-        let run = definition.ids.next("run");
+        let asked = reviews.iter().flat_map(|review| {
+            let decided = review.decision.clone();
+            let decided = decided.map(|decision| ActionRequestChange::Decide(review.request.id.clone(), decision));
+            [ActionRequestChange::Request(Box::new(review.request.clone()))].into_iter().chain(decided)
+        });
+        let asked: Vec<ActionRequestChange> = asked.collect();
+        if !asked.is_empty() {
+            state.apply(&Update::new::<ActionRequests>(asked))?;
+        }
+        // The call that has asked is the same one.
+        let run = reviews.iter().find_map(|review| review.request.call.path.first().cloned());
+        let run = run.unwrap_or_else(|| definition.ids.next("run"));
         let builder = ContextBuilder::for_agent(definition).run_id(run.clone()).state(state);
         let cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
         let cx = with_offered(cx).await?;

@@ -25,4 +25,4 @@ pub use set::{ToolSet, ToolSetError};
 
 pub use crate::ids::CallId;
 pub use crate::model::ToolSpec;
-pub use crate::schema::{SchemaCheck, closed, schema_of};
+pub use crate::schema::{SchemaCheck, check_schema, closed, schema_of};

@@ -6,7 +6,7 @@ use deepagents_core::agent::{Agent, ThreadAccess};
 use deepagents_core::env::{FixedClock, SequentialIds, Timestamp};
 use deepagents_core::error::Error;
 use deepagents_core::event::EventKind;
-use deepagents_core::interrupt::DecisionKind;
+use deepagents_core::interrupt::{ActionReview, Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, RetentionPolicy};
 use deepagents_core::message::{Message, ToolCall};
 use deepagents_core::middleware::{
@@ -118,6 +118,38 @@ async fn a_tool_called_by_hand_that_asks_gives_its_question_to_the_caller() {
     let agent = Agent::builder(NoModel).tool(asks).build().unwrap();
     let Error::Interrupted(waiting) = agent.call_tool("pay", json!({}), None).await.unwrap_err() else { panic!() };
     assert_eq!(waiting.action_requests()[0].text, "Pay?");
+}
+
+#[tokio::test]
+async fn a_tool_called_by_hand_goes_on_with_what_was_decided_about_all_that_it_asks() {
+    let asks = tool("pay", |args, cx: ToolContext| async move {
+        for question in ["Pay?", "Really?"] {
+            match cx.interrupt(format!("{question} {args}"), [DecisionKind::Approve, DecisionKind::Reject])? {
+                Decision::Approve => {}
+                _ => return Ok("kept".to_owned()),
+            }
+        }
+        Ok(format!("paid under {}", cx.key()))
+    });
+    let agent = Agent::builder(NoModel).tool(asks).build().unwrap();
+    let mut reviews: Vec<ActionReview> = Vec::new();
+    let output =
+        loop {
+            match agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await {
+                Ok(output) => break output,
+                Err(Error::Interrupted(waiting)) => reviews.extend(waiting.action_requests().iter().map(|request| {
+                    ActionReview { request: request.clone(), decision: Some(Decision::Approve.into()) }
+                })),
+                Err(other) => panic!("{other}"),
+            }
+        };
+    let asked: Vec<&str> = reviews.iter().map(|review| review.request.text.as_str()).collect();
+    assert_eq!(asked, ["Pay? {\"n\":3}", "Really? {\"n\":3}"]);
+    assert!(output.content[0].as_text().unwrap().starts_with("paid under "));
+    let again = agent.call_reviewed_tool("pay", json!({"n": 3}), None, &reviews).await.unwrap();
+    assert_eq!(again.content, output.content, "it is the same call, under the same key");
+    let other = agent.call_reviewed_tool("pay", json!({"n": 3000}), None, &reviews).await;
+    assert!(matches!(other, Err(Error::Interrupted(_))), "nobody has agreed to that");
 }
 
 #[tokio::test]

@@ -101,9 +101,9 @@ impl ClientHandler for Handler {
     async fn create_message(
         &self,
         params: CreateMessageRequestParams,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let Some(call) = self.calls.only() else {
+        let Some(call) = self.calls.asked_by(context.extensions.get()) else {
             return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
         };
         self.sampled(&params, &call.cx).await.map_err(|problem| match problem {
@@ -119,9 +119,9 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         params: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(call) = self.calls.only().filter(|_| self.elicitation) else {
+        let Some(call) = self.calls.asked_by(context.extensions.get()).filter(|_| self.elicitation) else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
         match elicit::ask(&self.server, &params, &call.cx) {

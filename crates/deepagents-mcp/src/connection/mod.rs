@@ -1,28 +1,26 @@
 //! A connection to a server: requests with limits, cancelled where nobody waits for them any more.
 
+mod call;
 mod calls;
 mod connect;
 mod elicit;
 mod fields;
 mod handler;
 mod list;
+mod listen;
 mod pending;
 mod probe;
 mod sampling;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use deepagents_core::tool::{ToolContext, ToolError};
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ElicitResult, ElicitationAction,
-    InputRequest, InputRequiredResult, InputResponses, JsonObject, RequestId, ServerCapabilities, ServerResult,
-    SubscriptionFilter,
-};
+use deepagents_core::tool::ToolError;
+use rmcp::model::{CancelledNotificationParam, ClientRequest, RequestId, ServerCapabilities, ServerResult};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::{Peer, RoleClient};
-use serde_json::Value;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -31,7 +29,6 @@ pub(crate) use connect::{Protocol, Target, connect};
 use handler::Handler;
 pub(crate) use pending::PendingCalls;
 use probe::Seen;
-use sampling::NoAnswer;
 
 use crate::error::McpError;
 use crate::http;
@@ -40,10 +37,6 @@ use crate::text;
 
 /// How long a request may take that is no call.
 pub(crate) const REQUEST: Duration = Duration::from_secs(30);
-/// How long a call may take in all, whatever progress it makes.
-const CALL_IN_ALL: Duration = Duration::from_secs(3_600);
-/// How often a call is made again with what the server wanted to know.
-const ROUNDS: u32 = 10;
 /// How long the status of a process that has ended is waited for.
 const ENDING: Duration = Duration::from_millis(300);
 /// How long cancelled requests may take to be told when the connection is closed.
@@ -62,6 +55,8 @@ pub(crate) struct Connection {
     seen: Arc<Seen>,
     /// The changes of the list that the last listing has seen.
     listed: AtomicU64,
+    /// What listens for changes of lists.
+    listening: OnceLock<AbortHandle>,
     tail: StderrTail,
     ending: Option<Ending>,
     protocol: Protocol,
@@ -107,6 +102,7 @@ impl Connection {
             calls,
             seen,
             listed: AtomicU64::new(0),
+            listening: OnceLock::new(),
             tail,
             ending,
             protocol,
@@ -140,114 +136,18 @@ impl Connection {
         self.seen.list_changes() > self.listed.load(Ordering::Acquire)
     }
 
-    /// Listens for changes of lists, as the stateless protocol wants it. A server that does not take it says so and is
-    /// asked no more.
-    fn listen(&self, filter: SubscriptionFilter) {
-        let (peer, seen) = (self.peer.clone(), self.seen.clone());
-        tokio::spawn(async move {
-            let Ok(mut subscription) = peer.listen(filter).await else { return };
-            while let Ok(Some(_)) = subscription.next().await {
-                // Every notice on this stream is one of those that were asked for.
-                seen.list_changed();
-            }
-        });
-    }
-
-    /// Makes a call, with answers to what the server wants to know meanwhile. A call that has waited for a person goes on
-    /// where it was, as far as this process knows of it.
-    pub(crate) async fn call(
-        &self,
-        tool: &str,
-        args: JsonObject,
-        limit: Duration,
-        pending: &PendingCalls,
-        cx: &ToolContext,
-    ) -> Result<Value, CallFailure> {
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
-        let mut wanted = pending.take(&cx.key());
-        for round in 0..ROUNDS {
-            if let Some(wanted) = wanted.take() {
-                let answers = match self.answers(&wanted, cx).await {
-                    Ok(answers) => answers,
-                    Err(failure) => {
-                        pending.put(cx.key(), wanted);
-                        return Err(failure);
-                    }
-                };
-                if answers.is_empty() && wanted.request_state.is_none() {
-                    return Err(self.unreadable("it wants something and does not say what").into());
-                }
-                if answers.is_empty() {
-                    // It only wants to be asked again, later.
-                    tokio::time::sleep(Duration::from_millis(100 << round)).await;
-                }
-                params.input_responses = (!answers.is_empty()).then_some(answers);
-                params.request_state = wanted.request_state;
-            }
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            match self.call_once(request, limit, cx).await? {
-                ServerResult::InputRequiredResult(more) => wanted = Some(more),
-                ServerResult::CreateTaskResult(_) => {
-                    return Err(self.unreadable("it made a task of the call, which was not offered").into());
-                }
-                result => {
-                    return serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()).into());
-                }
-            }
-        }
-        Err(self.unreadable("it wants to know more again and again").into())
-    }
-
-    async fn call_once(
-        &self,
-        request: ClientRequest,
-        limit: Duration,
-        cx: &ToolContext,
-    ) -> Result<ServerResult, CallFailure> {
-        let options =
-            PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(CALL_IN_ALL);
-        let handle = self.send(request, options).await?;
-        let registered = self.calls.register(handle.progress_token.clone(), cx);
-        let id = handle.id.clone();
-        tokio::select! {
-            biased;
-            interrupt = registered.call.interrupted() => {
-                self.cancel(id, "a person is asked first");
-                Err(CallFailure::Interrupted(interrupt))
-            }
-            result = self.answered(handle) => Ok(result?),
-        }
-    }
-
-    /// What the server is told of what it wants to know.
-    async fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
-        let mut answers = InputResponses::new();
-        for (key, request) in wanted.input_requests.iter().flatten() {
-            let answer = match request {
-                InputRequest::Elicitation(request) if self.handler.elicits() => {
-                    let answer = elicit::ask(self.handler.server(), &request.params, cx);
-                    serde_json::to_value(answer.map_err(CallFailure::Interrupted)?)
-                }
-                InputRequest::Elicitation(_) => serde_json::to_value(ElicitResult::new(ElicitationAction::Decline)),
-                InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
-                InputRequest::CreateMessage(request) => match self.handler.sampled(&request.params, cx).await {
-                    Ok(answer) => serde_json::to_value(answer),
-                    Err(NoAnswer::Interrupted(interrupt)) => return Err(CallFailure::Interrupted(interrupt)),
-                    Err(NoAnswer::Refused(error)) => {
-                        return Err(self.unreadable(&format!("it wants to use the model: {}", error.message)).into());
-                    }
-                },
-                _ => return Err(self.unreadable("it wants something that was not offered").into()),
-            };
-            answers.insert(key.clone(), answer.map_err(|error| self.unreadable(&error.to_string()))?);
-        }
-        Ok(answers)
+    /// Whether calls are made one after the other: it could not be seen what a question of the server was about.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.calls.is_unclear()
     }
 
     /// Makes a request and waits for its answer.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<ServerResult, McpError> {
         let handle = self.send(request, PeerRequestOptions::with_timeout(REQUEST)).await?;
-        self.answered(handle).await
+        match self.awaited(handle).await {
+            Ok(result) => Ok(result),
+            Err(error) => Err(self.failure(error).await),
+        }
     }
 
     async fn send(
@@ -262,14 +162,11 @@ impl Connection {
     }
 
     /// Waits for the answer; the server is told where nobody does so any more.
-    async fn answered(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, McpError> {
+    async fn awaited(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
         let mut abandoned = Abandoned { connection: self, id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         abandoned.id = None;
-        match answer {
-            Ok(result) => Ok(result),
-            Err(error) => Err(self.failure(error).await),
-        }
+        answer
     }
 
     fn cancel(&self, id: RequestId, reason: &str) {
@@ -324,6 +221,9 @@ impl Connection {
 
     /// Ends the connection, and the process behind it.
     pub(crate) async fn close(&self) {
+        if let Some(listening) = self.listening.get() {
+            listening.abort();
+        }
         self.cancels.close();
         // Those who wait for answers have gone; the server is told before its pipe ends.
         let _ = timeout(CANCELS, self.cancels.wait()).await;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::sessions::Sessions;
 use super::{AgentServer, ServeError};
 
 /// Where clients find the server.
@@ -41,7 +41,7 @@ impl AgentServer {
         let config = StreamableHttpServerConfig::default()
             .with_allowed_origins(origins)
             .with_cancellation_token(stop.child_token());
-        let sessions = Arc::new(LocalSessionManager::default());
+        let sessions = Arc::new(Sessions::new(self.session_idle));
         let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
         ready(&format!("http://{bound}{PATH}"));
         let connections = TaskTracker::new();

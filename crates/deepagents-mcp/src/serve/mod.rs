@@ -5,10 +5,14 @@
 //! asked about. Both protocols are spoken.
 
 mod approvals;
+mod asking;
 mod http;
+mod own;
+mod sessions;
 mod task;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, MediaKind, MediaSource};
@@ -24,6 +28,9 @@ use serde_json::{Value, json};
 
 /// The name of the tool that gives the agent a task.
 const TASK: &str = "agent";
+
+/// How long a client over HTTP may be silent that waits for nothing.
+const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 
 /// Methods that are answered here, and have parameters that a request may get wrong.
 const READ: [&str; 6] =
@@ -43,7 +50,9 @@ pub struct AgentServer {
     agent: Agent,
     description: String,
     tools: Arc<[String]>,
+    read_only: Arc<[String]>,
     asks: bool,
+    session_idle: Duration,
 }
 
 /// Why an agent cannot be served.
@@ -64,7 +73,14 @@ impl AgentServer {
     pub fn new(agent: &Agent) -> Self {
         let description =
             "Gives a task to an agent that plans, works with files, and answers when it is done.".to_owned();
-        Self { agent: agent.clone(), description, tools: Arc::new([]), asks: true }
+        Self {
+            agent: agent.clone(),
+            description,
+            tools: Arc::new([]),
+            read_only: Arc::new([]),
+            asks: true,
+            session_idle: SESSION_IDLE,
+        }
     }
 
     /// Says what the agent is for.
@@ -78,6 +94,21 @@ impl AgentServer {
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says of tools that are offered by themselves that they change nothing: clients need not ask about them.
+    #[must_use]
+    pub fn read_only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.read_only = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says how long a client over HTTP may be silent that waits for nothing, before its session ends: an hour unless this
+    /// says otherwise. A task that is done is waited for, however long it takes.
+    #[must_use]
+    pub fn session_idle(mut self, idle: Duration) -> Self {
+        self.session_idle = idle;
         self
     }
 
@@ -117,13 +148,6 @@ impl AgentServer {
         let specs = self.agent.tools().iter().map(AsRef::as_ref);
         specs.filter(|spec: &&ToolSpec| self.tools.contains(&spec.name) && spec.name != TASK)
     }
-
-    async fn call_own(&self, name: &str, args: JsonObject) -> CallToolResult {
-        match self.agent.call_tool(name, Value::Object(args), None).await {
-            Ok(output) => result(&output),
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
-        }
-    }
 }
 
 impl ServerHandler for AgentServer {
@@ -139,7 +163,11 @@ impl ServerHandler for AgentServer {
     ) -> Result<ListToolsResult, ErrorData> {
         let own = self.own_tools().map(|spec| {
             let schema = object(Value::clone(&spec.schema));
-            Tool::new(spec.name.clone(), spec.description.clone(), schema)
+            let tool = Tool::new(spec.name.clone(), spec.description.clone(), schema);
+            match self.read_only.contains(&spec.name) {
+                true => tool.with_annotations(ToolAnnotations::new().read_only(true).open_world(false)),
+                false => tool,
+            }
         });
         Ok(ListToolsResult::with_all_items(std::iter::once(self.task_tool()).chain(own).collect()))
     }
@@ -193,11 +221,7 @@ impl ServerHandler for AgentServer {
         if !self.own_tools().any(|spec| spec.name == request.name) {
             return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
         }
-        let args = request.arguments.unwrap_or_default();
-        tokio::select! {
-            result = self.call_own(&request.name, args) => Ok(result.into()),
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
-        }
+        self.own(request, context).await
     }
 }
 

@@ -7,13 +7,14 @@ use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use futures_util::StreamExt;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitResult, ElicitationAction, ErrorData,
-    InputRequiredResult, ProgressNotificationParam, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputRequiredResult,
+    ProgressNotificationParam,
 };
-use rmcp::service::{RequestContext, ServiceError};
+use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-use super::{AgentServer, approvals, failed};
+use super::asking::Asked;
+use super::{AgentServer, approvals};
 use crate::text;
 
 /// Characters of a notice of progress.
@@ -35,12 +36,19 @@ impl AgentServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let args = request.arguments.unwrap_or_default();
-        let field = |name: &str| args.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let Some(task) = field("task") else {
+        let text = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let Some(task) = args.get("task").and_then(text) else {
             return Err(ErrorData::invalid_params("`task` says what is to be done, as a text", None));
         };
+        let named = match args.get("thread").filter(|thread| !thread.is_null()) {
+            Some(thread) => Some(text(thread).ok_or_else(|| {
+                let why = "`thread` is the thread of an earlier task, as a text; leave it out to begin a new one";
+                ErrorData::invalid_params(why, None)
+            })?),
+            None => None,
+        };
         let keeps = self.keeps();
-        let (thread, mut input) = match (&request.request_state, field("thread")) {
+        let (thread, mut input) = match (&request.request_state, &named) {
             // The call is made again with what was asked for; the thread is where it waits.
             (Some(thread), _) if keeps => {
                 let answers = request.input_responses.unwrap_or_default();
@@ -65,20 +73,17 @@ impl AgentServer {
                 (thread.clone(), if keeps { input.thread(&thread) } else { input })
             }
         };
-        let stateless = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        let elicits = self.asks && context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
         loop {
             let questions = match self.run(input, &thread, &context).await? {
                 Ended::Done(result) => return Ok(result.into()),
                 Ended::Waits(questions) => questions,
             };
-            let decisions = match (elicits, stateless) {
-                (false, _) => approvals::nobody(&questions),
-                (true, true) => {
+            let decisions = match self.decided(&questions, &context).await? {
+                Asked::Decided(decisions) => decisions,
+                Asked::Later => {
                     let wanted = InputRequiredResult::new(Some(approvals::requests(&questions)), Some(thread.clone()));
                     return Ok(CallToolResponse::InputRequired(wanted));
                 }
-                (true, false) => asked(&questions, &context).await?,
             };
             input = answered(&thread, decisions);
         }
@@ -145,7 +150,12 @@ impl AgentServer {
         match run.outcome().await {
             Ok(outcome) if outcome.stop == FinishReason::Interrupted => Ok(Ended::Waits(outcome.action_requests())),
             Ok(outcome) => Ok(Ended::Done(answer(&outcome, self.keeps().then_some(thread)))),
-            Err(error) => Ok(Ended::Done(CallToolResult::error(vec![ContentBlock::text(error.to_string())]))),
+            Err(error) => {
+                let result = CallToolResult::error(vec![ContentBlock::text(error.to_string())]);
+                // A run that fails before it is kept has left nothing to go on with.
+                let kept = self.keeps() && self.there(thread).await.is_ok();
+                Ok(Ended::Done(if kept { of_thread(result, thread, &"failed".into()) } else { result }))
+            }
         }
     }
 }
@@ -155,31 +165,8 @@ fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
     decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
-/// Asks one question after the other.
-async fn asked(
-    questions: &[ActionRequest],
-    context: &RequestContext<RoleServer>,
-) -> Result<Vec<(String, Decision)>, ErrorData> {
-    let mut decisions = Vec::new();
-    for question in questions {
-        let answer = tokio::select! {
-            answer = context.peer.create_elicitation(approvals::form(question)) => match answer {
-                Ok(answer) => answer,
-                // A client that cannot ask after all has nobody who agrees.
-                Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => {
-                    ElicitResult::new(ElicitationAction::Cancel)
-                }
-                Err(error) => return Err(failed(&error)),
-            },
-            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the task was cancelled", None)),
-        };
-        decisions.push((question.id.clone(), approvals::decision(question, &answer)));
-    }
-    Ok(decisions)
-}
-
 /// A name that a thread may have: what a client says must not reach the threads below others.
-fn checked(thread: &str) -> Result<String, ErrorData> {
+pub(super) fn checked(thread: &str) -> Result<String, ErrorData> {
     let fine = thread.len() <= 64 && thread.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match fine {
         true => Ok(thread.to_owned()),
@@ -195,10 +182,16 @@ fn answer(outcome: &Outcome, thread: Option<&str>) -> CallToolResult {
         false => format!("The task was not finished: {}. {said}", outcome.stop.reason()),
     };
     let content = vec![ContentBlock::text(said)];
-    let mut result = if done { CallToolResult::success(content) } else { CallToolResult::error(content) };
-    if let Some(thread) = thread {
-        result.content.push(ContentBlock::text(format!("[thread {thread}]")));
-        result.structured_content = Some(json!({"thread": thread, "stop": outcome.stop}));
+    let result = if done { CallToolResult::success(content) } else { CallToolResult::error(content) };
+    match thread {
+        Some(thread) => of_thread(result, thread, &json!(outcome.stop)),
+        None => result,
     }
+}
+
+/// A result that names the thread, so that it can be gone on with.
+fn of_thread(mut result: CallToolResult, thread: &str, stop: &Value) -> CallToolResult {
+    result.content.push(ContentBlock::text(format!("[thread {thread}]")));
+    result.structured_content = Some(json!({"thread": thread, "stop": stop}));
     result
 }

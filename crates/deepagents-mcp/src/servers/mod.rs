@@ -144,6 +144,12 @@ impl McpServers {
                 self.0.shared.notices.withheld(&server.name, known.tools.len(), why);
             }
             for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {
+                if let Err(why) = &tool.arguments {
+                    let (server, name) = (text::line(&server.name, 100), text::line(&tool.name, 100));
+                    let why =
+                        format!("MCP server {server}: the tool {name} is left out, as providers refuse it: {why}");
+                    self.0.shared.notices.withheld(&server, known.tools.len(), why);
+                }
                 let Some(tool) = McpTool::new(server, tool) else { continue };
                 let spec = tool.spec();
                 match server.reviewed(&spec) {

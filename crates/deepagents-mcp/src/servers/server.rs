@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
-use crate::config::{Sampling, ServerConfig};
+use crate::config::ServerConfig;
 use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
 use crate::error::McpError;
 use crate::options::ToolReview;
-use crate::tool::McpTool;
+use crate::tool::{ListedTool, McpTool};
 
 /// How long a changed list of tools is waited for before a request of the model.
 const RELIST: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) struct Server {
     version: AtomicU64,
     /// Whether requests go on without it while it starts.
     passed_over: AtomicBool,
-    /// A server that may ask a person is called once at a time: it does not say which call a question is about.
+    /// A server that has asked something without saying which of several calls it is about is called once at a time.
     turns: Semaphore,
     pending: PendingCalls,
     closing: CancellationToken,
@@ -49,11 +49,17 @@ pub(crate) struct Server {
 /// What a server has.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<ListedTool>,
     pub(crate) resources: bool,
     /// Whether it stems from an earlier process.
     pub(crate) cached: bool,
     protocol: Protocol,
+}
+
+impl Known {
+    fn new(tools: Vec<Tool>, resources: bool, cached: bool, protocol: Protocol) -> Self {
+        Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached, protocol }
+    }
 }
 
 /// Where a server is.
@@ -87,9 +93,6 @@ impl Failure {
 
 impl Server {
     pub(super) fn new(name: String, config: ServerConfig, shared: Arc<Shared>) -> Self {
-        // It may ask a person, or a model.
-        let asks = shared.options.elicitation || config.sampling != Sampling::Off;
-        let turns = if asks { 1 } else { Semaphore::MAX_PERMITS };
         Self {
             name,
             config,
@@ -98,7 +101,7 @@ impl Server {
             known: Mutex::default(),
             version: AtomicU64::new(0),
             passed_over: AtomicBool::new(false),
-            turns: Semaphore::new(turns),
+            turns: Semaphore::new(1),
             pending: PendingCalls::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -137,7 +140,7 @@ impl Server {
         let Some(cached) = cached else { return false };
         let is_fresh = cached.is_fresh(cache::now());
         let Cached { protocol, resources, tools, .. } = cached;
-        self.learn(Some(Known { tools, resources, cached: true, protocol }));
+        self.learn(Some(Known::new(tools, resources, true, protocol)));
         is_fresh
     }
 
@@ -193,7 +196,8 @@ impl Server {
             Ok((connection, known)) => {
                 self.shared.notices.connected(&self.name, known.tools.len());
                 if let Some(file) = self.cache_file() {
-                    let cached = Cached::new(cache::now(), known.protocol, known.resources, known.tools.clone());
+                    let tools = known.tools.iter().map(|tool| Tool::clone(tool)).collect();
+                    let cached = Cached::new(cache::now(), known.protocol, known.resources, tools);
                     file.write(&cached).await;
                 }
                 self.learn(Some(known));
@@ -231,7 +235,7 @@ impl Server {
                 tools => tools?,
             };
             let resources = connection.capabilities().resources.is_some();
-            let known = Known { tools, resources, cached: false, protocol: connection.protocol() };
+            let known = Known::new(tools, resources, false, connection.protocol());
             Ok((connection, known))
         };
         let expired = || McpError::StartTimeout { server: self.name.clone(), after: limit, stderr: String::new() };
@@ -298,7 +302,7 @@ impl Server {
                         self.shared.notices.connected(&self.name, tools.len());
                         let resources = connection.capabilities().resources.is_some();
                         let protocol = connection.protocol();
-                        self.learn(Some(Known { tools, resources, cached: false, protocol }));
+                        self.learn(Some(Known::new(tools, resources, false, protocol)));
                     }
                     Err(error) => self.shared.notices.failed(&error),
                 }
@@ -334,9 +338,13 @@ impl Server {
         args: JsonObject,
         cx: &ToolContext,
     ) -> Result<Value, CallFailure> {
-        // A semaphore that is never closed gives its permits.
-        let _turn = self.turns.acquire().await;
-        let connection = self.connection().await?;
+        let mut connection = self.connection().await?;
+        let mut _turn = None;
+        if connection.takes_turns() {
+            // A semaphore that is never closed gives its permits.
+            _turn = self.turns.acquire().await.ok();
+            connection = self.connection().await?;
+        }
         // What was offered may stem from an earlier process, or from before the server was started again.
         self.looked_at(tool)?;
         connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await

@@ -5,10 +5,13 @@ use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpc
 use serde_json::{Map, Value, json};
 
 use super::outline::Outline;
+use super::shallow::shallow;
 use crate::text;
 
 /// Characters of what is wrong with an answer.
 const SHOWN: usize = 300;
+/// Levels of a list of tools that are read where it has more than can be.
+const LEVELS: usize = 100;
 /// Places in a line at which a message is looked for that stands behind other words.
 const PLACES: usize = 8;
 
@@ -44,6 +47,10 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
             Some(Ok(Value::Array(batch))) => messages.extend(batch.into_iter().filter_map(one)),
             Some(Ok(value)) => messages.extend(one(value)),
             Some(Err(problem)) => {
+                if let Some(list) = list_of_tools(mended.get(begins..).unwrap_or_default()) {
+                    messages.push(list);
+                    return messages;
+                }
                 let mut outline = Outline::default();
                 outline.push(mended.get(begins..).unwrap_or_default().as_bytes());
                 messages.extend(outline.answered().map(|id| unreadable(id, &problem.to_string())));
@@ -51,6 +58,13 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
             }
         }
     }
+}
+
+/// The list of tools that a text is, without what is too deep to be read: one such tool takes nothing away from the others.
+fn list_of_tools(text: &str) -> Option<ServerJsonRpcMessage> {
+    let read: Value = serde_json::from_str(&shallow(text, LEVELS)).ok()?;
+    read.get("result")?.get("tools")?.as_array()?;
+    one(read)
 }
 
 /// The answer that stands behind other words in a line, such as those of a log that got between. A request there is what

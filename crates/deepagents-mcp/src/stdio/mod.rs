@@ -6,6 +6,7 @@ mod message;
 mod outline;
 mod process;
 mod session;
+mod shallow;
 mod stderr;
 
 use std::process::Stdio;
@@ -77,7 +78,7 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
         command.current_dir(directory);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(|source| failed(in_directory(source, directory)))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let process = Process::new(child, shared.groups.clone());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -89,6 +90,19 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     let stdin = AsyncRwTransport::new_client(tokio::io::empty(), stdin);
     let transport = StdioTransport { stdout: MessageLines::new(stdout, tail.clone()), stdin, process };
     Ok(Started { transport, ending, drained })
+}
+
+/// Why a program could not be started, of which the system says no more than that something is not there: it may be the
+/// directory.
+#[allow(clippy::disallowed_methods, reason = "the directory is one that a program is started in")]
+fn in_directory(source: std::io::Error, directory: Option<&std::path::PathBuf>) -> std::io::Error {
+    match directory.filter(|directory| !directory.is_dir()) {
+        Some(directory) => {
+            let words = format!("the directory `{}` is not there, which it would start in", directory.display());
+            std::io::Error::new(source.kind(), words)
+        }
+        None => source,
+    }
 }
 
 impl Transport<RoleClient> for StdioTransport {

@@ -8,16 +8,21 @@
     reason = "helpers of tests may fail loudly, like the tests themselves"
 )]
 
+mod beside;
 mod cached;
 mod calls;
 mod cost;
 mod described;
 mod grants;
 mod issuer;
+mod listening;
 mod logins;
 mod questions;
 mod resources;
+mod schemas;
 mod script;
 mod serve;
+mod served_questions;
 mod starts;
 mod unreadable;
+mod wire;

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::script::{options, results, run};
 
 /// Serves an agent until it is dropped; gives its address.
-async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGuard) {
+pub(crate) async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGuard) {
     let stop = CancellationToken::new();
     let (tell, told) = oneshot::channel();
     let until = stop.clone();
@@ -31,7 +31,7 @@ async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGua
 }
 
 /// A tool that pays once a person approves.
-fn pay() -> Arc<dyn DynTool> {
+pub(crate) fn pay() -> Arc<dyn DynTool> {
     let pay = json_tool("pay", "Pays.", json!({"type": "object"}), |_args, cx: ToolContext| async move {
         match cx.interrupt("Pay 3 euros?", [DecisionKind::Approve, DecisionKind::Reject])? {
             Decision::Approve => Ok("paid".to_owned()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deepagents_core::event::MiddlewareEvent;
-use deepagents_mcp::{McpServers, ServerConfig, ServerState};
+use deepagents_mcp::{McpServers, ServerConfig, ServerState, TransportConfig};
 use deepagents_models::scripted::Turn;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -177,4 +177,20 @@ async fn a_server_has_no_terminal() {
     assert_eq!(results(&outcome), [("echoed".to_owned(), false)]);
     let session: i32 = std::fs::read_to_string(script.file("session")).unwrap().trim().parse().unwrap();
     assert_eq!(script.pids(), [session]);
+}
+
+#[tokio::test]
+async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_there() {
+    // Nobody listens there.
+    let address = ServerConfig::http("http://127.0.0.1:1/mcp");
+    let mut elsewhere = ServerConfig::stdio("/bin/sh", ["-c", "true"]);
+    if let TransportConfig::Stdio(program) = &mut elsewhere.transport {
+        program.cwd = Some("/no/such/place".into());
+    }
+    let servers = McpServers::new([("alpha", address), ("beta", elsewhere)], options());
+    servers.ready().await;
+    let status = servers.status();
+    servers.close().await;
+    assert!(status[0].problem().unwrap().contains("Connection refused"), "{status:?}");
+    assert!(status[1].problem().unwrap().contains("the directory `/no/such/place` is not there"), "{status:?}");
 }

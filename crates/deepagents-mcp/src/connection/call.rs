@@ -1,0 +1,162 @@
+//! Calls of tools, through what the server wants to know meanwhile.
+
+use std::time::Duration;
+
+use deepagents_core::tool::ToolContext;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ErrorCode, ErrorData, InputRequest, InputRequiredResult, InputResponses, JsonObject, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, ServiceError};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::pending::Wanted;
+use super::sampling::NoAnswer;
+use super::{CallFailure, Connection, PendingCalls, elicit};
+
+/// How long a call may take in all, whatever progress it makes.
+const CALL_IN_ALL: Duration = Duration::from_secs(3_600);
+/// How often a call is made again with what the server wanted to know.
+const ROUNDS: u32 = 10;
+/// The error of a server that wants a person to open a page first.
+const OPEN_PAGES: ErrorCode = ErrorCode(-32042);
+
+impl Connection {
+    /// Makes a call, with answers to what the server wants to know meanwhile. A call that has waited for a person goes on
+    /// where it was, as far as this process knows of it.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        args: JsonObject,
+        limit: Duration,
+        pending: &PendingCalls,
+        cx: &ToolContext,
+    ) -> Result<Value, CallFailure> {
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
+        let mut wanted = pending.take(&cx.key());
+        // A page that was opened is not asked for again.
+        let mut opened = false;
+        for round in 0..ROUNDS {
+            if let Some(wanted) = wanted.take() {
+                let given = match &wanted {
+                    Wanted::Input(input) => self.given(input, &mut params, round, cx).await,
+                    Wanted::Pages(pages) => self.opened(pages, cx),
+                };
+                opened |= matches!(wanted, Wanted::Pages(_));
+                if let Err(failure) = given {
+                    if matches!(failure, CallFailure::Interrupted(_)) {
+                        pending.put(cx.key(), wanted);
+                    }
+                    return Err(failure);
+                }
+            }
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            match self.call_once(request, limit, cx).await? {
+                Ok(ServerResult::InputRequiredResult(more)) => wanted = Some(Wanted::Input(more)),
+                Ok(ServerResult::CreateTaskResult(_)) => {
+                    return Err(self.unreadable("it made a task of the call, which was not offered").into());
+                }
+                Ok(result) => {
+                    return serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()).into());
+                }
+                Err(refusal) => match pages(&refusal).filter(|_| !opened && self.handler.elicits()) {
+                    Some(pages) => wanted = Some(Wanted::Pages(pages)),
+                    None => return Err(self.failure(ServiceError::McpError(refusal)).await.into()),
+                },
+            }
+        }
+        Err(self.unreadable("it wants to know more again and again").into())
+    }
+
+    /// Adds to a call what the server wants to know.
+    async fn given(
+        &self,
+        wanted: &InputRequiredResult,
+        params: &mut CallToolRequestParams,
+        round: u32,
+        cx: &ToolContext,
+    ) -> Result<(), CallFailure> {
+        let answers = self.answers(wanted, cx).await?;
+        if answers.is_empty() && wanted.request_state.is_none() {
+            return Err(self.unreadable("it wants something and does not say what").into());
+        }
+        if answers.is_empty() {
+            // It only wants to be asked again, later.
+            sleep(Duration::from_millis(100 << round)).await;
+        }
+        params.input_responses = (!answers.is_empty()).then_some(answers);
+        params.request_state.clone_from(&wanted.request_state);
+        Ok(())
+    }
+
+    /// Has a person open the pages that the server wants opened before it answers.
+    fn opened(&self, pages: &[ElicitRequestParams], cx: &ToolContext) -> Result<(), CallFailure> {
+        for page in pages {
+            let answer = elicit::ask(self.handler.server(), page, cx).map_err(CallFailure::Interrupted)?;
+            if answer.action != ElicitationAction::Accept {
+                return Err(self.unreadable("it wants a page opened first, and the person declined").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call, to its result or to what the server says against it.
+    async fn call_once(
+        &self,
+        request: ClientRequest,
+        limit: Duration,
+        cx: &ToolContext,
+    ) -> Result<Result<ServerResult, ErrorData>, CallFailure> {
+        let options =
+            PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(CALL_IN_ALL);
+        let handle = self.send(request, options).await?;
+        let id = handle.id.clone();
+        let registered = self.calls.register(id.clone(), handle.progress_token.clone(), cx);
+        tokio::select! {
+            biased;
+            interrupt = registered.call.interrupted() => {
+                self.cancel(id, "a person is asked first");
+                Err(CallFailure::Interrupted(interrupt))
+            }
+            answer = self.awaited(handle) => match answer {
+                Ok(result) => Ok(Ok(result)),
+                Err(ServiceError::McpError(refusal)) => Ok(Err(refusal)),
+                Err(error) => Err(self.failure(error).await.into()),
+            },
+        }
+    }
+
+    /// What the server is told of what it wants to know.
+    async fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
+        let mut answers = InputResponses::new();
+        for (key, request) in wanted.input_requests.iter().flatten() {
+            let answer = match request {
+                InputRequest::Elicitation(request) if self.handler.elicits() => {
+                    let answer = elicit::ask(self.handler.server(), &request.params, cx);
+                    serde_json::to_value(answer.map_err(CallFailure::Interrupted)?)
+                }
+                InputRequest::Elicitation(_) => serde_json::to_value(ElicitResult::new(ElicitationAction::Decline)),
+                InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
+                InputRequest::CreateMessage(request) => match self.handler.sampled(&request.params, cx).await {
+                    Ok(answer) => serde_json::to_value(answer),
+                    Err(NoAnswer::Interrupted(interrupt)) => return Err(CallFailure::Interrupted(interrupt)),
+                    Err(NoAnswer::Refused(error)) => {
+                        return Err(self.unreadable(&format!("it wants to use the model: {}", error.message)).into());
+                    }
+                },
+                _ => return Err(self.unreadable("it wants something that was not offered").into()),
+            };
+            answers.insert(key.clone(), answer.map_err(|error| self.unreadable(&error.to_string()))?);
+        }
+        Ok(answers)
+    }
+}
+
+/// The pages that a server wants opened, where that is what it says against a call.
+fn pages(refusal: &ErrorData) -> Option<Vec<ElicitRequestParams>> {
+    let asked = refusal.data.as_ref().filter(|_| refusal.code == OPEN_PAGES)?.get("elicitations")?;
+    let asked: Vec<ElicitRequestParams> = serde_json::from_value(asked.clone()).ok()?;
+    let are_pages = asked.iter().all(|page| matches!(page, ElicitRequestParams::UrlElicitationParams { .. }));
+    Some(asked).filter(|asked| are_pages && !asked.is_empty())
+}

@@ -1,0 +1,140 @@
+//! Schemas that are put together of several: providers take arguments as one object, and nothing beside it.
+
+use serde_json::{Map, Value, json};
+
+use super::walk;
+use crate::text;
+
+/// How deep combinations are gone into.
+const DEEPEST: usize = 8;
+/// Characters of what is said of a combination.
+const SAID: usize = 600;
+
+/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What the server
+/// wants of them beside is said in words.
+pub(super) fn flatten(schema: &mut Map<String, Value>, whole: &Value) -> String {
+    resolve(schema, whole);
+    let mut said = Vec::new();
+    merge(schema, whole, &mut said, DEEPEST);
+    for keyword in ["not", "enum", "const"] {
+        schema.remove(keyword);
+    }
+    text::line(&said.join(" "), SAID)
+}
+
+/// Puts in place of a reference what it refers to.
+fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
+    for _ in 0..DEEPEST {
+        let place = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        let target = match (place, whole) {
+            (Some(place), Value::Object(whole)) => walk::at(whole, place.trim_start_matches('/')),
+            _ => None,
+        };
+        let Some(target) = target.and_then(Value::as_object).cloned() else { return };
+        schema.remove("$ref");
+        for (keyword, value) in target {
+            schema.entry(keyword).or_insert(value);
+        }
+    }
+}
+
+fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>, deepest: usize) {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let Some(branches) = schema.get(keyword).and_then(Value::as_array).cloned() else { continue };
+        schema.remove(keyword);
+        let branches = branches.iter().filter_map(|branch| self::branch(branch, whole, said, deepest));
+        let branches: Vec<Map<String, Value>> = branches.collect();
+        properties(schema, &branches, keyword == "allOf");
+        required(schema, &branches, keyword == "allOf");
+        said.extend(words(&branches, keyword));
+    }
+}
+
+/// A part of a combination as one object; nothing where it is about something else.
+fn branch(branch: &Value, whole: &Value, said: &mut Vec<String>, deepest: usize) -> Option<Map<String, Value>> {
+    let mut branch = branch.as_object()?.clone();
+    resolve(&mut branch, whole);
+    let is_object = match branch.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(kind) => kind == "object",
+        None => true,
+    };
+    if deepest > 0 {
+        merge(&mut branch, whole, said, deepest - 1);
+    }
+    is_object.then_some(branch)
+}
+
+fn of(branch: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    branch.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Adds the properties of the parts. One that several have may be what it is in any of them, or has to be all of it.
+fn properties(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], all: bool) {
+    let mut found: Map<String, Value> = Map::new();
+    let mut kinds: Vec<(String, Vec<Value>)> = Vec::new();
+    for (name, property) in branches.iter().flat_map(of) {
+        match kinds.iter_mut().find(|(known, _)| known == name) {
+            Some((_, several)) if several.contains(property) => {}
+            Some((_, several)) => several.push(property.clone()),
+            None => kinds.push((name.clone(), vec![property.clone()])),
+        }
+    }
+    let own = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, mut several) in kinds {
+        match own.get(&name).filter(|own| own.as_object().is_some_and(|own| !own.is_empty())) {
+            Some(own) if all && !several.contains(own) => several.insert(0, own.clone()),
+            Some(_) => continue,
+            None => {}
+        }
+        let keyword = if all { "allOf" } else { "anyOf" };
+        let property = if several.len() == 1 { several.pop() } else { Some(json!({keyword: several})) };
+        found.extend(property.map(|property| (name, property)));
+    }
+    if found.is_empty() {
+        return;
+    }
+    let mut own = own;
+    own.extend(found);
+    schema.insert("properties".to_owned(), own.into());
+}
+
+fn names(branch: &Map<String, Value>) -> Vec<String> {
+    let required = branch.get("required").and_then(Value::as_array).into_iter().flatten();
+    required.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Adds what is required: of every part, or what all of them require.
+fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], all: bool) {
+    let mut wanted: Vec<String> = match (branches, all) {
+        ([], _) => return,
+        (_, true) => branches.iter().flat_map(names).collect(),
+        ([first, rest @ ..], false) => {
+            names(first).into_iter().filter(|name| rest.iter().all(|branch| names(branch).contains(name))).collect()
+        }
+    };
+    if wanted.is_empty() || !schema.get("required").is_none_or(Value::is_array) {
+        return;
+    }
+    let mut own = names(schema);
+    wanted.retain(|name| !own.contains(name));
+    own.extend(wanted);
+    own.dedup();
+    schema.insert("required".to_owned(), json!(own));
+}
+
+/// What one object cannot say of a choice.
+fn words(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
+    let sets = branches.iter().map(|branch| match names(branch) {
+        required if required.is_empty() => of(branch).map(|(name, _)| name.clone()).collect(),
+        required => required,
+    });
+    let mut sets: Vec<String> = sets.map(|set: Vec<String>| set.join(", ")).filter(|set| !set.is_empty()).collect();
+    sets.dedup();
+    let how = match keyword {
+        "anyOf" => "at least",
+        "oneOf" => "exactly",
+        _ => return None,
+    };
+    (sets.len() > 1).then(|| format!("Give {how} one of these sets of arguments: {}.", sets.join("; ")))
+}

@@ -1,0 +1,115 @@
+//! Schemas of arguments, as providers take them: one that they refuse makes every request of a run fail, and not the calls
+//! of its tool alone.
+
+mod combine;
+mod rename;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deepagents_core::tool::{SchemaCheck, check_schema};
+use rmcp::model::JsonObject;
+use serde_json::{Map, Value, json};
+
+/// Bytes of a schema; a longer one would be paid on every call.
+const LONGEST: usize = 100_000;
+/// Levels of a schema, as JSON counts them.
+const DEEPEST: usize = 64;
+
+/// What a tool takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Arguments {
+    pub(crate) schema: Arc<Value>,
+    /// What the schema cannot say, for the description; empty as a rule.
+    pub(crate) words: String,
+    /// The server's names of arguments, by those that a model is given, where they differ.
+    renamed: BTreeMap<String, String>,
+}
+
+impl Arguments {
+    /// What a server says that a tool takes. What is as it should be stays as it is; what is written in an older way is written
+    /// in the present one.
+    ///
+    /// # Errors
+    /// Why a provider would refuse it.
+    pub(crate) fn new(schema: &JsonObject) -> Result<Self, String> {
+        if walk::depth(schema.values()) > DEEPEST {
+            return Err(format!("its schema has more than {DEEPEST} levels"));
+        }
+        let whole = Value::Object(schema.clone());
+        let mut schema = schema.clone();
+        let words = combine::flatten(&mut schema, &whole);
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            schema.insert("type".to_owned(), "object".into());
+        }
+        // Some providers refuse an object that does not say what is in it.
+        schema.entry("properties").or_insert_with(|| Map::new().into());
+        walk::visit(&mut schema, &mut modern);
+        let renamed = rename::legal(&mut schema)?;
+        let mut dangling = None;
+        walk::visit(&mut schema.clone(), &mut |part| {
+            dangling = dangling.take().or_else(|| dangles(part, &schema));
+        });
+        if let Some(reference) = dangling {
+            return Err(format!("its schema refers to `{}`, which is not there", crate::text::line(&reference, 100)));
+        }
+        let schema = Value::Object(schema);
+        check_schema(&schema).map_err(|why| format!("its schema is none: {}", crate::text::line(&why, 300)))?;
+        match schema.to_string().len() {
+            0..=LONGEST => Ok(Self { schema: Arc::new(schema), words, renamed }),
+            length => Err(format!("its schema has {length} bytes")),
+        }
+    }
+
+    /// Arguments under the server's own names.
+    pub(crate) fn theirs(&self, args: JsonObject) -> JsonObject {
+        if self.renamed.is_empty() {
+            return args;
+        }
+        let theirs = |(name, value): (String, Value)| (self.renamed.get(&name).cloned().unwrap_or(name), value);
+        args.into_iter().map(theirs).collect()
+    }
+}
+
+/// Writes a part of a schema as the present draft wants it.
+fn modern(part: &mut Map<String, Value>) {
+    for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let Some(excludes) = part.get(exclusive).and_then(Value::as_bool) else { continue };
+        part.remove(exclusive);
+        if let Some(number) = part.get(bound).filter(|_| excludes).cloned() {
+            part.remove(bound);
+            part.insert(exclusive.to_owned(), number);
+        }
+    }
+    if part.get("items").is_some_and(Value::is_array) {
+        let tuple = part.remove("items").unwrap_or_default();
+        part.insert("prefixItems".to_owned(), tuple);
+        if let Some(rest) = part.remove("additionalItems") {
+            part.insert("items".to_owned(), rest);
+        }
+    }
+    // PHP writes an empty object so.
+    if part.get("properties").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        part.insert("properties".to_owned(), Map::new().into());
+    }
+    // The server looks at the text itself; here it is only known that no provider can.
+    if part.get("pattern").is_some_and(|pattern| !is_pattern(pattern)) {
+        part.remove("pattern");
+    }
+    // What names an older draft is not one any more.
+    if part.get("$schema").and_then(Value::as_str).is_some_and(|draft| draft.contains("draft-0")) {
+        part.remove("$schema");
+    }
+}
+
+fn is_pattern(pattern: &Value) -> bool {
+    SchemaCheck::new(Arc::new(json!({"pattern": pattern}))).check(&Value::Null).is_ok()
+}
+
+/// The reference of a part of a schema to something in it that is not there. What is elsewhere is not looked for.
+fn dangles(part: &Map<String, Value>, schema: &Map<String, Value>) -> Option<String> {
+    let reference = part.get("$ref")?.as_str()?;
+    let place = reference.strip_prefix("#/")?;
+    walk::at(schema, place).is_none().then(|| reference.to_owned())
+}

@@ -1,0 +1,63 @@
+//! Going through a schema.
+
+use serde_json::{Map, Value};
+
+/// Keywords whose value is a schema.
+const ONE: [&str; 12] = [
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+/// Keywords whose value is a list of schemas; `items` is one in older drafts.
+const LISTS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+/// Keywords whose value has schemas by names.
+const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+
+/// Changes every schema in a schema, the outermost one first. What only looks like one, such as a default, is none.
+pub(super) fn visit(schema: &mut Map<String, Value>, change: &mut impl FnMut(&mut Map<String, Value>)) {
+    change(schema);
+    for (keyword, value) in schema {
+        let keyword = keyword.as_str();
+        match value {
+            Value::Object(part) if ONE.contains(&keyword) => visit(part, change),
+            Value::Object(parts) if NAMED.contains(&keyword) => {
+                parts.values_mut().filter_map(Value::as_object_mut).for_each(|part| visit(part, change));
+            }
+            Value::Array(parts) if LISTS.contains(&keyword) => {
+                parts.iter_mut().filter_map(Value::as_object_mut).for_each(|part| visit(part, change));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How many levels of objects and lists there are.
+pub(super) fn depth<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
+    let below = values.map(|value| match value {
+        Value::Object(fields) => depth(fields.values()),
+        Value::Array(items) => depth(items.iter()),
+        _ => 0,
+    });
+    1 + below.max().unwrap_or_default()
+}
+
+/// What stands at a place, which is a JSON pointer without its first `/`.
+pub(super) fn at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
+    let unescaped = |word: &str| word.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
+    let mut words = place.split('/').map(unescaped);
+    let first = schema.get(&words.next()?);
+    words.try_fold(first?, |value, word| match value {
+        Value::Object(fields) => fields.get(&word),
+        Value::Array(items) => items.get(word.parse::<usize>().ok()?),
+        _ => None,
+    })
+}

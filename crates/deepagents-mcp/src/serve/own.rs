@@ -1,0 +1,80 @@
+//! Tools of the agent that are offered by themselves.
+
+use deepagents_core::error::Error;
+use deepagents_core::interrupt::{ActionReview, DecisionRecord};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputRequiredResult,
+};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+
+use super::asking::Asked;
+use super::{AgentServer, approvals, result, task};
+
+/// How often a call may ask before it is given up.
+const ROUNDS: usize = 20;
+
+impl AgentServer {
+    /// Calls a tool of the agent, through what a person is asked about it.
+    pub(super) async fn own(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let args = Value::Object(request.arguments.unwrap_or_default());
+        let mut reviews = match &request.request_state {
+            Some(state) => taken_up(state)?,
+            None => Vec::new(),
+        };
+        let open: Vec<_> = open(&reviews).map(|review| review.request.clone()).collect();
+        decide(&mut reviews, approvals::decisions(&open, &request.input_responses.unwrap_or_default()));
+        for _ in 0..ROUNDS {
+            // What has no answer is asked once more.
+            reviews.retain(|review| review.decision.is_some());
+            let called = tokio::select! {
+                called = self.agent.call_reviewed_tool(&request.name, args.clone(), None, &reviews) => called,
+                () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+            };
+            let questions = match called {
+                Ok(output) => return Ok(result(&output).into()),
+                Err(Error::Interrupted(waiting)) => waiting.action_requests().to_vec(),
+                Err(error) => return Ok(CallToolResult::error(vec![ContentBlock::text(error.to_string())]).into()),
+            };
+            reviews.extend(questions.iter().map(|request| ActionReview { request: request.clone(), decision: None }));
+            match self.decided(&questions, &context).await? {
+                Asked::Decided(decisions) => decide(&mut reviews, decisions),
+                Asked::Later => {
+                    // The client brings the questions back with the answers: nothing is kept here of a call that waits.
+                    let state = serde_json::to_string(&reviews).unwrap_or_default();
+                    let wanted = InputRequiredResult::new(Some(approvals::requests(&questions)), Some(state));
+                    return Ok(CallToolResponse::InputRequired(wanted));
+                }
+            }
+        }
+        let words = "Error: the call asks again and again; it was not made";
+        Ok(CallToolResult::error(vec![ContentBlock::text(words)]).into())
+    }
+}
+
+/// What a call that is made again has asked. What it says counts where the call asks the same again.
+fn taken_up(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
+    let unknown = |_| ErrorData::invalid_params("the state of the request is not one that was given here", None);
+    let reviews: Vec<ActionReview> = serde_json::from_str(state).map_err(unknown)?;
+    for name in reviews.iter().flat_map(|review| review.request.call.path.first()) {
+        task::checked(name)?;
+    }
+    Ok(reviews)
+}
+
+fn open(reviews: &[ActionReview]) -> impl Iterator<Item = &ActionReview> {
+    reviews.iter().filter(|review| review.decision.is_none())
+}
+
+fn decide(reviews: &mut [ActionReview], decisions: Vec<(String, deepagents_core::interrupt::Decision)>) {
+    for (id, decision) in decisions {
+        if let Some(review) = reviews.iter_mut().find(|review| review.request.id == id) {
+            review.decision = Some(DecisionRecord::from(decision));
+        }
+    }
+}

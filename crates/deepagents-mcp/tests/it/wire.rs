@@ -1,0 +1,107 @@
+//! A client that is spoken for by hand, message by message.
+
+use deepagents_mcp::serve::AgentServer;
+use rmcp::ServiceExt;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
+
+/// A client at the other end of the pipes of a server.
+pub(crate) struct Client {
+    read: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+/// What begins a session.
+fn initialize(capabilities: &Value) -> Value {
+    let client = json!({"name": "hand", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+impl Client {
+    /// Begins a session with a server.
+    pub(crate) async fn begin(server: AgentServer, capabilities: Value) -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(async move { server.serve(split(theirs)).await.unwrap().waiting().await });
+        let (read, write) = split(ours);
+        let mut client = Self { read: BufReader::new(read).lines(), write };
+        client.send(&initialize(&capabilities)).await;
+        client.read().await;
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        client
+    }
+
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// The next message.
+    pub(crate) async fn read(&mut self) -> Value {
+        serde_json::from_str(&self.read.next_line().await.unwrap().unwrap()).unwrap()
+    }
+
+    /// Calls a tool, whose answer is not waited for.
+    pub(crate) async fn call(&mut self, id: u32, tool: &str, arguments: Value) {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+    }
+}
+
+/// A session over HTTP.
+pub(crate) struct HttpClient {
+    address: String,
+    session: String,
+}
+
+/// The events of an answer.
+pub(crate) struct Events(Lines<BufReader<TcpStream>>);
+
+impl Events {
+    /// The next message; none once the answer has ended.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        while let Some(line) = self.0.next_line().await.ok()? {
+            if let Some(message) = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok()) {
+                return Some(message);
+            }
+        }
+        None
+    }
+}
+
+impl HttpClient {
+    pub(crate) async fn begin(url: &str) -> Self {
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let mut client = Self { address, session: String::new() };
+        let (_, head, _) = client.request("POST", &initialize(&json!({})).to_string()).await;
+        let session =
+            head.iter().find_map(|line| line.to_lowercase().strip_prefix("mcp-session-id:").map(str::to_owned));
+        client.session = session.unwrap().trim().to_owned();
+        client.request("POST", &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await;
+        client
+    }
+
+    /// Sends a request; gives the status, the headers and what comes.
+    pub(crate) async fn request(&self, method: &str, body: &str) -> (u16, Vec<String>, Events) {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            session => format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n"),
+        };
+        let head = format!(
+            "{method} /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let status = lines.next_line().await.unwrap().unwrap();
+        let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut headers = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+            headers.push(line);
+        }
+        (status, headers, Events(lines))
+    }
+}
