@@ -115,7 +115,7 @@ async fn sessions_that_are_deleted_or_changed_between_two_pages_hide_no_other() 
     for gone in ids(&first).iter().take(3) {
         threads.delete(gone).await.unwrap();
     }
-    let seen = ids(&first).pop().unwrap();
+    let seen = ids(&first).pop_last().unwrap();
     note(seen.trim_start_matches('t').parse().unwrap()).await;
     let second = editor.call("session/list", json!({"cursor": first["nextCursor"]})).await.unwrap();
     assert_eq!((ids(&first).len(), ids(&second).len()), (100, 20), "{second}");

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::script::{Script, agent, alone, echo, offered, one_call, results, run, text};
 
-fn tool(name: &str, schema: Value) -> Value {
+fn tool(name: &str, schema: &Value) -> Value {
     json!({"name": name, "description": "Does it.", "inputSchema": schema})
 }
 
 /// What a model is told of the arguments of the only tool, with the description.
 async fn told(schema: Value) -> (Value, String) {
-    let servers = alone(Script::new(&[tool("it", schema)], text("fine")).config());
+    let servers = alone(Script::new(&[tool("it", &schema)], text("fine")).config());
     servers.ready().await;
     let spec = servers.tools().get("mcp__alpha__it").map(|tool| tool.spec());
     servers.close().await;
@@ -36,7 +36,7 @@ async fn a_tool_that_providers_refuse_is_left_out_and_named_and_takes_nothing_aw
         ("long", property(json!({"description": "x".repeat(100_000)})), "bytes"),
         ("bound", json!({"type": "object", "properties": {"a b": {}}, "dependentRequired": {"a b": ["c"]}}), "a b"),
     ];
-    let mut tools: Vec<Value> = odd.iter().map(|(name, schema, _)| tool(name, schema.clone())).collect();
+    let mut tools: Vec<Value> = odd.iter().map(|(name, schema, _)| tool(name, schema)).collect();
     tools.push(echo());
     let script = Script::new(&tools, text("fine"));
     let servers = alone(script.config());
@@ -125,7 +125,7 @@ async fn arguments_have_names_that_providers_take_and_reach_the_server_under_its
         "$filter": {"type": "string", "description": "What to keep"}, "_filter": {}, "größe!": {"type": "integer"}, &long: true,
     });
     let schema = json!({"type": "object", "properties": properties, "required": ["_filter", "$filter"]});
-    let script = Script::new(&[tool("it", schema)], text("fine"));
+    let script = Script::new(&[tool("it", &schema)], text("fine"));
     let servers = alone(script.config());
     let args = json!({"_filter_2": "a", "_filter": "b", "gr__e_": 3, "x".repeat(64): 4});
     let (agent, model) = agent(&servers, [Turn::call("mcp__alpha__it", args), Turn::text("Done.")]);

@@ -24,14 +24,14 @@ pub(super) fn is_plain_sed(args: &[Word]) -> bool {
     if scripts.is_empty() {
         scripts.extend(operands.first());
     }
-    scripts.into_iter().all(|script| Sed(script).is_plain())
+    scripts.into_iter().all(|script| Sed(script).reads_plain())
 }
 
 /// What is left of a script of `sed`.
 struct Sed<'a>(&'a str);
 
 impl Sed<'_> {
-    fn is_plain(mut self) -> bool {
+    fn reads_plain(mut self) -> bool {
         loop {
             self.skip(|c| c.is_whitespace() || c == ';' || c == '{' || c == '}');
             if self.0.is_empty() {

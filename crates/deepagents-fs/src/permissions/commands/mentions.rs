@@ -265,7 +265,7 @@ pub(super) fn printed(simple: &mut Simple) {
         found.extend(words(&all));
     }
     let set = args.iter().filter(|_| sets_variables(name)).filter_map(super::wrappers::assignment);
-    let set = set.chain(simple.assignments.iter().cloned().filter(|_| name.is_empty()));
+    let set = set.chain(simple.assignments.iter().filter(|_| name.is_empty()).cloned());
     found.extend(
         set.filter(|(name, _)| !is_private(name))
             .flat_map(|(_, value)| value.known().map(|value| words(value).collect::<Vec<_>>()).unwrap_or_default()),
