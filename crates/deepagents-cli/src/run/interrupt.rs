@@ -14,14 +14,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum HowToStop {
     /// Ctrl-C: a person ends it.
     Cancel,
     /// SIGTERM, or a terminal that is gone: its process ends, and it is gone on with later.
     Leave,
 }
 
-impl From<EndSignal> for Stop {
+impl From<EndSignal> for HowToStop {
     fn from(signal: EndSignal) -> Self {
         match signal {
             EndSignal::Interrupt => Self::Cancel,
@@ -30,7 +30,7 @@ impl From<EndSignal> for Stop {
     }
 }
 
-impl Stop {
+impl HowToStop {
     /// What is said of it.
     pub(super) fn notice(self) -> &'static str {
         match self {
@@ -63,12 +63,12 @@ pub(super) fn catch() -> io::Result<Signals> {
 /// works while the program waits for a reader of its output.
 pub(super) fn watch(
     mut signal: Signals,
-    stop: impl FnOnce(Stop) + Send + 'static,
+    stop: impl FnOnce(HowToStop) + Send + 'static,
     quit: impl FnOnce() + Send + 'static,
-) -> mpsc::Receiver<Stop> {
+) -> mpsc::Receiver<HowToStop> {
     let (tell, told) = mpsc::channel(1);
     tokio::spawn(async move {
-        let how = Stop::from(signal.recv().await);
+        let how = HowToStop::from(signal.recv().await);
         stop(how);
         // The receiver may be gone already: the run is over then.
         let _ = tell.send(how).await;

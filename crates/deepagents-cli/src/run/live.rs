@@ -11,7 +11,7 @@ use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunIn
 use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::approvals::{Approver, Decisions};
-use super::interrupt::{Signals, Stop};
+use super::interrupt::{HowToStop, Signals};
 use super::recording::Recording;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally};
@@ -73,7 +73,7 @@ pub(super) async fn follow(
         };
         if shown.is_err() {
             // Nobody has ended the task: whoever reads has gone.
-            Stop::Leave.stop(&run.handle(), is_kept);
+            HowToStop::Leave.stop(&run.handle(), is_kept);
         }
         let result = run.outcome().await;
         shown?;
@@ -86,14 +86,14 @@ pub(super) async fn follow(
         let next = if limits.waits && outcome.stop == FinishReason::Done {
             let waits = Instant::now();
             let waited = if stopped {
-                Wait::Stopped
+                Wait::Ended
             } else {
                 tokio::select! {
                     biased;
                     Some(how) = signals.recv() => {
                         stopped = true;
                         renderer.notice(how.notice())?;
-                        Wait::Stopped
+                        Wait::Ended
                     }
                     next = background::next(agent, outcome) => Wait::then(next),
                     // The run that follows says that the time is up.
@@ -104,7 +104,7 @@ pub(super) async fn follow(
             match waited {
                 Wait::Next(next) => *next,
                 Wait::Nothing => break result,
-                Wait::Stopped => {
+                Wait::Ended => {
                     left = background::are_left(agent, outcome).await;
                     break result;
                 }
@@ -145,7 +145,7 @@ enum Wait {
     /// There is none to wait for.
     Nothing,
     /// Somebody has stopped the program.
-    Stopped,
+    Ended,
 }
 
 impl Wait {

@@ -128,9 +128,12 @@ impl Run {
         };
         let path = setting.path.clone();
         let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox.clone()));
+        let (left, left_path) = (emitter.clone(), path.clone());
         let driver = tokio::spawn(async move {
-            // Also where the runtime ends before the run does.
+            // Also where the runtime ends before the run does. Nothing is told after the end of one that has ended.
             let _closed = OnDrop(Some(move || {
+                let (kind, error) = (Error::Left.kind().to_owned(), Error::Left.to_string());
+                left.emit(&left_path, None, || EventKind::RunFailed { kind, error });
                 inbox.close();
                 control.close();
                 hub.close();

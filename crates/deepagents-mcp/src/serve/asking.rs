@@ -11,9 +11,9 @@ use rmcp::{RoleServer, model::RequestId};
 use super::{AgentServer, approvals, failed};
 
 /// What comes of asking.
-pub(super) enum Asked {
+pub(super) enum Decisions {
     /// All of it is decided.
-    Decided(Vec<(String, Decision)>),
+    Made(Vec<(String, Decision)>),
     /// The client makes the call again with the answers.
     Later,
 }
@@ -24,14 +24,14 @@ impl AgentServer {
         &self,
         questions: &[ActionRequest],
         context: &RequestContext<RoleServer>,
-    ) -> Result<Asked, ErrorData> {
+    ) -> Result<Decisions, ErrorData> {
         let stateless = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         let elicits = self.asks && context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
         if !elicits {
-            return Ok(Asked::Decided(approvals::nobody(questions)));
+            return Ok(Decisions::Made(approvals::nobody(questions)));
         }
         if stateless && questions.iter().any(|question| approvals::too_long(question).is_none()) {
-            return Ok(Asked::Later);
+            return Ok(Decisions::Later);
         }
         // One question after the other.
         let mut decisions = Vec::new();
@@ -42,7 +42,7 @@ impl AgentServer {
             };
             decisions.push((question.id.clone(), decision));
         }
-        Ok(Asked::Decided(decisions))
+        Ok(Decisions::Made(decisions))
     }
 }
 

@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use super::asking::Asked;
+use super::asking::Decisions;
 use super::{AgentServer, approvals, result, task};
 
 /// How often a call may ask before it is given up.
@@ -43,8 +43,8 @@ impl AgentServer {
             };
             reviews.extend(questions.iter().map(|request| ActionReview { request: request.clone(), decision: None }));
             match self.decided(&questions, &context).await? {
-                Asked::Decided(decisions) => decide(&mut reviews, decisions),
-                Asked::Later => {
+                Decisions::Made(decisions) => decide(&mut reviews, decisions),
+                Decisions::Later => {
                     // The client brings the questions back with the answers: nothing is kept here of a call that waits.
                     let state = serde_json::to_string(&reviews).unwrap_or_default();
                     let wanted = InputRequiredResult::new(Some(approvals::requests(&questions)), Some(state));

@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-use super::asking::Asked;
+use super::asking::Decisions;
 use super::{AgentServer, approvals};
 use crate::text;
 
@@ -79,8 +79,8 @@ impl AgentServer {
                 Ended::Waits(questions) => questions,
             };
             let decisions = match self.decided(&questions, &context).await? {
-                Asked::Decided(decisions) => decisions,
-                Asked::Later => {
+                Decisions::Made(decisions) => decisions,
+                Decisions::Later => {
                     let wanted = InputRequiredResult::new(Some(approvals::requests(&questions)), Some(thread.clone()));
                     return Ok(CallToolResponse::InputRequired(wanted));
                 }

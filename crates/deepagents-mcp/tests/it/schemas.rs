@@ -12,11 +12,12 @@ fn tool(name: &str, schema: &Value) -> Value {
 
 /// What a model is told of the arguments of the only tool, with the description.
 async fn told(schema: Value) -> (Value, String) {
-    let servers = alone(Script::new(&[tool("it", &schema)], text("fine")).config());
+    let script = Script::new(&[tool("it", &schema)], text("fine"));
+    let servers = alone(script.config());
     servers.ready().await;
     let spec = servers.tools().get("mcp__alpha__it").map(|tool| tool.spec());
     servers.close().await;
-    let spec = spec.expect("the tool is offered");
+    let spec = spec.unwrap_or_else(|| panic!("{:?}", servers.status()));
     (Value::clone(&spec.schema), spec.description)
 }
 

@@ -26,14 +26,14 @@ pub(crate) enum Took {
 }
 
 /// An operator that waits for what it is done to, and how often.
-type Operator = (char, usize);
+type Change = (char, usize);
 
 /// What the next letter belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
-    Operator(Operator),
+    Change(Change),
     /// A command that takes a letter, and the operator before it.
-    Letter(char, Option<Operator>),
+    Letter(char, Option<Change>),
     /// A command that is not there: its letter is none of its own.
     Unknown,
 }
@@ -110,10 +110,10 @@ impl Vi {
         match pending {
             Some(Pending::Unknown) => {}
             Some(Pending::Letter(command, operator)) => self.with_letter(command, c, operator, editor),
-            Some(Pending::Operator(operator)) if matches!(c, 'f' | 'F' | 't' | 'T' | 'g' | 'i' | 'a') => {
+            Some(Pending::Change(operator)) if matches!(c, 'f' | 'F' | 't' | 'T' | 'g' | 'i' | 'a') => {
                 self.pending = Some(Pending::Letter(c, Some(operator)));
             }
-            Some(Pending::Operator(operator)) => self.operate(operator, c, editor),
+            Some(Pending::Change(operator)) => self.operate(operator, c, editor),
             None => return self.command(c, editor),
         }
         Took::Key
@@ -123,7 +123,7 @@ impl Vi {
         let counted = self.count.is_some();
         match c {
             'd' | 'c' | 'y' => {
-                self.pending = Some(Pending::Operator((c, self.times())));
+                self.pending = Some(Pending::Change((c, self.times())));
                 return Took::Key;
             }
             'f' | 'F' | 't' | 'T' | 'g' | 'r' => {
@@ -229,7 +229,7 @@ impl Vi {
     }
 
     /// A command that takes a letter, with it.
-    fn with_letter(&mut self, command: char, c: char, operator: Option<Operator>, editor: &mut Editor) {
+    fn with_letter(&mut self, command: char, c: char, operator: Option<Change>, editor: &mut Editor) {
         let counted = self.count.is_some();
         let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MOST);
         let here = editor.cursor();
@@ -274,7 +274,7 @@ impl Vi {
         find(editor, if c == ';' { how } else { other }, letter, times)
     }
 
-    fn operate(&mut self, (operator, before): Operator, c: char, editor: &mut Editor) {
+    fn operate(&mut self, (operator, before): Change, c: char, editor: &mut Editor) {
         let counted = self.count.is_some();
         let times = self.times().saturating_mul(before).min(MOST);
         let here = editor.cursor();

@@ -120,7 +120,12 @@ fn with_blanks(text: &str) -> Vec<String> {
             let ends = rest.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, _)| at).chain([rest.len()]);
             let parts = ends.take(PARTS).filter_map(|end| rest.get(..end));
             found.extend(
-                parts.map(|part| part.trim_end_matches(CLOSING)).find(|part| is_image(part)).map(str::to_owned),
+                parts
+                    .map(|part| part.trim_end_matches(CLOSING))
+                    .find(|part| is_image(part))
+                    // Where blanks are kept together otherwise, it is one of the words.
+                    .filter(|part| !part.contains('\\'))
+                    .map(str::to_owned),
             );
         }
     }

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
 use super::Limits;
-use super::interrupt::{Signals, Stop};
+use super::interrupt::{HowToStop, Signals};
 use super::stdin::Lines;
 use crate::args::Approve;
 use crate::exit::Exit;
@@ -130,10 +130,10 @@ impl Stream<'_> {
                     biased;
                     signal = signals.recv() => {
                         stopped = true;
-                        let how = Stop::from(signal);
+                        let how = HowToStop::from(signal);
                         match how {
-                            Stop::Cancel => run.interrupt(),
-                            Stop::Leave => how.stop(&run.handle(), true),
+                            HowToStop::Cancel => run.interrupt(),
+                            HowToStop::Leave => how.stop(&run.handle(), true),
                         }
                         Ok(())
                     }
@@ -154,7 +154,7 @@ impl Stream<'_> {
                     }
                 };
                 if let Err(error) = shown {
-                    Stop::Leave.stop(&run.handle(), true);
+                    HowToStop::Leave.stop(&run.handle(), true);
                     let _ = run.outcome().await;
                     return Err(error);
                 }
