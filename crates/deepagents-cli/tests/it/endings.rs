@@ -5,9 +5,10 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 
+use deepagents_testing::skip::skip;
 use serde_json::json;
 
-use crate::program::{Finished, finish, run};
+use crate::program::{Finished, finish, hangup_is_ignored, run};
 use crate::server::{Reply, Server};
 
 #[test]
@@ -195,6 +196,9 @@ fn a_run_that_ctrl_c_has_ended_is_gone_on_with_without_another_word() {
 
 #[test]
 fn a_terminal_that_closes_ends_the_run_cleanly_however_often_it_says_so_and_not_where_that_is_ignored() {
+    if hangup_is_ignored() {
+        return skip("hangup", "the tests were started with SIGHUP ignored");
+    }
     let kill = |signal: &str, pid: u32| {
         assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
     };

@@ -4,6 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// Whether the tests were started to outlive their terminal, as by `nohup`: what they start ignores SIGHUP then, too.
+pub(crate) fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
 /// The program in an environment without keys.
 pub(crate) fn deepagents() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_deepagents"));
