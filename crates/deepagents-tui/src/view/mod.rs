@@ -31,10 +31,15 @@ pub(crate) struct Frame {
 /// What is printed now and the live area below it; on an empty screen as much as it has room for.
 pub(crate) fn frame(app: &mut App, printer: &mut Printer, is_anew: bool) -> Frame {
     let rows = usize::from(app.size.1);
-    let mut printed = if is_anew { printer.restart(app, rows) } else { printer.next(app, rows / 2) };
+    let mut printed = printer.next(app, rows / 2);
+    // What is printed for the first time now is in no scrollback yet.
+    let new = printed.lines.len();
+    if is_anew {
+        printed = printer.restart(app, rows);
+    }
     let (live, cursor) = live::live(app, printer);
     if is_anew && !std::mem::take(&mut app.reopened) {
-        printed.keep_last(rows.saturating_sub(usize::from(live.area.height)));
+        printed.keep_last(rows.saturating_sub(usize::from(live.area.height)).max(new));
     }
     app.reopened = false;
     Frame { printed, live, cursor }
