@@ -84,6 +84,8 @@ pub struct PermissionedBackend {
     evaded: bool,
     /// The shell that binds them, where they might.
     bound: Option<Arc<dyn Shell>>,
+    /// A path, and the place that whoever calls has judged it to lead to.
+    leads: Option<(VPath, VPath)>,
 }
 
 impl fmt::Debug for PermissionedBackend {
@@ -101,7 +103,7 @@ impl PermissionedBackend {
     pub fn new(inner: Arc<dyn Backend>, rules: Permissions, on_ask: OnAsk) -> Self {
         let evaded = rules.anchors().any(|anchor| inner.shell_visible(&anchor));
         let bound = if evaded { inner.shell().and_then(|shell| shell.under(&rules)) } else { None };
-        Self { inner, rules: Arc::new(rules), on_ask, evaded, bound }
+        Self { inner, rules: Arc::new(rules), on_ask, evaded, bound, leads: None }
     }
 
     /// The shell for commands that may be run.
@@ -195,6 +197,11 @@ impl PermissionedBackend {
         Box::pin(async move {
             for _ in 0..TRIES {
                 let real = self.judge(state, act, path).await?;
+                let is_elsewhere = |(of, place): &(VPath, VPath)| of == path && *place != real;
+                // Without rules a path is judged as it is written.
+                if !self.rules.is_empty() && self.leads.as_ref().is_some_and(is_elsewhere) {
+                    break;
+                }
                 let led = self.led(path, &real);
                 match call(led.as_deref().unwrap_or(&*self.inner), state, path).await {
                     Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
@@ -336,7 +343,8 @@ impl Backend for PermissionedBackend {
     }
 
     fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(Self { inner: self.inner.leading(path, place)?, ..self.clone() }))
+        let leads = Some((path.clone(), place.clone()));
+        Some(Arc::new(Self { inner: self.inner.leading(path, place)?, leads, ..self.clone() }))
     }
 
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {

@@ -416,6 +416,12 @@ async fn a_path_that_is_to_lead_to_a_place_leads_nowhere_else() {
     assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap_err(), elsewhere);
     assert_eq!(led.write(&state, &p("/t/f"), "x".into(), WriteMode::Overwrite).await.unwrap_err(), elsewhere);
     assert_eq!(led.delete(&state, &p("/t/f")).await.unwrap_err(), elsewhere);
+    // Nor behind rules, which judge where a path leads themselves.
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/elsewhere"])]).unwrap();
+    let ruled = PermissionedBackend::new(Arc::new(backend.clone()), rules, OnAsk::Allow);
+    let led = ruled.leading(&p("/t/f"), &p("/t/f")).unwrap();
+    assert_eq!(led.delete(&state, &p("/t/f")).await.unwrap_err(), elsewhere);
+    assert!(dir.path().join("secret/f").exists());
     let led = backend.leading(&p("/t/f"), &p("/secret/f")).unwrap();
     assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap().bytes, SECRET);
 }

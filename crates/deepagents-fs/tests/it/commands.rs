@@ -417,6 +417,8 @@ fn what_hides_a_denied_command_asks() {
         "X='touch x' ./run.sh",
         "export X='touch x'; ./run.sh",
         "echo() { python3 \"$1\"; }; echo 'touch x'",
+        "git() { python3 \"$2\"; }; git log 'touch x'",
+        "timeout() { python3 \"$2\"; }; timeout 1 'touch x'",
         "crontab - <<'E'\n* * * * * touch x\nE",
     ] {
         let decision = rules.decide_command(command);

@@ -256,7 +256,7 @@ impl Script {
                 self.redirects(redirects, from, depth)
             }
             NodeKind::Function { body, name } if is_name(name) => {
-                if mentions::is_inert(name) {
+                if mentions::may_be_inert(name) || super::wrappers::is_known(name) {
                     self.hides = Some(Doubt::Renames);
                 }
                 self.node(body, depth)

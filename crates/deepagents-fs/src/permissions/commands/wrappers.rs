@@ -48,6 +48,11 @@ const NONE: Wrapper = Wrapper {
     runs: Runs::Rest,
 };
 
+/// Whether a program of this name runs another one.
+pub(super) fn is_known(name: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
+}
+
 /// What is known of them. An option that is not in here is a doubt.
 const WRAPPERS: [Wrapper; 17] = [
     Wrapper { names: &["command"], flags: "p", ..NONE },
