@@ -4,13 +4,14 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage, media_type_of};
+use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage, is_text_type, media_type_of};
 use deepagents::{Block, Message};
 
 use crate::wire;
 
-/// Bytes of a medium; providers refuse larger ones.
-const MEDIUM: usize = 5 << 20;
+/// Bytes of a picture, and of a document; providers refuse larger ones.
+const PICTURE: usize = 5 << 20;
+const DOCUMENT: usize = 10 << 20;
 
 /// The message that blocks of a prompt make. Files below the session's directory are named as the agent's tools name them.
 pub(crate) fn message(blocks: Vec<wire::ContentBlock>, root: &Path) -> Result<Message, wire::Error> {
@@ -49,12 +50,12 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
             let mime = blob.mime_type.as_deref().unwrap_or_default().to_ascii_lowercase();
             let mime = one_line(mime.split(';').next().unwrap_or_default());
             let (name, bytes) = (place(&blob.uri, root), bytes(&blob.blob, &mime)?);
-            if is_text(&mime)
+            if is_text_type(&mime)
                 && let Ok(text) = std::str::from_utf8(&bytes)
             {
                 return Ok(embedded_text(&name, text));
             }
-            match media_type_of(&bytes).filter(|_| !is_text(&mime)) {
+            match media_type_of(&bytes).filter(|_| !is_text_type(&mime)) {
                 Some(found) => medium(found, &bytes, Some(name)),
                 None if mime.starts_with("image/") || mime == "application/pdf" => {
                     Err(wire::invalid(format!("{name} is no {mime}: models take PNG, JPEG, GIF, WebP and PDF")))
@@ -75,12 +76,6 @@ fn embedded_text(name: &str, text: &str) -> Block {
     Block::text(format!("{name}:\n{fence}\n{text}\n{fence}"))
 }
 
-/// Whether bytes of this type are to be read, where they are UTF-8.
-fn is_text(mime: &str) -> bool {
-    let known = ["application/json", "application/xml"];
-    mime.starts_with("text/") || known.contains(&mime) || mime.ends_with("+json") || mime.ends_with("+xml")
-}
-
 /// A picture is what its bytes are, whatever the editor calls it: a provider refuses one of another type, and with it all
 /// that is said in the conversation later.
 fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
@@ -95,11 +90,12 @@ fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
 }
 
 fn medium(mime: &str, bytes: &[u8], name: Option<String>) -> Result<Block, wire::Error> {
-    if bytes.len() > MEDIUM {
+    let (kind, most) =
+        if mime.starts_with("image/") { (MediaKind::Image, PICTURE) } else { (MediaKind::File, DOCUMENT) };
+    if bytes.len() > most {
         let size = bytes.len() >> 20;
-        return Err(wire::invalid(format!("a block of {mime} has {size} MiB; {} MiB are taken", MEDIUM >> 20)));
+        return Err(wire::invalid(format!("a block of {mime} has {size} MiB; {} MiB are taken", most >> 20)));
     }
-    let kind = if mime.starts_with("image/") { MediaKind::Image } else { MediaKind::File };
     let source = MediaSource::Base64(STANDARD.encode(bytes));
     Ok(Block::Media(Media { kind, mime: mime.to_owned(), source, name }))
 }

@@ -286,11 +286,10 @@ impl<H: AgentHost> Server<H> {
         };
         let session = self.open(connection, id.0.to_string(), Some(&thread), cwd, servers).await?;
         // One that is open under the id goes on where this one cannot be had, and is ended before this one begins.
-        let before = self.sessions().remove(id);
+        let before = self.sessions().insert(session.id(), session.clone());
         if let Some(before) = before {
-            before.close().await;
+            end(before).await;
         }
-        self.sessions().insert(session.id(), session.clone());
         Ok(session)
     }
 
@@ -340,7 +339,7 @@ impl<H: AgentHost> Server<H> {
         async move {
             let _turn = place.await;
             let session = self.sessions().remove(&request.session_id);
-            session.ok_or_else(|| wire::no_session(&request.session_id))?.close().await;
+            end(session.ok_or_else(|| wire::no_session(&request.session_id))?).await;
             Ok(wire::CloseSessionResponse::new())
         }
     }
@@ -355,7 +354,7 @@ impl<H: AgentHost> Server<H> {
             let _turn = place.await;
             let open = self.sessions().remove(&request.session_id);
             if let Some(session) = open {
-                session.close().await;
+                end(session).await;
             }
             // One that is not there any more is deleted well enough.
             if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
@@ -383,4 +382,10 @@ impl<H: AgentHost> Server<H> {
         let options = session.set_option(&request.config_id.0, &request.value).await?;
         Ok(wire::SetSessionConfigOptionResponse::new(options))
     }
+}
+
+/// Closes a session to its end, also where the request for it is withdrawn meanwhile.
+async fn end<H: AgentHost>(session: Arc<Session<H>>) {
+    // A panic is told by the task itself.
+    let _ = tokio::spawn(async move { session.close().await }).await;
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use deepagents_core::message::{Block, Media, MediaKind, MediaSource, media_type_of};
+use deepagents_core::message::{Block, Media, MediaKind, MediaSource, is_text_type, media_type_of};
 use deepagents_core::tool::ToolOutput;
 use serde_json::Value;
 
@@ -123,19 +123,13 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
         let name = (!uri.is_empty()).then(|| uri.to_owned());
         return Block::Media(Media { kind, mime: known.to_owned(), source: MediaSource::Base64(data), name });
     }
-    if let Some(words) = std::str::from_utf8(&bytes).ok().filter(|_| what == "resource" && is_words(&mime)) {
+    if let Some(words) = std::str::from_utf8(&bytes)
+        .ok()
+        .filter(|_| what == "resource" && is_text_type(mime.split(';').next().unwrap_or_default().trim()))
+    {
         return Block::text(format!("{uri}:\n{words}"));
     }
     Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len()))
-}
-
-/// Whether a type is one of texts.
-fn is_words(mime: &str) -> bool {
-    let mime = mime.split(';').next().unwrap_or_default().trim();
-    let kind = mime.split_once('/').map_or("", |(_, kind)| kind);
-    mime.starts_with("text/")
-        || ["json", "xml", "yaml", "toml", "javascript"].contains(&kind)
-        || ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix))
 }
 
 #[cfg(test)]

@@ -281,8 +281,8 @@ async fn prompts_that_are_sent_at_once_are_worked_on_in_the_order_in_which_they_
             assert_eq!(prompt.await.unwrap().unwrap()["stopReason"], "end_turn");
         }
         let last = model.requests().pop().unwrap();
-        let heard: Vec<String> = last.messages.iter().map(|message| message.text()).collect();
-        assert_eq!(heard, ["One.", "Yes.", "Two.", "Yes.", "Three.", "Yes.", "Four."]);
+        let said: Vec<String> = last.messages.iter().map(|message| message.text()).collect();
+        assert_eq!(said, ["One.", "Yes.", "Two.", "Yes.", "Three.", "Yes.", "Four."]);
     }
 }
 

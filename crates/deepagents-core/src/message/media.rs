@@ -1,4 +1,4 @@
-//! What bytes are, by how they begin.
+//! What bytes are, by how they begin and by what they are called.
 
 /// The MIME type of a picture or document that models take, by its signature: PNG, JPEG, GIF, WebP or PDF. Nothing for
 /// anything else, whatever it is called: a provider refuses a conversation for as long as it has bytes in it that are not of
@@ -18,4 +18,18 @@ pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
         [b'%', b'P', b'D', b'F', b'-', ..] => Some("application/pdf"),
         _ => None,
     }
+}
+
+/// Whether a MIME type, in lower case and without parameters, is one of texts: what is of it can be shown where it is UTF-8.
+///
+/// ```
+/// use deepagents_core::message::is_text_type;
+/// assert!(is_text_type("text/markdown") && is_text_type("application/problem+json"));
+/// assert!(!is_text_type("image/png") && !is_text_type(""));
+/// ```
+pub fn is_text_type(mime: &str) -> bool {
+    let kind = mime.split_once('/').map_or("", |(_, kind)| kind);
+    mime.starts_with("text/")
+        || ["json", "xml", "yaml", "toml", "javascript"].contains(&kind)
+        || ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix))
 }

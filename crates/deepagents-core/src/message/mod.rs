@@ -24,7 +24,7 @@ pub(crate) use calls::{
 };
 pub(crate) use depth::{DEEPEST, DEEPEST_ARGUMENTS, is_deeper};
 pub use history::{HistoryVersion, Messages};
-pub use media::media_type_of;
+pub use media::{is_text_type, media_type_of};
 pub use ops::MessageOp;
 pub use usage::Usage;
 

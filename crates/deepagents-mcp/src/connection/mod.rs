@@ -185,7 +185,7 @@ impl Connection {
         match error {
             ServiceError::McpError(data) => {
                 let hint = data.data.filter(|hint| !hint.is_null()).map(|hint| format!(" {hint}")).unwrap_or_default();
-                let message = self.redacted(&text::line(&format!("{}{hint}", data.message), 2_000));
+                let message = text::line(&self.redacted(&format!("{}{hint}", data.message)), 2_000);
                 McpError::Refused { server, code: data.code.0, message }
             }
             ServiceError::TransportSend(error) => {
@@ -197,7 +197,7 @@ impl Connection {
                 McpError::Ended { server, reason: self.ended().await }
             }
             ServiceError::Timeout { timeout } => McpError::Timeout { server, after: timeout },
-            other => McpError::Request { server, reason: self.redacted(&text::line(&other.to_string(), 300)) },
+            other => McpError::Request { server, reason: text::line(&self.redacted(&other.to_string()), 300) },
         }
     }
 

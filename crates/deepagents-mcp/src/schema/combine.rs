@@ -7,6 +7,8 @@ use crate::text;
 
 /// How deep combinations are gone into.
 const DEEPEST: usize = 8;
+/// Parts of combinations that are gone into, all together: those that refer to themselves multiply with each level.
+const PARTS: usize = 1_000;
 /// Characters of what is said of a combination.
 const SAID: usize = 600;
 
@@ -14,8 +16,8 @@ const SAID: usize = 600;
 /// wants of them beside is said in words.
 pub(super) fn flatten(schema: &mut Map<String, Value>, whole: &Value) -> String {
     resolve(schema, whole);
-    let mut said = Vec::new();
-    merge(schema, whole, &mut said, DEEPEST);
+    let (mut said, mut parts) = (Vec::new(), PARTS);
+    merge(schema, whole, &mut said, &mut parts, DEEPEST);
     for keyword in ["not", "enum", "const"] {
         schema.remove(keyword);
     }
@@ -38,20 +40,30 @@ fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
     }
 }
 
-fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>, deepest: usize) {
+fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>, parts: &mut usize, deepest: usize) {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let Some(branches) = schema.get(keyword).and_then(Value::as_array).cloned() else { continue };
         schema.remove(keyword);
-        let branches = branches.iter().filter_map(|branch| self::branch(branch, whole, said, deepest));
-        let branches: Vec<Map<String, Value>> = branches.collect();
-        properties(schema, &branches, keyword == "allOf");
-        required(schema, &branches, keyword == "allOf");
-        said.extend(words(&branches, keyword));
+        let mut objects = Vec::new();
+        for part in &branches {
+            let Some(left) = parts.checked_sub(1) else { break };
+            *parts = left;
+            objects.extend(branch(part, whole, said, parts, deepest));
+        }
+        properties(schema, &objects, keyword == "allOf");
+        required(schema, &objects, keyword == "allOf");
+        said.extend(words(&objects, keyword));
     }
 }
 
 /// A part of a combination as one object; nothing where it is about something else.
-fn branch(branch: &Value, whole: &Value, said: &mut Vec<String>, deepest: usize) -> Option<Map<String, Value>> {
+fn branch(
+    branch: &Value,
+    whole: &Value,
+    said: &mut Vec<String>,
+    parts: &mut usize,
+    deepest: usize,
+) -> Option<Map<String, Value>> {
     let mut branch = branch.as_object()?.clone();
     resolve(&mut branch, whole);
     let is_object = match branch.get("type") {
@@ -60,7 +72,7 @@ fn branch(branch: &Value, whole: &Value, said: &mut Vec<String>, deepest: usize)
         None => true,
     };
     if deepest > 0 {
-        merge(&mut branch, whole, said, deepest - 1);
+        merge(&mut branch, whole, said, parts, deepest - 1);
     }
     is_object.then_some(branch)
 }
@@ -106,7 +118,7 @@ fn names(branch: &Map<String, Value>) -> Vec<String> {
 
 /// Adds what is required: of every part, or what all of them require.
 fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], all: bool) {
-    let mut wanted: Vec<String> = match (branches, all) {
+    let wanted: Vec<String> = match (branches, all) {
         ([], _) => return,
         (_, true) => branches.iter().flat_map(names).collect(),
         ([first, rest @ ..], false) => {
@@ -117,9 +129,11 @@ fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], al
         return;
     }
     let mut own = names(schema);
-    wanted.retain(|name| !own.contains(name));
-    own.extend(wanted);
-    own.dedup();
+    for name in wanted {
+        if !own.contains(&name) {
+            own.push(name);
+        }
+    }
     schema.insert("required".to_owned(), json!(own));
 }
 

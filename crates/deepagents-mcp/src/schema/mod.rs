@@ -38,6 +38,7 @@ impl Arguments {
             return Err(format!("its schema has more than {DEEPEST} levels"));
         }
         let whole = Value::Object(schema.clone());
+        short(&whole)?;
         let mut schema = schema.clone();
         let words = combine::flatten(&mut schema, &whole);
         if schema.get("type").and_then(Value::as_str) != Some("object") {
@@ -56,10 +57,9 @@ impl Arguments {
         }
         let schema = Value::Object(schema);
         check_schema(&schema).map_err(|why| format!("its schema is none: {}", crate::text::line(&why, 300)))?;
-        match schema.to_string().len() {
-            0..=LONGEST => Ok(Self { schema: Arc::new(schema), words, renamed }),
-            length => Err(format!("its schema has {length} bytes")),
-        }
+        // What it refers to stands in it now.
+        short(&schema)?;
+        Ok(Self { schema: Arc::new(schema), words, renamed })
     }
 
     /// Arguments under the server's own names.
@@ -69,6 +69,13 @@ impl Arguments {
         }
         let theirs = |(name, value): (String, Value)| (self.renamed.get(&name).cloned().unwrap_or(name), value);
         args.into_iter().map(theirs).collect()
+    }
+}
+
+fn short(schema: &Value) -> Result<(), String> {
+    match schema.to_string().len() {
+        0..=LONGEST => Ok(()),
+        length => Err(format!("its schema has {length} bytes")),
     }
 }
 

@@ -19,6 +19,11 @@ pub(super) enum Decisions {
 }
 
 impl AgentServer {
+    /// Whether there is somebody to ask.
+    pub(super) fn elicits(&self, context: &RequestContext<RoleServer>) -> bool {
+        self.asks && context.client_capabilities().is_some_and(|client| client.elicitation.is_some())
+    }
+
     /// Has questions decided: by whoever uses the client, where there is such a person and the questions can be shown.
     pub(super) async fn decided(
         &self,
@@ -26,8 +31,7 @@ impl AgentServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<Decisions, ErrorData> {
         let stateless = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        let elicits = self.asks && context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
-        if !elicits {
+        if !self.elicits(context) {
             return Ok(Decisions::Made(approvals::nobody(questions)));
         }
         if stateless && questions.iter().any(|question| approvals::too_long(question).is_none()) {

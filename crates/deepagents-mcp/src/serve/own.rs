@@ -24,8 +24,9 @@ impl AgentServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let args = Value::Object(request.arguments.unwrap_or_default());
         let mut reviews = match &request.request_state {
-            Some(state) => taken_up(state)?,
-            None => Vec::new(),
+            // Where nobody is asked, nobody has decided anything.
+            Some(state) if self.elicits(&context) => taken_up(state)?,
+            _ => Vec::new(),
         };
         let open: Vec<_> = open(&reviews).map(|review| review.request.clone()).collect();
         decide(&mut reviews, approvals::decisions(&open, &request.input_responses.unwrap_or_default()));

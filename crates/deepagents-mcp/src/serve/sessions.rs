@@ -39,7 +39,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Idling), Self::Error> {
         let (id, inner) = self.inner.create_session().await?;
-        Ok((id, Idling { inner, idle: self.idle, open: HashSet::new(), heard: Instant::now() }))
+        Ok((id, Idling { inner, idle: self.idle, open: HashSet::new(), last_activity: Instant::now() }))
     }
 
     async fn initialize_session(
@@ -92,12 +92,12 @@ pub(super) struct Idling {
     idle: Duration,
     /// Requests that wait for their answers.
     open: HashSet<RequestId>,
-    heard: Instant,
+    last_activity: Instant,
 }
 
 impl Idling {
-    fn heard(&mut self, message: &ClientJsonRpcMessage) {
-        self.heard = Instant::now();
+    fn received(&mut self, message: &ClientJsonRpcMessage) {
+        self.last_activity = Instant::now();
         match message {
             JsonRpcMessage::Request(request) => drop(self.open.insert(request.id.clone())),
             // A request that is cancelled may get no answer.
@@ -127,19 +127,19 @@ impl Transport<RoleServer> for Idling {
         };
         if let Some(id) = answered {
             self.open.remove(id);
-            self.heard = Instant::now();
+            self.last_activity = Instant::now();
         }
         self.inner.send(message)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         // A limit that is out of range never comes.
-        let until = self.heard.checked_add(self.idle).filter(|_| self.open.is_empty());
+        let until = self.last_activity.checked_add(self.idle).filter(|_| self.open.is_empty());
         let message = match until {
             Some(until) => timeout_at(until, self.inner.receive()).await.ok()??,
             None => self.inner.receive().await?,
         };
-        self.heard(&message);
+        self.received(&message);
         Some(message)
     }
 

@@ -54,7 +54,11 @@ impl AgentServer {
                 let answers = request.input_responses.unwrap_or_default();
                 let thread = checked(thread)?;
                 let open = self.open(&thread).await?;
-                (thread.clone(), answered(&thread, approvals::decisions(&open, &answers)))
+                let decisions = match self.elicits(&context) {
+                    true => approvals::decisions(&open, &answers),
+                    false => approvals::nobody(&open),
+                };
+                (thread.clone(), answered(&thread, decisions))
             }
             (_, Some(thread)) if !keeps => {
                 return Err(ErrorData::invalid_params(

@@ -316,9 +316,13 @@ impl Server {
     /// Looks at a tool as the server lists it now, where somebody looks at those that are offered.
     fn looked_at(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
         let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
-        let listed = known.tools.iter().find(|listed| listed.name == tool);
-        let listed = listed.and_then(|listed| McpTool::new(self, listed));
-        let looked_at = listed.map_or(Ok(()), |listed| self.reviewed(&listed.spec()));
+        let Some(listed) = known.tools.iter().find(|listed| listed.name == tool) else { return Ok(()) };
+        let looked_at = match (&listed.arguments, McpTool::new(self, listed)) {
+            (_, Some(listed)) => self.reviewed(&listed.spec()),
+            // Nobody can look at what is not offered any more.
+            (Err(why), None) => Err(format!("the tool {tool} has changed: {why}")),
+            (Ok(_), None) => Ok(()),
+        };
         looked_at.map_err(|reason| McpError::Withheld { server: self.name.clone(), reason })
     }
 

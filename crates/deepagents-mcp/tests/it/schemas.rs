@@ -111,6 +111,14 @@ async fn a_combination_is_one_object_with_the_properties_of_all_and_the_choice_i
     assert_eq!(schema, json!({"properties": properties, "required": ["size", "kind"], "type": "object"}));
     assert_eq!(words, "Does it.\n\nGive exactly one of these sets of arguments: a, kind; b, kind.");
 
+    let both =
+        json!({"allOf": [{"required": ["a", "b"]}, {"required": ["a"], "properties": {"a": {"type": "string"}}}]});
+    assert_eq!(told(both).await.0["required"], json!(["a", "b"]));
+    // One that refers to itself is gone into so far, and no further.
+    let itself = json!({"$ref": "#/$defs/A"});
+    let choice = json!({"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": vec![itself; 16], "properties": {"n": {}}}}});
+    assert_eq!(told(choice).await.0["properties"], json!({"n": {}}));
+
     let reference =
         json!({"$ref": "#/$defs/X", "$defs": {"X": {"type": "object", "allOf": [by("a"), {"required": ["c"]}]}}});
     let (schema, words) = told(reference).await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
-use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::error::Error;
+use deepagents_core::interrupt::{ActionReview, Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::model::ModelError;
 use deepagents_core::run::{FinishReason, RunInput};
@@ -21,6 +22,10 @@ use crate::wire::{Client, HttpClient};
 
 /// A server of an agent with a tool that writes what a person approves.
 fn writing(turns: impl IntoIterator<Item = Turn>) -> AgentServer {
+    AgentServer::new(&writer(turns)).tools(["write"])
+}
+
+fn writer(turns: impl IntoIterator<Item = Turn>) -> Agent {
     let write = json_tool("write", "Writes.", json!({"type": "object"}), |args, cx: ToolContext| async move {
         let text = format!("the agent wants to call write with {args}");
         Ok(match cx.interrupt(text, [DecisionKind::Approve, DecisionKind::Reject])? {
@@ -29,8 +34,7 @@ fn writing(turns: impl IntoIterator<Item = Turn>) -> AgentServer {
             other => format!("{other:?}"),
         })
     });
-    let agent = Agent::builder(ScriptedModel::new(turns)).tool(write).journal(MemoryJournal::new());
-    AgentServer::new(&agent.build().unwrap()).tools(["write"])
+    Agent::builder(ScriptedModel::new(turns)).tool(write).journal(MemoryJournal::new()).build().unwrap()
 }
 
 fn text(answer: &Value) -> &str {
@@ -52,6 +56,28 @@ async fn a_tool_that_is_called_by_itself_asks_whoever_uses_the_client() {
     let mut client = Client::begin(writing([]), json!({})).await;
     client.call(1, "write", json!({"content": "x"})).await;
     assert_eq!(text(&client.read().await), "refused: nobody could be asked: the client has no elicitation");
+}
+
+#[tokio::test]
+async fn where_nobody_is_asked_no_client_has_decided_anything() {
+    let agent = writer([]);
+    let args = json!({"content": "x"});
+    let Err(Error::Interrupted(waiting)) = agent.call_reviewed_tool("write", args.clone(), None, &[]).await else {
+        panic!("it asks")
+    };
+    let decision = Some(DecisionRecord::new(Decision::Approve, DecisionAuthor::Person));
+    let decided: Vec<ActionReview> = waiting
+        .action_requests()
+        .iter()
+        .map(|request| ActionReview { request: request.clone(), decision: decision.clone() })
+        .collect();
+    let state = serde_json::to_string(&decided).unwrap();
+    let server = AgentServer::new(&agent).tools(["write"]).asks(false);
+    let mut client = Client::begin(server, json!({"elicitation": {}})).await;
+    let params = json!({"name": "write", "arguments": args, "requestState": state});
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await;
+    let answer = client.read().await;
+    assert!(text(&answer).starts_with("refused: nobody could be asked"), "{answer}");
 }
 
 #[tokio::test]
@@ -151,7 +177,7 @@ async fn a_session_ends_when_its_client_is_silent_and_not_while_a_task_is_done()
     });
     let model = ScriptedModel::new([Turn::call("slow", json!({})), Turn::text("Done at last.")]);
     let agent = Agent::builder(model).tool(slow).journal(MemoryJournal::new()).build().unwrap();
-    let server = AgentServer::new(&agent).session_idle(Duration::from_millis(50));
+    let server = AgentServer::new(&agent).session_idle(Duration::from_secs(1));
     let (config, _serving) = served(server).await;
     let deepagents_mcp::TransportConfig::Http(http) = config.transport else { panic!("an address") };
 

@@ -146,8 +146,7 @@ fn document_name(name: Option<&str>, at: usize) -> String {
     if words.is_empty() { format!("document {}", at + 1) } else { words.join(" ") }
 }
 
-/// Who made a model: the part of its name before the last but for the model itself, behind the region or the address that
-/// may come first. Names of inference profiles do not say it.
+/// Who made a model, where its name says so: `anthropic` in `us.anthropic.claude-…`. Names of inference profiles do not.
 fn vendor(model: &str) -> Option<&str> {
     const KNOWN: [&str; 12] = [
         "anthropic",

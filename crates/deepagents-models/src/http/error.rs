@@ -54,7 +54,9 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
 
 /// That an answer is compressed, if it is: that is not asked for, and cannot be read.
 pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
-    let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok().filter(|encoding| *encoding != "identity")?;
+    const KNOWN: [&str; 5] = ["gzip", "x-gzip", "br", "deflate", "zstd"];
+    let is_known = |encoding: &&str| KNOWN.iter().any(|known| encoding.trim().eq_ignore_ascii_case(known));
+    let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok().filter(is_known)?;
     Some(format!("the server compresses its answers without being asked (content-encoding: {encoding})"))
 }
 

@@ -297,7 +297,7 @@ impl Middleware for Filesystem {
             Some(rule) if !response.is_error => response.allowed_by(rule),
             _ => response,
         };
-        // What a person answers in the tool's place is shown as they said it.
+        // What stands in for a result, such as a person's answer or a hook's reason, is shown as it was said.
         match self.budget().filter(|_| !is_bounded && !response.is_synthetic) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
