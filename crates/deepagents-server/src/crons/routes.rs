@@ -201,9 +201,7 @@ struct Search {
 }
 
 async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
-    if let Some(thread) = &search.thread_id {
-        ids::check("thread ID", thread)?;
-    }
+    let thread = search.thread_id.as_deref().map(|id| ids::check("thread ID", id)).transpose()?;
     let assistant = match &search.assistant_id {
         Some(id) => assistants::find(app, id).await?.map(|known| known.assistant_id).or_else(|| Some(id.clone())),
         None => None,
@@ -213,7 +211,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
     found.retain(|cron| {
         owns(cron.user_id.as_deref())
             && assistant.as_ref().is_none_or(|assistant| *assistant == cron.assistant_id)
-            && search.thread_id.as_ref().is_none_or(|thread| cron.thread_id.as_ref() == Some(thread))
+            && thread.as_ref().is_none_or(|thread| cron.thread_id.as_ref() == Some(thread))
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
             && contains(&cron.metadata, &wanted)
     });

@@ -36,20 +36,20 @@ pub(super) const ASSETS: &[Asset] = &[
         brotli: include_bytes!("../../page/page/highlight-D3yTlHTu.js.br"),
     },
     Asset {
-        path: "/page/index-CJng7DKw.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_hashed: true,
-        identity: include_bytes!("../../page/page/index-CJng7DKw.js"),
-        gzip: include_bytes!("../../page/page/index-CJng7DKw.js.gz"),
-        brotli: include_bytes!("../../page/page/index-CJng7DKw.js.br"),
-    },
-    Asset {
         path: "/page/index-PBSw06c5.css",
         media_type: "text/css; charset=utf-8",
         is_hashed: true,
         identity: include_bytes!("../../page/page/index-PBSw06c5.css"),
         gzip: include_bytes!("../../page/page/index-PBSw06c5.css.gz"),
         brotli: include_bytes!("../../page/page/index-PBSw06c5.css.br"),
+    },
+    Asset {
+        path: "/page/index-QCZAzxhW.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_hashed: true,
+        identity: include_bytes!("../../page/page/index-QCZAzxhW.js"),
+        gzip: include_bytes!("../../page/page/index-QCZAzxhW.js.gz"),
+        brotli: include_bytes!("../../page/page/index-QCZAzxhW.js.br"),
     },
     Asset {
         path: "/page/libesm-BerQVe3w.js",

@@ -73,7 +73,9 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         let read = read_input(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
     }
-    if let Some(told) = told {
+    // Once: a run that is gone on with has it in its log.
+    let is_untouched = run.record().from.is_none_or(|from| info.end <= from);
+    if let Some(told) = told.filter(|_| is_untouched) {
         // A command changes what no input may.
         let read = read_beside_input(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
         if !read.is_empty() {

@@ -329,7 +329,10 @@ async fn one(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, Str
 
 async fn delete(State(app): State<Arc<App>>, Path((thread, run)): Path<(String, String)>) -> Result<StatusCode> {
     let record = known(&app, &thread, &run).await?;
-    if let Some(live) = others::live(&app, &record).await?.filter(|_| record.status.is_open()) {
+    if record.status.is_open() {
+        let Some(live) = others::live(&app, &record).await? else {
+            return Err(ApiError::conflict("another process works on the run; cancel it there first"));
+        };
         others::end(&app, &live, CancelAction::Rollback).await?;
         live.ended().await;
     }

@@ -1,7 +1,7 @@
 //! Checkpoints as a run comes to them, numbered as the history of its thread has them.
 
 use deepagents_core::journal::LogPosition;
-use deepagents_core::message::{AssistantMessage, Message};
+use deepagents_core::message::AssistantMessage;
 use deepagents_core::run::{Machine, NextStep};
 use deepagents_core::state::State;
 use deepagents_core::tool::CallId;
@@ -136,11 +136,14 @@ fn open_calls(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> 
         NextStep::Tools { turn } => turn,
         _ => machine.turn().saturating_sub(1),
     };
-    let Some(answer) = state.messages().iter().rev().find_map(|each| each.as_assistant()) else { return Vec::new() };
-    let is_open = |id: &str| {
-        let answers = |each: &Message| each.as_tool().is_some_and(|result| result.call_id == id);
-        !state.messages().iter().any(|each| answers(each))
-    };
+    // What stands before the answer may have results for earlier calls of the same ids.
+    let mut results = Vec::new();
+    let answer = state.messages().iter().rev().find_map(|each| {
+        results.extend(each.as_tool().map(|result| result.call_id.as_str()));
+        each.as_assistant()
+    });
+    let Some(answer) = answer else { return Vec::new() };
+    let is_open = |id: &str| !results.contains(&id);
     let ids = AssistantMessage::call_ids(answer).enumerate().filter(|(_, id)| is_open(id));
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     ids.map(|(at, _)| CallId { path: path.to_vec(), turn, index: index(at) }).collect()

@@ -334,9 +334,14 @@ fn node(name: &str) -> Result<Node> {
 /// Changes a state, as a node if one is named: then what its last run had under way, and what it asked, is over.
 async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
     let state = threads.state(thread).await?;
+    let mut after = state.clone();
+    after.apply(&update).map_err(deepagents_core::error::Error::from)?;
     let (node, update) = match node {
-        // What is asked is asked anew about the calls as they are then.
-        None if changes_what_is_asked(state.clone(), &update)? => (Some(Node::Model), update),
+        // What is asked is asked anew about the calls as they are then, where there are any.
+        None if changes_what_is_asked(&state, &after) => {
+            let is_answer = after.messages().iter().last().is_some_and(|last| last.as_assistant().is_some());
+            (Some(if is_answer { Node::Model } else { Node::Input }), update)
+        }
         Some(Node::Model) => (node, calls_left_behind(&state, &update).and(update)),
         node => (node, update),
     };

@@ -89,8 +89,8 @@ async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
         Some(ids) => {
             let mut found = Vec::new();
             for id in ids {
-                ids::check("thread ID", id).map_err(|error| ApiError::bad_request(error.to_string()))?;
-                found.extend(app.journal.threads().get(id).await?);
+                let id = ids::check("thread ID", id).map_err(|error| ApiError::bad_request(error.to_string()))?;
+                found.extend(app.journal.threads().get(&id).await?);
             }
             found
         }

@@ -2,7 +2,7 @@
 
 use deepagents_core::interrupt::ActionRequests;
 use deepagents_core::journal::{RunStatus, ThreadInfo, load};
-use deepagents_core::message::{Block, Message, MessageOp, ToolMessage};
+use deepagents_core::message::{AssistantMessage, Block, Message, MessageOp, ToolMessage};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::Value;
 
@@ -40,15 +40,25 @@ pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Re
     app.thread(&info.id).await
 }
 
-/// The calls of the last answer that have no result: the answer's id, and theirs.
-fn open_calls(state: &State) -> Option<(&str, Vec<&str>)> {
+/// The calls of an answer, malformed ones included, in order: id, name, arguments where they can be read.
+fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, Option<&Value>)> {
+    answer.content.iter().filter_map(|block| match block {
+        Block::ToolCall(call) => Some((&*call.id, &*call.name, Some(&call.args))),
+        Block::InvalidToolCall(call) => Some((&*call.id, &*call.name, None)),
+        _ => None,
+    })
+}
+
+/// The last answer, and the ids and names of its calls that have no result.
+fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<(&str, &str)>)> {
     let mut results = Vec::new();
     for message in state.messages().iter().rev() {
         match &**message {
             Message::Tool(result) => results.push(&*result.call_id),
             Message::Assistant(answer) => {
-                let open: Vec<&str> = answer.call_ids().filter(|id| !results.contains(id)).collect();
-                return (!open.is_empty()).then_some((&*answer.id, open));
+                let all = calls(answer).map(|(id, name, _)| (id, name));
+                let open: Vec<_> = all.filter(|(id, _)| !results.contains(id)).collect();
+                return (!open.is_empty()).then_some((answer, open));
             }
             _ => {}
         }
@@ -65,34 +75,27 @@ pub(super) fn calls_left_behind(state: &State, update: &Update) -> Update {
             _ => None,
         })
     };
-    let is_replaced = |message: &Message| message.as_assistant().is_some_and(|new| new.id == answer);
+    let is_replaced = |message: &Message| message.as_assistant().is_some_and(|new| new.id == answer.id);
     if put().any(is_replaced) {
         return Update::none();
     }
-    let is_answered = |id: &&str| put().any(|message| message.as_tool().is_some_and(|result| result.call_id == *id));
+    let is_answered = |id: &str| put().any(|message| message.as_tool().is_some_and(|result| result.call_id == id));
     let text = "This call was not made: a person answered in its place.";
-    let result = |id: &str| MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text)));
-    Update::new::<MessagesChannel>(open.into_iter().filter(|id| !is_answered(id)).map(result).collect())
+    let result = |(id, name): (&str, &str)| MessageOp::put(Message::Tool(ToolMessage::synthetic(id, name, text)));
+    Update::new::<MessagesChannel>(open.into_iter().filter(|(id, _)| !is_answered(id)).map(result).collect())
 }
 
 /// Whether a change makes other calls of those that a person is asked about.
-pub(super) fn changes_what_is_asked(mut state: State, update: &Update) -> Result<bool> {
-    state.apply(update).map_err(deepagents_core::error::Error::from)?;
-    let last = state.messages().iter().rev().find_map(|message| message.as_assistant());
-    let calls: Vec<(&str, Option<&Value>)> = last
-        .into_iter()
-        .flat_map(|answer| &answer.content)
-        .filter_map(|block| match block {
-            Block::ToolCall(call) => Some((&*call.name, Some(&call.args))),
-            Block::InvalidToolCall(call) => Some((&*call.name, None)),
-            _ => None,
-        })
-        .collect();
-    let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values()).map(|asked| &asked.request);
+pub(super) fn changes_what_is_asked(before: &State, after: &State) -> bool {
+    // A question shows arguments as the tool takes them: what is compared is what the model wrote.
+    let all = |state: &State| -> Vec<(String, Option<Value>)> {
+        let last = state.messages().iter().rev().find_map(|message| message.as_assistant().cloned());
+        let all = last.iter().flat_map(calls).map(|(_, name, args)| (name.to_owned(), args.cloned()));
+        all.collect()
+    };
+    let (was, is) = (all(before), all(after));
+    let asked = before.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values()).map(|asked| &asked.request);
     // A sub-agent asks about calls of its own.
     let mut own = asked.filter(|asked| asked.is_gate() && asked.call.path.is_empty());
-    Ok(own.any(|asked| {
-        let call = usize::try_from(asked.call.index).ok().and_then(|at| calls.get(at));
-        call.is_none_or(|(name, args)| *name != asked.tool || *args != Some(&asked.args))
-    }))
+    own.any(|asked| usize::try_from(asked.call.index).map_or(true, |at| was.get(at) != is.get(at)))
 }

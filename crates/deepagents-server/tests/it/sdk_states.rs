@@ -120,6 +120,19 @@ async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_sta
 }
 
 #[tokio::test]
+async fn a_conversation_that_waits_may_be_begun_anew_and_what_is_asked_stays_where_its_calls_do() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Turin"})); 2]).await;
+    let (id, _) = asking(&client).await;
+    let state = format!("/threads/{id}/state");
+    let asked = client.get(&state).await["interrupts"].clone();
+    client.post(&state, json!({"values": {"todos": [{"content": "a", "status": "pending"}]}})).await;
+    assert_eq!(client.get(&state).await["interrupts"], asked);
+    client.post(&state, json!({"values": {"messages": [{"type": "remove", "id": "__remove_all__"}]}})).await;
+    let shown = client.get(&state).await;
+    assert_eq!((&shown["interrupts"], &shown["values"]["messages"]), (&json!([]), &Value::Null), "{shown}");
+}
+
+#[tokio::test]
 async fn a_pause_that_was_answered_is_seen_where_it_was() {
     let client = serve(vec![Turn::call("book", json!({"city": "Turin"})), Turn::text("Booked.")]).await;
     let (id, _) = asking(&client).await;

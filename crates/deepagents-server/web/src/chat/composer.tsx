@@ -86,13 +86,21 @@ export function Composer(props: ComposerProps) {
     if (isEmpty()) return;
     if (!(await assistantSoon())) return notify("This was not sent: the server has named no assistant yet");
     if (isEmpty()) return;
-    const [said, files] = [text(), attached()];
+    const [said, files, draft] = [text(), attached(), props.draft];
     setText("");
     setAttached([]);
     if (!(await props.onSend(outgoing(said, files), said, strategy))) {
       // It was refused: nothing that was written is lost, also what was written since.
-      setText(text().trim() ? `${said}\n${text()}` : said);
-      setAttached((since) => [...files, ...since]);
+      // Where another thread is written to by now, it comes back with its own.
+      const since = tab.get(key(draft)) ?? "";
+      const back = since.trim() ? `${said}\n${since}` : said;
+      const all = [...files, ...(begun.get(draft) ?? [])];
+      tab.set(key(draft), back || null);
+      begun.set(draft, all);
+      if (draft === props.draft) {
+        setText(back);
+        setAttached(all);
+      }
     }
   }
   function onKeyDown(event: KeyboardEvent) {

@@ -54,7 +54,10 @@ export function EditMessage(props: { entry: Entry; draft: string; onClose: () =>
       close();
       const sent = await session.send(assistant, outgoing(said, [], blocks), "enqueue");
       // The message that it was made of is gone: it goes on where messages are written.
-      if (!sent) session.draft("returned", { text: said, base: "" });
+      if (!sent) {
+        if (said.trim()) session.draft("returned", { text: said, base: "" });
+        if (blocks.length) page.notify("The message was not sent; its attachments have to be attached again");
+      }
     }
   }
   return (
