@@ -43,8 +43,6 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             if name == "theme" {
                 check_theme(given)?;
             }
-            // What cannot be used otherwise is said before anything is written.
-            load(args)?;
             file::set(&file, key, Some(&value))?;
             in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
         }

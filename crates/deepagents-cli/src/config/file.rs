@@ -164,7 +164,12 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
         Some(Value::Flag(flag)) => put(table, name, (*flag).into()),
         None => drop(table.remove(name)),
     }
-    replace(file, document.to_string().as_bytes()).map_err(failed)
+    let text = document.to_string();
+    if value.is_some() {
+        // What cannot be used otherwise is said before anything is written.
+        parse(file, &text)?;
+    }
+    replace(file, text.as_bytes()).map_err(failed)
 }
 
 /// Sets a value; the comment behind it stays.

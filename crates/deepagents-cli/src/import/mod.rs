@@ -35,7 +35,9 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     // In a project its notes lie in it, the user's beside their settings.
     let notes = if args.user { claude.join(CLAUDE_MEMORY) } else { from.join(CLAUDE_MEMORY) };
     let memory = if args.user { to.join(MEMORY) } else { from.join(MEMORY) };
-    notes_of(&[notes, claude.join(CLAUDE_MEMORY)], &memory, &mut report)?;
+    let mut notes = vec![notes, claude.join(CLAUDE_MEMORY)];
+    notes.dedup();
+    notes_of(&notes, &memory, &mut report)?;
     for (file, own) in [(from.join("CLAUDE.local.md"), MEMORY), (claude.join("settings.local.json"), "hooks.json")] {
         if !args.user && file.exists() {
             report.left(&file, format!("it is yours alone; what holds for you everywhere is in ~/{OWN}/{own}"));
@@ -70,15 +72,14 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
 /// Takes the first of these notes over that there is. Others, and lines that bring other files along, are told.
 fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) -> Result<()> {
     let mut taken: Option<&PathBuf> = None;
-    for file in files.iter().filter(|file| file.exists()) {
+    for file in files {
+        let Some(bytes) = report.read(file)? else { continue };
         match taken {
-            None => report.copy(file, to)?,
-            Some(first) if first == file => continue,
+            None => report.write(file, to, &bytes)?,
             Some(first) => report.left(file, format!("there is {}, too; put them together by hand", first.display())),
         }
         taken.get_or_insert(file);
-        let text = report.read(file)?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = String::from_utf8_lossy(&bytes);
         let brings = |word: &&str| word.strip_prefix('@').is_some_and(|path| path.contains(['/', '.']));
         for line in text.lines().filter_map(|line| line.split_whitespace().next().filter(brings)) {
             report.left(file, format!("{line} brings nothing here; the agent reads a file when it is told to"));

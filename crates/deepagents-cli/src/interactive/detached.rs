@@ -14,7 +14,6 @@ use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::{Error, FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
 use serde_json::{Map, json};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::host::ProgramHost;
 use super::{as_in, thread_of};
@@ -22,6 +21,7 @@ use crate::args::InteractiveArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
+use crate::stopping::{EndSignal, EndSignals, Hangup};
 use crate::threads::{database, fresh, note_model};
 use crate::tracing::Tracing;
 use crate::{config, exit, output, own_files, run, runtime};
@@ -165,15 +165,14 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
             true => RunInput::resume(thread),
             false => RunInput::messages([Message::user(task)]).thread(thread),
         };
+        // From here on a signal leaves a run that can be gone on with.
+        let mut signals = EndSignals::catch(Hangup::Ends)?;
         let run = connection.agent.run(if take_over { input.take_over() } else { input }.note(metadata));
         let handle = run.handle();
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let mut hangup = signal(SignalKind::hangup())?;
         let watch = tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => handle.suspend_within(run::PATIENCE).await,
-                _ = hangup.recv() => handle.suspend_within(run::PATIENCE).await,
-                _ = interrupt.recv() => handle.cancel(),
+            match signals.recv().await {
+                EndSignal::Interrupt => handle.cancel(),
+                EndSignal::Terminate | EndSignal::Hangup => handle.suspend_within(run::PATIENCE).await,
             }
         });
         let stop = match run.outcome().await {

@@ -26,17 +26,20 @@ impl Described {
             Ok(entry) => serde_json::to_string_pretty(entry).unwrap_or_default(),
             Err(error) => error.to_string(),
         };
-        let asks_for = self.entry.as_ref().map(asks_for).unwrap_or_default();
+        let mut asks_for = self.entry.as_ref().map(asks_for).unwrap_or_default();
         let item = |name: &str, content: &[u8]| TrustItem::new(TrustKind::McpServer, name, &source, content);
         let mut hashes = BTreeMap::from([(source.clone(), item(&self.name, text.as_bytes()))]);
         let mut shown = Vec::new();
         for (path, file) in self.entry.as_ref().map(|entry| run_by(entry, root)).unwrap_or_default() {
-            let content = match small_file::bytes(&file, MOST) {
-                Ok(content) => content.unwrap_or_default(),
-                Err(error) => error.to_string().into_bytes(),
+            let (content, is_read) = match small_file::bytes(&file, MOST) {
+                Ok(content) => (content.unwrap_or_default(), true),
+                Err(error) => {
+                    asks_for.push(format!("the file {path}, whose changes are not seen: {error}"));
+                    (error.to_string().into_bytes(), false)
+                }
             };
             hashes.insert(path.as_str().to_owned(), item(path.as_str(), &content));
-            if content.len() <= MOST_SHOWN {
+            if is_read && content.len() <= MOST_SHOWN {
                 shown.push((path, content));
             }
         }
@@ -85,8 +88,13 @@ fn run_by(entry: &Entry, root: &Path) -> BTreeMap<VPath, PathBuf> {
     // The value of an option may name one too.
     let names = words.flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]).flatten();
     names
-        .filter_map(|name| {
-            let file = start.join(name).canonicalize().ok().filter(|file| file.is_file())?;
+        .flat_map(|name| {
+            let written = start.join(name);
+            let real = written.canonicalize().ok().filter(|file| file.is_file());
+            // Whoever exchanges a link says what is run as well; one on the way to a file is not seen.
+            real.into_iter().flat_map(move |real| [written.clone(), real])
+        })
+        .filter_map(|file| {
             let path = VPath::parse(&format!("/{}", file.strip_prefix(&root).ok()?.to_str()?)).ok()?;
             Some((path, file))
         })

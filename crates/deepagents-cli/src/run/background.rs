@@ -61,9 +61,7 @@ pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
         return;
     }
     let handles: Vec<_> = tasks.iter().filter_map(BackgroundTask::handle).collect();
-    handles.iter().for_each(|handle| handle.suspend());
-    // One that takes longer stops where it is: the calls that it has under way are in doubt then.
-    let _ = tokio::time::timeout(PATIENCE, join_all(handles.iter().map(|handle| handle.outcome()))).await;
+    join_all(handles.iter().map(|handle| handle.suspend_within(PATIENCE))).await;
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
     output::remark(&format!("{left} not done ({ids}); go on with `deepagents run --resume {thread}`"));

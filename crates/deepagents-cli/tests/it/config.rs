@@ -183,6 +183,7 @@ fn a_setting_that_is_changed_keeps_its_comment_and_what_else_is_wrong_is_told_be
     let refused = finish(&mut place.command(&["config", "set", "vi", "off"]));
     assert!(refused.code == Some(1) && refused.one_message().contains("yolo"), "{refused:?}");
     assert_eq!(fs::read_to_string(place.file()).unwrap(), wrong);
+    place.out(&["config", "set", "approve", "ask"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connect
     Ok(db)
 }
 
-/// Beside others.
+/// While others may read and write.
 fn shared(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     prepared(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OPEN)?, options)
 }

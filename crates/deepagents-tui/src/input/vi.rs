@@ -204,8 +204,8 @@ impl Vi {
     fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
         editor.keep();
         if self.whole_lines.as_deref() == Some(editor.killed()) {
+            let at = if behind { editor.line_end() } else { editor.line_start() };
             for _ in 0..times {
-                let at = if behind { editor.line_end() } else { editor.line_start() };
                 editor.cursor_to(at);
                 if behind {
                     editor.add("\n");
@@ -214,8 +214,8 @@ impl Vi {
                 if !behind {
                     editor.add("\n");
                 }
-                editor.cursor_to(if behind { at + 1 } else { at });
             }
+            editor.cursor_to(if behind { at + 1 } else { at });
             return;
         }
         if behind && editor.cursor() != editor.line_end() {
@@ -317,10 +317,13 @@ impl Vi {
     fn done_to(&mut self, operator: char, span: Option<Span>, editor: &mut Editor) {
         let Some(Span { from, to, lines }) = span else { return };
         let text = editor.text().get(from..to).unwrap_or_default().to_owned();
-        self.whole_lines = lines.then(|| text.clone());
+        // What cuts nothing leaves what was cut before.
+        if lines || !text.is_empty() {
+            self.whole_lines = lines.then(|| text.clone());
+            editor.yank(text);
+        }
         match operator {
             'y' => {
-                editor.yank(text);
                 if !lines {
                     editor.cursor_to(from);
                 }
@@ -329,7 +332,6 @@ impl Vi {
                 editor.begin_change();
                 editor.remove(from, to);
                 editor.cursor_to(from);
-                editor.yank(text);
                 self.mode = ViMode::Insert;
             }
             _ => {
@@ -345,7 +347,6 @@ impl Vi {
                 if lines {
                     editor.cursor_to(editor.line_start());
                 }
-                editor.yank(text);
             }
         }
     }

@@ -140,8 +140,12 @@ impl Session {
             let (from, mut is_said) = (info.end, is_owned(&this, &info));
             let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
             let mut end = from;
+            let goes_on = || this.with(|state| state.follower == ticket && state.thread.as_ref() == Some(&thread));
             if look == LookFirst::Yes {
                 let state = connection.agent.state(&thread).await.ok()?;
+                if !goes_on() {
+                    return None;
+                }
                 this.tell(Event::Watched(Box::new(Opened { thread: Some(thread.clone()), ..of_state_so_far(&state) })));
             }
             loop {
@@ -149,8 +153,7 @@ impl Session {
                     event = events.try_next() => Some(event.ok()??),
                     () = tokio::time::sleep(LOOK) => None,
                 };
-                let goes_on = this.with(|state| state.follower == ticket && state.thread.as_ref() == Some(&thread));
-                if !goes_on {
+                if !goes_on() {
                     return None;
                 }
                 let Some(event) = event else {

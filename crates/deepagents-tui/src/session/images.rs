@@ -4,7 +4,7 @@ use std::path::Path;
 
 use base64::Engine;
 use deepagents::Message;
-use deepagents::core::message::{Block, Media, MediaKind, MediaSource, UserMessage};
+use deepagents::core::message::{Block, Media, MediaKind, MediaSource, UserMessage, media_type_of};
 
 use super::Session;
 use crate::app::event::Event;
@@ -169,7 +169,9 @@ fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
         return Err(format!("{name} is not sent along: it has more than {} MB", MOST >> 20));
     }
     let bytes = std::fs::read(file).map_err(|error| format!("{name} is not sent along: {error}"))?;
-    let mime = mime(&bytes).ok_or_else(|| format!("{name} is not sent along: it is no PNG, JPEG, GIF or WebP"))?;
+    let mime = media_type_of(&bytes)
+        .filter(|mime| mime.starts_with("image/"))
+        .ok_or_else(|| format!("{name} is not sent along: it is no PNG, JPEG, GIF or WebP"))?;
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
     let short = file.file_name().and_then(|name| name.to_str()).unwrap_or(name).to_owned();
     Ok(Some(Media {
@@ -178,17 +180,6 @@ fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
         source: MediaSource::Base64(data),
         name: Some(short),
     }))
-}
-
-/// What an image is, by how it begins.
-fn mime(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
 }
 
 /// An image in words: its name, what it is, how large.

@@ -153,6 +153,8 @@ async fn vi(text: &str, keys: &str) -> String {
 async fn vi_puts_whole_lines_below_and_cuts_them_whole() {
     for (text, keys, shown) in [
         ("one\ntwo", "yyp", "one|one|two"),
+        ("a\nb", "gg2yy2p", "a|a|b|a|b|b"),
+        ("a\nb", "ddd0p", "b|a"),
         ("one\ntwo", "ddp", "two|one"),
         ("one\ntwo", "jdd", "one"),
         ("one\ntwo\nthree", "2ddP", "one|two|three"),
