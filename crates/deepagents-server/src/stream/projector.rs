@@ -25,7 +25,7 @@ use super::log::Final;
 use super::task::{Changes, Task, TaskEnd, TaskInput};
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::runs::{LiveRun, StoppedEarly, StreamMode};
+use crate::runs::{LiveRun, StoppedEarly};
 use crate::threads::Place;
 use crate::wire::{OpenInterrupt, open_interrupts};
 
@@ -79,9 +79,7 @@ impl Projector {
         let (run, agents, calls) = (run.clone(), HashMap::new(), HashMap::new());
         let asked = open_interrupts(&run.thread, replay.state());
         let mut projector = Self { run, replay, agents, calls, asked, numbers };
-        let modes = projector.run.record().kwargs.modes();
-        // Reading a history takes time, and who is not shown checkpoints does not see their numbers.
-        if from > 0 && modes.iter().any(|mode| matches!(mode, StreamMode::Checkpoints | StreamMode::Debug)) {
+        if from > 0 {
             let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
             let is_before = |place| matches!(place, Place::After(position) if position <= from);
             let last = entries.newest_first().find(|entry| is_before(entry.place)).map(|entry| At {

@@ -53,6 +53,27 @@ async fn a_thread_is_read_over_its_runs_and_its_numbers_rise() {
 }
 
 #[tokio::test]
+async fn checkpoints_of_later_runs_go_on_counting_where_the_thread_is() {
+    let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
+    let id = client.thread().await;
+    for (number, text) in [(1, "first"), (2, "second")] {
+        let answer = client.post(&format!("/threads/{id}/commands"), start(number, text)).await;
+        let run = answer["result"]["run_id"].as_str().unwrap();
+        client.get(&format!("/threads/{id}/runs/{run}/join")).await;
+    }
+    let count = std::cell::Cell::new(0);
+    let second = |event: &Value| ends(event) && count.replace(count.get() + 1) == 1;
+    let all = client.thread_events(&id, &json!({"channels": ["checkpoints", "lifecycle"]}), second).await;
+    let told = all.iter().filter(|event| event["method"] == "checkpoints").map(|event| &event["params"]["data"]);
+    let told: Vec<(Value, Value)> = told.map(|data| (data["id"].clone(), data["step"].clone())).collect();
+    let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
+    let states = history.as_array().unwrap().iter().rev();
+    let known: Vec<(Value, Value)> =
+        states.map(|state| (state["checkpoint_id"].clone(), state["metadata"]["step"].clone())).collect();
+    assert_eq!(told, known);
+}
+
+#[tokio::test]
 async fn a_pause_asks_and_an_answer_goes_on() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
