@@ -111,7 +111,7 @@ pub(crate) struct Shape {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     tool_search: bool,
     /// Whether calls that change something wait for a decision.
-    pub(crate) asks: bool,
+    pub(crate) asks: ModeAsks,
     /// What files may be read and changed, and commands run.
     #[serde(default, skip_serializing_if = "Rules::is_empty")]
     rules: Rules,
@@ -124,6 +124,40 @@ pub(crate) struct Shape {
     /// What their files held, in a recording.
     #[serde(default, skip_serializing_if = "Carried::is_empty")]
     pub(crate) carried: Carried,
+}
+
+/// Whether the mode has calls asked about that change something. Recordings, which have no hooks, say no more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub(crate) enum ModeAsks {
+    Never,
+    /// A hook may answer in the person's place.
+    UnlessHooksAllow,
+    /// The answer is the mode's own, which no hook can give in its place.
+    Always,
+}
+
+impl From<bool> for ModeAsks {
+    fn from(asks: bool) -> Self {
+        if asks { Self::UnlessHooksAllow } else { Self::Never }
+    }
+}
+
+impl From<ModeAsks> for bool {
+    fn from(asks: ModeAsks) -> Self {
+        asks != ModeAsks::Never
+    }
+}
+
+impl ModeAsks {
+    /// What a mode of `run` does.
+    pub(crate) fn of(mode: Approve) -> Self {
+        match mode {
+            Approve::Auto => Self::Never,
+            Approve::Ask => Self::UnlessHooksAllow,
+            Approve::Deny | Approve::AllowList => Self::Always,
+        }
+    }
 }
 
 /// The rule by which calls are asked about because of the mode.
@@ -151,7 +185,7 @@ impl Shape {
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
             tool_search: args.tool_search,
-            asks: false,
+            asks: ModeAsks::Never,
             max_turns: None,
             sources: Sources::default(),
             carried: Carried::new(),
@@ -169,7 +203,7 @@ impl Shape {
     /// When the mode is none for that.
     pub(crate) fn decide_for_clients(&mut self, mode: Approve) -> Result<()> {
         match mode {
-            Approve::Ask => self.asks = true,
+            Approve::Ask => self.asks = ModeAsks::UnlessHooksAllow,
             Approve::Auto => {}
             Approve::Deny => self.refuses = Some("--approve deny"),
             Approve::AllowList => bail!(
@@ -217,14 +251,13 @@ impl Shape {
         if let Some(why) = self.refuses {
             builder = builder.shared_middleware(RefuseChanges(why));
         }
-        if self.asks {
-            let approvals = GATED
-                .iter()
-                .fold(InterruptPolicy::new(), |all, tool| all.before(*tool, InterruptOn::any().rule(MODE_ASKS)));
+        if self.asks != ModeAsks::Never {
+            let ask = InterruptOn::any().rule(MODE_ASKS);
+            let ask = if self.asks == ModeAsks::Always { ask.required() } else { ask };
+            let approvals = GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, ask.clone()));
             // What a tool of a server does nobody here knows, unless the server's owner vouches that it only reads.
-            let changes = InterruptOn::any()
-                .rule(MODE_ASKS)
-                .when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
+            let changes =
+                ask.when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
             builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
         }
         self.sources.give(builder.permissions(self.rules.permissions()))

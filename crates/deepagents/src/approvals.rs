@@ -19,7 +19,7 @@ type NameRule = dyn Fn(&ToolCall, &Context) -> Option<String> + Send + Sync;
 /// What a person is asked about before it is done, by tool.
 ///
 /// As JSON a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ..., "rule": ...,
-/// "expires_after": seconds}`. Closures have no JSON form.
+/// "expires_after": seconds, "required": true}`. Closures have no JSON form.
 ///
 /// ```
 /// use deepagents::{InterruptPolicy, InterruptOn, DecisionKind};
@@ -58,6 +58,8 @@ pub struct InterruptOn {
     pub(crate) expires_after: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    required: bool,
     #[serde(skip)]
     name_rule: Option<Shared<NameRule>>,
     #[serde(skip)]
@@ -124,22 +126,29 @@ impl InterruptPolicy {
         self.tools.iter().find(|(_, asks)| none(asks)).map(|(tool, _)| tool.as_str())
     }
 
-    /// The rules that want a call to be asked about. What may be decided, and in which words it is asked, the first says.
-    fn asking_about<'a>(&'a self, call: &'a ToolCall, cx: &'a Context) -> impl Iterator<Item = &'a InterruptOn> {
+    /// The rules that want a call to be asked about; of a call that hooks allow, those that are
+    /// [required](InterruptOn::required). What may be decided, and in which words it is asked, the first says.
+    fn asking_about<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        allowed: bool,
+        cx: &'a Context,
+    ) -> impl Iterator<Item = &'a InterruptOn> {
         let begins = |name: &str| name.strip_suffix('*').is_some_and(|beginning| call.name.starts_with(beginning));
         let rules = self.tools.iter().filter(move |(name, _)| **name == call.name || begins(name));
         let asks = rules.flat_map(|(_, rules)| &rules.0);
+        let asks = asks.filter(move |ask| ask.required || !allowed);
         asks.filter(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
     }
 
-    /// The first rule that wants a call to be asked about.
-    pub(crate) fn about<'a>(&'a self, call: &'a ToolCall, cx: &'a Context) -> Option<&'a InterruptOn> {
-        self.asking_about(call, cx).next()
+    /// The first rule that wants a call to be asked about, which hooks may have allowed.
+    pub(crate) fn about<'a>(&'a self, call: &'a ToolCall, allowed: bool, cx: &'a Context) -> Option<&'a InterruptOn> {
+        self.asking_about(call, allowed, cx).next()
     }
 
     /// All of them in words.
-    pub(crate) fn rules_about(&self, call: &ToolCall, cx: &Context) -> String {
-        let mut names: Vec<String> = self.asking_about(call, cx).map(|ask| ask.rule_about(call, cx)).collect();
+    pub(crate) fn rules_about(&self, call: &ToolCall, allowed: bool, cx: &Context) -> String {
+        let mut names: Vec<String> = self.asking_about(call, allowed, cx).map(|ask| ask.rule_about(call, cx)).collect();
         names.dedup();
         names.join("; ")
     }
@@ -158,6 +167,7 @@ impl InterruptOn {
             text: None,
             expires_after: None,
             rule: None,
+            required: false,
             name_rule: None,
             describe: None,
             when: None,
@@ -183,6 +193,14 @@ impl InterruptOn {
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>) -> Self {
         (self.rule, self.name_rule) = (Some(rule.into()), None);
+        self
+    }
+
+    /// Asks also about calls that a [hook](crate::middleware::hooks) allows, which otherwise settles the question. Permission
+    /// rules always do.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.required = true;
         self
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
                 let pattern = decide(&named, call, operation, argument, tree)?.pattern?;
                 Some(format!("{} {pattern}", operation.name()))
             };
-            out = out.before(tool, InterruptOn::any().when(asks).name_rule(name));
+            out = out.before(tool, InterruptOn::any().required().when(asks).name_rule(name));
         }
     }
     if rules.asks_about(Operation::Write) {
@@ -57,7 +57,7 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
         let name = move |call: &ToolCall, _: &Context| {
             Some(format!("{} {}", Operation::Write.name(), asked_path(&named, call)?))
         };
-        out = out.before(APPLY_PATCH, InterruptOn::any().when(asks).name_rule(name));
+        out = out.before(APPLY_PATCH, InterruptOn::any().required().when(asks).name_rule(name));
     }
     if rules.asks_about_commands() {
         let (rules, named) = (rules.clone(), rules.clone());
@@ -67,7 +67,7 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
         let name = move |call: &ToolCall, _: &Context| {
             Some(format!("commands: {}", named.decide_command(command_of(call)?).reason))
         };
-        out = out.before(EXECUTE, InterruptOn::any().when(asks).name_rule(name));
+        out = out.before(EXECUTE, InterruptOn::any().required().when(asks).name_rule(name));
     }
     out
 }

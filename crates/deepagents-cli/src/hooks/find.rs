@@ -63,7 +63,7 @@ pub(crate) async fn find_quietly(options: &AgentArgs, brought: &Brought) -> Resu
         let shell = shell(&root, Confinement::sandboxed(), false)?;
         // It may not send what it is told anywhere.
         let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
-        hooks = hooks.and(read.map_err(unusable)?);
+        hooks = hooks.and(read.map_err(unusable)?.only_restricting());
     }
     if let Some(file) = users {
         let text =

@@ -29,6 +29,7 @@ use deepagents::remembered::RuleScope;
 use deepagents::{DeepAgent, RunInput, Update};
 use serde_json::Value;
 
+use crate::agent::ModeAsks;
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey};
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         bail!("with --approve ask stdin is for your answers: give the task on the command line");
     }
-    (shape.asks, shape.max_turns) = (mode != Approve::Auto, args.max_turns);
+    (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
     let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
     let store = undo_file.filter(|_| !inside).map(UndoStore::at);

@@ -7,7 +7,7 @@ use deepagents::core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents::core::journal::{Journal, Record, ThreadInfo};
 use deepagents::core::message::MessageOp;
 use deepagents::core::state::{Channel, MessagesChannel};
-use deepagents::{ActionRequest, Block, DecisionRecord, Message};
+use deepagents::{ActionRequest, Block, Decision, DecisionRecord, Message};
 use serde_json::{Value, json};
 
 use super::history::entries;
@@ -119,13 +119,20 @@ impl Seen {
 }
 
 impl Decided {
-    /// `approve  write_file /a.txt  by a person`.
+    /// `approve  write_file /a.txt  by a person`; of an edit also what it made of the call.
     pub(super) fn line(&self) -> String {
         let call = tool_line(&self.tool, &self.args);
         let author = self.decision.author.as_ref().map_or_else(|| "not noted".to_owned(), ToString::to_string);
         let agent = self.agent.as_ref().map(|agent| format!(", called by {}", escaped(agent))).unwrap_or_default();
         let rule = self.rule.as_ref().map(|rule| format!("; asked by {}", escaped(rule))).unwrap_or_default();
-        format!("  {:<8} {call}{agent}  by {}{rule}", self.decision.decision.kind().as_str(), escaped(&author))
+        let edited = match &self.decision.decision {
+            Decision::Edit { edited_action } => {
+                format!("  to  {}", tool_line(&edited_action.name, &edited_action.args))
+            }
+            _ => String::new(),
+        };
+        let kind = self.decision.decision.kind().as_str();
+        format!("  {kind:<8} {call}{edited}{agent}  by {}{rule}", escaped(&author))
     }
 
     pub(super) fn to_json(&self) -> Value {

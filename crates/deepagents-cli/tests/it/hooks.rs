@@ -7,7 +7,7 @@ use std::process::Command;
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 struct Place {
@@ -98,6 +98,55 @@ fn hooks_of_a_directory_need_consent_and_run_in_the_sandbox() {
     assert_eq!(trusted.code, Some(0), "{trusted:?}");
     let told = server.requests()[1].body["messages"].to_string();
     assert!(told.contains("A hook does not allow this call") && !told.contains("the secret"), "{told}");
+}
+
+#[test]
+fn what_a_hook_allows_stays_refused_by_a_mode_that_refuses_and_those_of_a_directory_allow_nothing() {
+    let place = Place::new();
+    let says = |event: &str, fields: Value| {
+        let mut specific = json!({"hookEventName": event});
+        specific.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        hook(event, &format!("printf '%s' '{}'", json!({"hookSpecificOutput": specific})))
+    };
+    let allow = || says("PreToolUse", json!({"permissionDecision": "allow"}));
+    place.hooks(&place.home(), &allow());
+    for mode in ["deny", "allow-list"] {
+        let done = finish(place.run(&writing()).args(["--approve", mode, "Write."]));
+        assert!(done.err.contains("not made") || done.code == Some(0), "{done:?}");
+        assert!(!place.root().join("a.txt").exists(), "{mode}: {done:?}");
+    }
+    let asked = finish(place.run(&writing()).args(["--approve", "ask", "Write."]));
+    assert!(place.root().join("a.txt").exists(), "{asked:?}");
+    fs::remove_file(place.root().join("a.txt")).unwrap();
+    fs::remove_file(place.home().join(".deepagents/hooks.json")).unwrap();
+    if !has_sandbox() {
+        return skip("sandbox", "hooks of a directory run in it");
+    }
+    for hooks in [allow(), says("PermissionRequest", json!({"decision": {"behavior": "allow"}}))] {
+        place.hooks(&place.root(), &hooks);
+        let asked = finish_with(place.run(&writing()).args(["--trust", "--approve", "ask", "Write."]), "n\n");
+        assert!(asked.err.contains("? write_file /a.txt"), "{asked:?}");
+        assert!(!place.root().join("a.txt").exists(), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_person_sees_the_call_that_a_hook_has_made_of_it_and_an_edit_is_the_last_word() {
+    let place = Place::new();
+    let changed = json!({"file_path": place.root().canonicalize().unwrap().join("b.txt"), "content": "y"});
+    let specific = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": changed}});
+    place.hooks(&place.home(), &hook("PreToolUse", &format!("printf '%s' '{specific}'")));
+    let asked = finish_with(place.run(&writing()).args(["--approve", "ask", "Write."]), "y\n");
+    assert!(asked.err.contains("? write_file /b.txt") && !asked.err.contains("? write_file /a.txt"), "{asked:?}");
+    assert_eq!(fs::read_to_string(place.root().join("b.txt")).unwrap(), "y");
+    let edit = r#"e {"file_path": "/c.txt", "content": "z"}"#;
+    let asked = finish_with(place.run(&writing()).args(["--approve", "ask", "Write."]), &format!("{edit}\n"));
+    assert_eq!(fs::read_to_string(place.root().join("c.txt")).unwrap_or_default(), "z", "{asked:?}");
+    let threads = finish(deepagents().env("HOME", place.home()).args(["threads", "list", "--json"])).out;
+    let threads: Value = serde_json::from_str(&threads).unwrap();
+    let id = threads[0]["id"].as_str().unwrap();
+    let shown = finish(deepagents().env("HOME", place.home()).args(["threads", "show", id])).out;
+    assert!(shown.contains("edit     write_file /b.txt  to  write_file /c.txt"), "{shown}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::DynMiddleware;
 use crate::context::{Context, RunObserver};
 use crate::error::{Error, Result};
 use crate::ids::CallId;
-use crate::interrupt::{Decision, DecisionAuthor, DecisionRecord};
+use crate::interrupt::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use crate::message::{Block, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::state::Update;
@@ -224,6 +224,20 @@ impl ToolRequest {
     pub fn id(&self) -> &CallId {
         self.cx.call_id()
     }
+
+    /// Asks a person about the call as it is here, because of a rule: with the arguments that wraps have given it. Otherwise as
+    /// [`ToolContext::interrupt_by`].
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while there is no answer.
+    pub fn interrupt_by(
+        &self,
+        rule: impl Into<String>,
+        text: impl Into<String>,
+        allowed: impl Into<Vec<DecisionKind>>,
+    ) -> Result<Decision, ToolError> {
+        self.cx.clone().as_made(&self.call).interrupt_by(rule, text, allowed)
+    }
 }
 
 impl std::fmt::Debug for ToolRequest {
@@ -392,6 +406,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
         };
         return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")));
     };
+    let cx = cx.as_made(&call);
     match tool.call(call.args, cx).await {
         Ok(output) => Ok(ToolResponse {
             content: output.content,

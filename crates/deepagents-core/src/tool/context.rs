@@ -14,6 +14,7 @@ use crate::ids::CallId;
 use crate::interrupt::PendingInterrupt;
 use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, DecisionKind};
 use crate::journal::ChildLog;
+use crate::message::ToolCall;
 
 /// What a tool is given beside its arguments: the run's [`Context`] and its own call.
 ///
@@ -31,6 +32,8 @@ use crate::journal::ChildLog;
 pub struct ToolContext {
     context: Context,
     call: Arc<CallInfo>,
+    /// The call as it is made, where a wrap has changed it.
+    changed: Option<Arc<ToolCall>>,
     /// What words of progress pass through, as they go out.
     progress: Option<Arc<ProgressFilter>>,
 }
@@ -82,7 +85,7 @@ impl ToolContext {
     }
 
     pub(crate) fn with_call(context: Context, call: Arc<CallInfo>) -> Self {
-        Self { context, call, progress: None }
+        Self { context, call, changed: None, progress: None }
     }
 
     /// The run's context.
@@ -152,9 +155,20 @@ impl ToolContext {
         self.interrupt_with(ActionRequest { form, ..question })
     }
 
-    /// A question about this call.
+    /// A question about this call, as it is made.
     fn question(&self) -> ActionRequest {
-        ActionRequest::about(&self.call.id, &self.call.name, self.call.args.clone(), self.clock().now().to_string())
+        let (name, args) = match &self.changed {
+            Some(call) => (&call.name, &call.args),
+            None => (&self.call.name, &self.call.args),
+        };
+        ActionRequest::about(&self.call.id, name, args.clone(), self.clock().now().to_string())
+    }
+
+    /// The same for a call that wraps may have changed: what a person is asked about is what is made.
+    pub(crate) fn as_made(mut self, call: &ToolCall) -> Self {
+        let same = (&call.name, &call.args) == (&self.call.name, &self.call.args);
+        self.changed = (!same).then(|| Arc::new(call.clone()));
+        self
     }
 
     fn interrupt_with(&self, question: ActionRequest) -> Result<Decision, ToolError> {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Sharing};
+use deepagents_core::tool::CallId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,11 +38,28 @@ pub struct CallReview {
     pub context: Vec<String>,
 }
 
+impl CallReview {
+    /// What hooks have said of a call of the turn under way.
+    pub(crate) fn of(id: &CallId, cx: &Context) -> Self {
+        cx.get::<CallReviews>().calls.remove(&id.to_string()).unwrap_or_default()
+    }
+
+    /// Whether hooks allow the call, so that nobody has to be asked about it, but where that is required.
+    pub(crate) fn allows(&self) -> bool {
+        self.decision == Some(HookDecision::Allow)
+    }
+
+    /// Whether hooks refuse the call, so that there is nothing to ask about.
+    pub(crate) fn denies(&self) -> bool {
+        matches!(self.decision, Some(HookDecision::Deny(_)))
+    }
+}
+
 /// Whether a call is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDecision {
-    /// It is, and nobody is asked.
+    /// It is, and nobody is asked, but where a rule [requires](crate::InterruptOn::required) it.
     Allow,
     /// A person is asked, for this reason.
     Ask(String),

@@ -9,7 +9,7 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::{CallId, SchemaCheck, closed};
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
-use crate::channels::{CallReviews, HookDecision};
+use crate::channels::CallReview;
 use crate::permission_interrupts;
 use crate::workspace::Workspace;
 
@@ -18,7 +18,8 @@ use crate::workspace::Workspace;
 ///
 /// A call whose arguments its tool does not take is refused before anybody is asked. One with arguments that the tool does
 /// not name is asked about as it is, and the question says so. A question about a path says where links lead, and the call
-/// is refused if they lead elsewhere by the time that it is approved.
+/// is refused if they lead elsewhere by the time that it is approved. Where [hooks](crate::middleware::hooks) change the arguments
+/// of a call, it is judged, asked about and made as they have changed it.
 ///
 /// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
 /// rejected or answered one does not run.
@@ -55,11 +56,17 @@ impl HumanInTheLoop {
         &self.approvals
     }
 
-    async fn question(&self, id: &CallId, call: &ToolCall, ask: &InterruptOn, cx: &Context) -> ActionRequest {
+    async fn question(
+        &self,
+        id: &CallId,
+        call: &ToolCall,
+        (ask, allowed): (&InterruptOn, bool),
+        cx: &Context,
+    ) -> ActionRequest {
         let now = cx.clock().now();
         let mut question = ActionRequest::about(id, &call.name, call.args.clone(), now.to_string())
             .text(question_text(ask, call, cx))
-            .rule(self.approvals.rules_about(call, cx))
+            .rule(self.approvals.rules_about(call, allowed, cx))
             .allowed(ask.allowed.clone())
             .tools(cx.tool_names())
             .agent(cx.sub_agent_name());
@@ -122,11 +129,15 @@ impl Middleware for HumanInTheLoop {
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
         let mut questions = Vec::new();
-        for (id, call) in cx.open_calls() {
-            let Some(ask) = self.approvals.about(&call, cx).filter(|_| !is_settled(&id, cx)) else { continue };
+        for (id, mut call) in cx.open_calls() {
+            let review = CallReview::of(&id, cx);
+            let (allowed, denied) = (review.allows(), review.denies());
+            call.args = review.args.unwrap_or(call.args);
+            let Some(ask) = self.approvals.about(&call, allowed, cx).filter(|_| !denied) else { continue };
             // What there is nothing to decide about is answered when it is its turn.
             if cx.tool(&call.name).is_some() && unfit(&call, cx).is_none() {
-                questions.push(ActionRequestChange::Request(Box::new(self.question(&id, &call, ask, cx).await)));
+                questions
+                    .push(ActionRequestChange::Request(Box::new(self.question(&id, &call, (ask, allowed), cx).await)));
             }
         }
         Ok(if questions.is_empty() { HookOutput::next() } else { HookOutput::set::<ActionRequests>(questions) })
@@ -134,7 +145,10 @@ impl Middleware for HumanInTheLoop {
 
     async fn wrap_tool_call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let asked = request.cx.get::<ActionRequests>().remove(&request.id().to_string());
-        let about = self.approvals.about(&request.call, &request.cx).filter(|_| !is_settled(request.id(), &request.cx));
+        let review = CallReview::of(request.id(), &request.cx);
+        let (allowed, denied) = (review.allows(), review.denies());
+        request.call.args = review.args.unwrap_or(request.call.args);
+        let about = self.approvals.about(&request.call, allowed, &request.cx).filter(|_| !denied);
         let decision = match (asked, about) {
             (Some(ActionReview { request: question, decision: Some(answer) }), _) => {
                 let place = self.leads_to(&request.call, &request.cx).await;
@@ -153,8 +167,8 @@ impl Middleware for HumanInTheLoop {
                     return Ok(ToolResponse::error(why));
                 }
                 let text = question_text(ask, &request.call, &request.cx);
-                let rule = self.approvals.rules_about(&request.call, &request.cx);
-                request.cx.interrupt_by(rule, text, ask.allowed.clone())?
+                let rule = self.approvals.rules_about(&request.call, allowed, &request.cx);
+                request.interrupt_by(rule, text, ask.allowed.clone())?
             }
             (_, None) => return next.run(request).await,
         };
@@ -191,11 +205,4 @@ impl Middleware for HumanInTheLoop {
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
     }
-}
-
-/// Whether hooks have said that a call is made, or is not: nobody is asked about it then.
-fn is_settled(id: &CallId, cx: &Context) -> bool {
-    let reviews = cx.get::<CallReviews>();
-    let decision = reviews.calls.get(&id.to_string()).and_then(|review| review.decision.as_ref());
-    matches!(decision, Some(HookDecision::Allow | HookDecision::Deny(_)))
 }

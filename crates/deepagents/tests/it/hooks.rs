@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deepagents::core::event::EventKind;
-use deepagents::core::interrupt::ActionRequest;
+use deepagents::core::interrupt::{ActionRequest, EditedAction};
 use deepagents::core::journal::MemoryJournal;
 use deepagents::core::tool::CallId;
 use deepagents::fs::LocalBackend;
+use deepagents::fs::permissions::{Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::middleware::hooks::{
     HOOK, HookEvent, HookRequest, HookResponse, HookRunner, HookSender, Hooks, HooksError,
@@ -187,6 +188,87 @@ async fn a_call_that_a_hook_allows_is_made_without_asking() {
 }
 
 #[tokio::test]
+async fn what_a_rule_requires_is_asked_about_also_where_a_hook_allows_it() {
+    let place = Place::new();
+    let allow = at("PreToolUse", &[&answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})))]);
+    let rules = [json!({"operations": ["write"], "paths": ["/a*"], "mode": "ask"})];
+    let required = InterruptPolicy::new().before("write_file", InterruptOn::any().required().rule("ours"));
+    let both = InterruptPolicy::new().before("write_file", InterruptOn::any().rule("theirs")).and(required);
+    let agent = |builder: DeepAgentBuilder| builder.build().unwrap();
+    let model = || ScriptedModel::new([write(), Turn::text("Done.")]);
+    let ruled = |model: &ScriptedModel| {
+        let rules = rules.iter().map(|rule| serde_json::from_value(rule.clone()).unwrap());
+        place.agent(model, &allow).permissions(Permissions::new(rules.collect::<Vec<Rule>>()).unwrap())
+    };
+    for (agent, rule) in
+        [(agent(ruled(&model())), "write /a*"), (agent(place.agent(&model(), &allow).interrupt_on(both)), "ours")]
+    {
+        let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        let asked: Vec<_> = outcome.action_requests().iter().map(|asked| asked.rule.clone()).collect();
+        assert_eq!(asked, [Some(rule.to_owned())]);
+        assert!(!place.path("a.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn hooks_that_may_only_restrict_allow_nothing_and_still_deny() {
+    let place = Place::new();
+    let runner = |fields: &Value| {
+        let hooks = place.hooks(&at("PreToolUse", &[&answering(&specific("PreToolUse", fields))]));
+        HookRunner::new(hooks.only_restricting()).root(place.root())
+    };
+    let asks = || InterruptPolicy::new().before("write_file", InterruptOn::any());
+    let model = || ScriptedModel::new([write(), Turn::text("Done.")]);
+    let nothing = json!({});
+    let agent =
+        |fields: &Value| place.agent(&model(), &nothing).hooks(runner(fields)).interrupt_on(asks()).build().unwrap();
+    let (outcome, _) = run(&agent(&json!({"permissionDecision": "allow"})), RunInput::new("Write.").thread("t")).await;
+    assert_eq!(outcome.action_requests().len(), 1);
+    let deny = json!({"permissionDecision": "deny", "permissionDecisionReason": "no"});
+    let (outcome, _) = run(&agent(&deny), RunInput::new("Write.").thread("t")).await;
+    assert_eq!(results(&outcome), ["A hook does not allow this call: no"]);
+}
+
+#[tokio::test]
+async fn a_person_is_asked_about_the_call_as_a_hook_has_changed_it_and_has_the_last_word() {
+    let new = json!({"file_path": "/b.txt", "content": "rewritten"});
+    let edit = Decision::Edit {
+        edited_action: EditedAction {
+            name: "write_file".into(),
+            args: json!({"file_path": "/c.txt", "content": "mine"}),
+        },
+    };
+    let changed = "A hook changed this call before it was made: file_path is \"/b.txt\"; content is \"rewritten\".";
+    for (asks, decision, written, note) in [
+        (true, Decision::Approve, ("b.txt", "rewritten"), Some(changed)),
+        (true, edit, ("c.txt", "mine"), None),
+        (false, Decision::Approve, ("b.txt", "rewritten"), Some(changed)),
+    ] {
+        let place = Place::new();
+        let mut fields = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "rewritten"}});
+        if !asks {
+            fields["permissionDecision"] = json!("ask");
+        }
+        let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+        let mut builder = place.agent(&model, &at("PreToolUse", &[&answering(&specific("PreToolUse", &fields))]));
+        if asks {
+            builder = builder.interrupt_on(InterruptPolicy::new().before("write_file", InterruptOn::any()));
+        }
+        let agent = builder.build().unwrap();
+        let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+        let asked = outcome.action_requests();
+        assert_eq!(asked.iter().map(|asked| &asked.args).collect::<Vec<_>>(), [&new]);
+        let (outcome, _) = run(&agent, RunInput::resume("t").decide(&asked[0].id, decision)).await;
+        assert_eq!(outcome.stop, FinishReason::Done);
+        assert!(!place.path("a.txt").exists());
+        assert_eq!(place.read(written.0), written.1);
+        let told = results(&outcome);
+        assert_eq!(note.is_some_and(|note| told[0].contains(note)), note.is_some(), "{told:?}");
+        assert!(note.is_some() || !told[0].contains("A hook changed"), "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_a_hook_wants_asked_about_waits_for_a_person() {
     for (decision, content) in [(Decision::Approve, "new"), (Decision::Reject { message: None }, "")] {
         let place = Place::new();
@@ -222,7 +304,8 @@ async fn a_hook_changes_the_arguments_of_a_call() {
     let place = Place::new();
     let args = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "changed"}});
     let (outcome, _) = writing(&place, &at("PreToolUse", &[&answering(&specific("PreToolUse", &args))])).await;
-    assert_eq!(results(&outcome), ["Wrote /b.txt"]);
+    let changed = "A hook changed this call before it was made: file_path is \"/b.txt\"; content is \"changed\".";
+    assert_eq!(results(&outcome), [format!("{changed}\nWrote /b.txt")]);
     assert_eq!((place.read("b.txt").as_str(), place.path("a.txt").exists()), ("changed", false));
 }
 

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Action;
 use super::http::{self, HookRequest};
-use super::{Hook, HookAnswer};
+use super::{Hook, HookAnswer, HookPermission};
 
 /// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back and
 /// comes after a mark, and the code of the hook after another one. What the hook leaves running may hold stderr open, so
@@ -42,7 +42,10 @@ pub struct HookRun {
 
 /// Runs a hook to its end. What is wrong with it blocks what it could have blocked, if its file says so.
 pub(super) async fn run(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> HookRun {
-    let answer = answer(hook, input, mark, cancel).await;
+    let mut answer = answer(hook, input, mark, cancel).await;
+    if let Ok(answer) = &mut answer {
+        answer.permission.take_if(|(permission, _)| hook.only_restricts && *permission == HookPermission::Allow);
+    }
     HookRun { command: hook.command().to_owned(), source: hook.source.to_string(), answer }
 }
 

@@ -39,6 +39,7 @@ pub struct Hook {
     pub(super) timeout: Duration,
     pub(super) fail_closed: bool,
     pub(super) source: Arc<str>,
+    pub(super) only_restricts: bool,
 }
 
 /// What a hook does.
@@ -220,7 +221,16 @@ impl Hooks {
                     match entry.action(shell, sender) {
                         Ok(action) => {
                             let (matcher, source) = (pattern.clone(), source.clone());
-                            all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source });
+                            let only_restricts = false;
+                            all.hooks.push(Hook {
+                                event,
+                                matcher,
+                                action,
+                                timeout,
+                                fail_closed,
+                                source,
+                                only_restricts,
+                            });
                         }
                         Err(why) => all.problems.push(format!("{source}: a hook of {event} is left out: {why}")),
                     }
@@ -228,6 +238,14 @@ impl Hooks {
             }
         }
         Ok(all)
+    }
+
+    /// The same hooks without the right to allow anything: where one allows a call, it counts as having said nothing of that. For
+    /// files of others than the person whose agent it is.
+    #[must_use]
+    pub fn only_restricting(mut self) -> Self {
+        self.hooks.iter_mut().for_each(|hook| hook.only_restricts = true);
+        self
     }
 
     /// These, and then others.

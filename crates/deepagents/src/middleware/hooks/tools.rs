@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deepagents_core::error::Result;
-use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
+use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind, DecisionRecord};
 use deepagents_core::message::{Block, Message, ToolCall, ToolMessage};
 use deepagents_core::middleware::{HookOutput, JumpTo, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
@@ -67,14 +67,21 @@ impl HookRunner {
         };
         let root = self.inner.root.as_deref();
         let args = answer.updated_input.map(|args| names::args_from_wire(&call.name, args, root));
+        let args = args.filter(|args| *args != call.args);
         CallReview { decision, args, context: answer.context }
     }
 
     /// Makes a call as its review says, and has its result reviewed.
     pub(super) async fn call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let id = request.id().to_string();
-        let review = request.cx.get::<CallReviews>().calls.remove(&id).unwrap_or_default();
-        let allowed = matches!(review.decision, Some(HookDecision::Allow));
+        let review = CallReview::of(request.id(), &request.cx);
+        let allowed = review.allows();
+        let mut note = None;
+        // What a person has changed is made as the person wants it.
+        if let Some(args) = review.args.filter(|_| !is_edited(&request)) {
+            note = Some(changes(&request, &args));
+            request.call.args = args;
+        }
         match review.decision {
             Some(HookDecision::Deny(why)) => {
                 let text = format!("A hook does not allow this call: {why}");
@@ -87,20 +94,20 @@ impl HookRunner {
                 }
                 let text =
                     if why.is_empty() { format!("A hook asks about this call of {}", request.call.name) } else { why };
-                match request.cx.interrupt_by(HOOK, text, [DecisionKind::Approve, DecisionKind::Reject])? {
+                match request.interrupt_by(HOOK, text, [DecisionKind::Approve, DecisionKind::Reject])? {
                     Decision::Approve => {}
                     _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.").synthetic()),
                 }
             }
             _ => {}
         }
-        if let Some(args) = review.args {
-            request.call.args = args;
-        }
         let (call, cx) = (request.call.clone(), request.cx.clone());
         let mut response = next.run(request).await?;
         if allowed {
             response = response.allowed_by(HOOK);
+        }
+        if let Some(note) = note {
+            response.content.insert(0, Block::text(note));
         }
         response.content.extend(review.context.into_iter().map(Block::text));
         self.after(&call, &cx, response).await
@@ -131,4 +138,32 @@ impl HookRunner {
         }
         Ok(response)
     }
+}
+
+/// Whether a person has put another call in the place of this one.
+fn is_edited(request: &ToolRequest) -> bool {
+    let asked = request.cx.get::<ActionRequests>();
+    let edits = |answer: &DecisionRecord| matches!(answer.decision, Decision::Edit { .. });
+    asked.values().any(|asked| asked.request.call == *request.id() && asked.decision.as_ref().is_some_and(edits))
+}
+
+/// Characters of a changed argument which the note shows.
+const SHOWN: usize = 1000;
+
+/// The arguments that hooks have changed, for the model and whoever reads the thread.
+fn changes(request: &ToolRequest, args: &Value) -> String {
+    let own = request.cx.open_calls().into_iter().find(|(id, _)| id == request.id());
+    let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);
+    let none = serde_json::Map::new();
+    let (before, after) = (own.as_object().unwrap_or(&none), args.as_object().unwrap_or(&none));
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
+        let text = value.to_string();
+        match text.char_indices().nth(SHOWN) {
+            Some((at, _)) => format!("{name} is {}…", text.get(..at).unwrap_or_default()),
+            None => format!("{name} is {text}"),
+        }
+    });
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("{name} is left out"));
+    let changed: Vec<String> = changed.chain(gone).collect();
+    format!("A hook changed this call before it was made: {}.", changed.join("; "))
 }
