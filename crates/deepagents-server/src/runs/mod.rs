@@ -13,6 +13,7 @@ mod record;
 mod routes;
 mod served;
 mod spending;
+mod start;
 mod waiting;
 
 pub(crate) use create::{Command, RunCreate, StreamMode, mirror};
@@ -21,7 +22,8 @@ pub(crate) use host::{Runs, forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use others::{end, follow, live, recover, watch};
 pub(crate) use record::{RunRecord, Status, find, of_thread};
-pub(crate) use routes::{routes, start, start_once};
+pub(crate) use routes::routes;
 pub use served::ServedRun;
 pub(crate) use spending::Spending;
+pub(crate) use start::{start, start_once};
 pub(crate) use waiting::joined;
