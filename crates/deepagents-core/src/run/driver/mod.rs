@@ -1,28 +1,30 @@
 //! The driver: it waits for models, tools and the journal, and does what the machine decides.
 
+mod inbox;
+mod setting;
+mod written;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use super::abort::{Break, Halt, halted_long_ago};
+use super::abort::{Break, Halt};
 use super::hooks::Phase;
 use super::log::Log;
 use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
-use crate::context::AgentDefinition;
-use crate::context::{BudgetTracker, Emitter, Inbox, RunControl, Shared};
+use crate::context::{AgentDefinition, BudgetTracker, Inbox, RunControl, Shared};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::ids::{CallId, LogPosition, RunId, ThreadId};
-use crate::interrupt::{ActionRequestChange, open_questions};
-use crate::journal::{ChildLog, JournalError, LogWriter, Record, RecordUpdate, Replay};
+use crate::ids::{CallId, LogPosition};
+use crate::interrupt::open_questions;
+use crate::journal::{ChildLog, Record};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
-use crate::state::{MessagesChannel, State, Undelivered, Update, UpdateEntry};
+use crate::state::State;
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolSet};
+pub(crate) use setting::{Below, NewThread, Place, Setting};
 
 pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
@@ -55,66 +57,6 @@ pub(crate) struct Driver {
     pub(super) shape_by_tool: bool,
     /// The tools that middlewares offered for the last request; nothing before the first one of this process.
     pub(super) offered: Option<Vec<ToolSet>>,
-}
-
-/// Where a run takes place.
-pub(crate) struct Setting {
-    pub(crate) run: RunId,
-    /// Empty unless the run is below another.
-    pub(crate) path: Arc<[String]>,
-    pub(crate) events: Emitter,
-    pub(crate) cancel: CancellationToken,
-    /// What the run above spends and may spend.
-    pub(crate) above: Option<Arc<BudgetTracker>>,
-    /// The thread under which the run above counts this one apart.
-    pub(crate) beside: Option<Arc<str>>,
-    pub(crate) place: Place,
-    /// The main agent, where this one is below it.
-    pub(crate) root: Option<Arc<Shared>>,
-}
-
-/// Where a run keeps what it does, and what it begins with.
-pub(crate) enum Place {
-    /// The thread of its input, if there is one.
-    Main,
-    /// The thread of the run above.
-    Below(Box<Below>),
-    /// The thread of its input, which is new and the child of another.
-    Background(Box<NewThread>),
-}
-
-/// How the thread of an agent in the background begins.
-pub(crate) struct NewThread {
-    pub(crate) parent: ThreadId,
-    /// The name by which the agent above knows the agent.
-    pub(crate) agent: String,
-    /// What tells it from others of that thread.
-    pub(crate) label: String,
-    pub(crate) path: Vec<String>,
-    /// What it begins with.
-    pub(crate) state: State,
-}
-
-/// What a run below another is given by the call that runs it.
-pub(crate) struct Below {
-    pub(crate) call: CallId,
-    pub(crate) label: String,
-    /// What the agent above had when the call began.
-    pub(crate) base: State,
-    /// What it begins with.
-    pub(crate) given: State,
-    /// What it goes on from.
-    pub(crate) resumed: Option<Replay>,
-    /// The answers that it waits for.
-    pub(crate) answers: Vec<ActionRequestChange>,
-    pub(crate) log: Option<LogWriter>,
-}
-
-impl Setting {
-    /// A run of its own.
-    pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main, root: None }
-    }
 }
 
 impl Driver {
@@ -325,164 +267,8 @@ impl Driver {
         }
     }
 
-    /// Takes what was said with `steer` into the conversation.
-    fn drain_inbox(&mut self) -> Result<()> {
-        if let Some(control) = self.shared.events.control().filter(|_| self.inbox.is_some()) {
-            control.set_said(false);
-        }
-        self.poll_inbox();
-        if let Some(refused) = self.refused.take() {
-            return Err(refused);
-        }
-        for message in std::mem::take(&mut self.undelivered) {
-            let text = message.text();
-            self.update(Update::message(message))?;
-            self.queue_event(|| EventKind::Steered { text });
-        }
-        if self.state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
-            self.update(Update::new::<Undelivered>(Vec::new()))?;
-        }
-        Ok(())
-    }
-
-    /// Keeps with the thread what was said too late for this run: the one that goes on delivers it.
-    fn keep_undelivered(&mut self) -> Result<()> {
-        if self.undelivered.is_empty() || self.is_below {
-            return Ok(());
-        }
-        let messages = std::mem::take(&mut self.undelivered);
-        self.update(Update::new::<Undelivered>(messages))
-    }
-
-    /// Takes up what was said to an earlier run too late.
-    pub(super) fn take_undelivered(&mut self) {
-        let kept = self.state.get::<Undelivered>().cloned().unwrap_or_default();
-        self.undelivered.splice(0..0, kept);
-    }
-
-    /// Whether something was said that the run, about to end, has not taken in, or a follow-up waits. If not, nothing more
-    /// can be said.
-    fn has_pending_input(&mut self) -> bool {
-        if self.poll_inbox() {
-            return true;
-        }
-        if let Some(next) = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up)
-        {
-            self.let_in(next);
-            return true;
-        }
-        self.close_inbox();
-        self.poll_inbox()
-    }
-
     /// Whether the run is to stop at its next step, for others to go on with it.
     pub(super) fn is_suspended(&self) -> bool {
         self.shared.events.control().is_some_and(RunControl::is_suspended)
-    }
-
-    /// Nothing more can be said from now on; what was said before can still be read.
-    fn close_inbox(&mut self) {
-        if let Some(inbox) = &self.inbox {
-            inbox.close();
-        }
-    }
-
-    /// Reads the inbox; says whether anything waits.
-    pub(super) fn poll_inbox(&mut self) -> bool {
-        while let Some(message) = self.inbox.as_ref().and_then(|inbox| inbox.pop()) {
-            self.let_in(message);
-        }
-        !self.undelivered.is_empty() || self.refused.is_some()
-    }
-
-    /// Takes a message from outside, unless a middleware refuses it: the run fails then where it would be delivered.
-    fn let_in(&mut self, message: Message) {
-        match self.received(vec![message]) {
-            Ok(messages) => self.undelivered.extend(messages),
-            Err(refused) => self.refused = self.refused.take().or(Some(refused)),
-        }
-    }
-
-    /// Applies an update and notes it for the log and the events.
-    pub(super) fn update(&mut self, update: Update) -> Result<()> {
-        if update.is_empty() {
-            return Ok(());
-        }
-        let update = self.stamp(update);
-        update.check_storable()?;
-        self.state.apply(&update)?;
-        let changes = self.changes(&update);
-        self.log.push(|| Record::Update { update: RecordUpdate::Live(update) });
-        self.queue_events(changes);
-        Ok(())
-    }
-
-    /// Gives ids to messages that have none.
-    pub(super) fn stamp(&self, update: Update) -> Update {
-        update.with_ids(&*self.shared.agent.ids)
-    }
-
-    /// What is to be told of an update.
-    pub(super) fn changes(&self, update: &Update) -> Vec<EventKind> {
-        if self.shared.events.is_silent() {
-            return Vec::new();
-        }
-        let entries = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
-        let changed = |entry: &UpdateEntry| {
-            let channel = entry.spec().name().to_owned();
-            entry.to_json().ok().map(|update| EventKind::StateChanged { channel, update })
-        };
-        entries.filter_map(changed).collect()
-    }
-
-    pub(super) fn queue_event(&mut self, kind: impl FnOnce() -> EventKind) {
-        if !self.shared.events.is_silent() {
-            self.queued_events.push((self.log.waiting(), kind()));
-        }
-    }
-
-    /// Tells things that stem from the record that was pushed last.
-    pub(super) fn queue_events(&mut self, kinds: Vec<EventKind>) {
-        let waiting = self.log.waiting();
-        self.queued_events.extend(kinds.into_iter().map(|kind| (waiting, kind)));
-    }
-
-    /// Notes in the log where the run can go on from, if it does not say so already.
-    pub(super) fn log_step(&mut self) {
-        self.machine.keep(self.shared.budget.ledger());
-        if self.logged_step.as_ref() != Some(&self.machine) {
-            let machine = self.machine.clone();
-            self.logged_step = Some(machine.clone());
-            let run = self.is_main().then(|| self.shared.run.get().to_string());
-            self.log.push(|| Record::Step { machine, run });
-        }
-    }
-
-    /// Appends to the log, then tells what it holds.
-    pub(super) async fn flush(&mut self) -> Result<()> {
-        self.append().await?;
-        self.emit_queued_events();
-        Ok(())
-    }
-
-    async fn append(&mut self) -> Result<(), JournalError> {
-        let waiting = self.log.waiting();
-        let appended = self.log.flush(halted_long_ago(&self.shared)).await;
-        let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
-        let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
-        self.logged_events.extend(self.queued_events.drain(..).map(logged));
-        appended
-    }
-
-    /// Tells what is in the log, together with the state that it has led to.
-    fn emit_queued_events(&mut self) {
-        if self.shared.events.is_silent() {
-            return;
-        }
-        let state = self.is_main().then(|| self.state.clone());
-        let end = self.log.end();
-        let mut events = std::mem::take(&mut self.logged_events);
-        events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
-        self.shared.events.emit_all(&self.shared.path, events, state);
     }
 }

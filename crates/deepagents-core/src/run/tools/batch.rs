@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
-use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::journal::ChildLog;
 use crate::machine::Open;
 use crate::message::{self, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::ToolResponse;
+use crate::run::driver::Driver;
 use crate::state::Concurrent;
 use crate::status::FinishReason;
 use crate::tool::{CallInfo, DynTool, Effect, coerce_call};
