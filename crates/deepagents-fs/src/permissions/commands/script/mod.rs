@@ -3,15 +3,17 @@
 //! The grammar is that of `rable`, which is tested against bash's own parser. Shells differ, and which one will run the
 //! text is not known here, so what is read differently by `dash`, `bash` and `ash` is not read at all: it is a [`Doubt`].
 
+mod parts;
+mod simple;
+
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use rable::{ListOperator, Node, NodeKind, PipeSep};
 
 use super::mentions;
-use super::pattern::is_private;
 use super::word::{self, Inner, Word, is_name};
-use super::wrappers;
+pub(super) use parts::{Document, Doubt, Redirection, Simple};
 
 /// Bytes of a text that is read. A longer one holds data.
 const MOST_BYTES: usize = 64 << 10;
@@ -23,31 +25,6 @@ const MOST_NESTED: usize = 1_000;
 const STACK: usize = 128 << 20;
 /// Commands that run commands that run commands.
 pub(super) const MOST_WRAPPERS: usize = 12;
-
-/// Why it cannot be said what a command runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Doubt {
-    #[error("it is no text that all shells read alike")]
-    NotRead,
-    #[error("it is too long or too deeply nested to be judged")]
-    TooMuch,
-    #[error("the name of a program in it is computed")]
-    Program,
-    #[error("it evaluates text that is computed")]
-    Evaluation,
-    #[error("an expansion in it may run commands")]
-    Expansion,
-    #[error("arithmetic on variables in it may run commands")]
-    Arithmetic,
-    #[error("what it runs is read from its input or a list")]
-    Input,
-    #[error("the options of a program in it that runs others are not known")]
-    Options,
-    #[error("it sets what git or tar runs by a way that is not read")]
-    Settings,
-    #[error("it gives the name of a standard command to a function")]
-    Renames,
-}
 
 /// A text, taken apart.
 #[derive(Debug, Default)]
@@ -63,65 +40,6 @@ pub(super) struct Script {
     pub(super) moves: bool,
     /// What ends the texts that are given to commands to read.
     ends: BTreeSet<String>,
-}
-
-/// What a command is given to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Document {
-    /// What the whole is given.
-    #[default]
-    None,
-    /// A text that is written in the command.
-    Known(String),
-    /// Something that is not known here.
-    Unknown,
-}
-
-/// One program with its arguments.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Simple {
-    pub(super) assignments: Vec<(String, Word)>,
-    /// The program first. None where variables are set or files are opened and no more.
-    pub(super) words: Vec<Word>,
-    pub(super) redirections: Vec<Redirection>,
-    /// Whether it only runs another command, which is listed as well.
-    pub(super) transparent: bool,
-    /// Whether it is a part of another command, which may run it.
-    pub(super) guessed: bool,
-    /// Whether it is given a text to read, such as a script.
-    pub(super) reads_text: bool,
-    /// What it is given to read, as it is written.
-    pub(super) texts: Vec<String>,
-    /// Whether it runs nothing, whatever it is given, or only what is listed as well.
-    pub(super) inert: bool,
-    /// Whether what it prints or sets is there for commands that come later.
-    pub(super) kept: bool,
-    /// What stands in it and may be a command to it, word by word.
-    pub(super) mentions: Vec<Vec<Word>>,
-}
-
-/// A file that is opened for a command.
-#[derive(Clone, Debug)]
-pub(super) struct Redirection {
-    pub(super) writes: bool,
-    pub(super) to: Word,
-}
-
-impl Simple {
-    /// Whether it may run what it is given.
-    fn is_live(&self) -> bool {
-        !self.inert && !self.guessed
-    }
-
-    fn writes_a_file(&self) -> bool {
-        self.redirections.iter().any(|redirection| redirection.writes && !super::is_stream(&redirection.to))
-    }
-
-    /// As it is shown to people.
-    pub(super) fn shown(&self) -> String {
-        let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", value.shown()));
-        assignments.chain(self.words.iter().map(Word::shown)).collect::<Vec<_>>().join(" ")
-    }
 }
 
 impl Script {
@@ -298,151 +216,6 @@ impl Script {
             }
         })
     }
-
-    fn simple(&mut self, assignments: &[Node], words: &[Node], redirects: &[Node], depth: usize) -> Result<(), Doubt> {
-        let mut simple = Simple::default();
-        let mut document = Document::None;
-        let mut doubt = None;
-        let from = self.commands.len();
-        let mut computed = Vec::new();
-        for node in assignments {
-            let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
-            match (text.split_once('='), self.word(node, depth)) {
-                (Some((name, _)), Ok(value)) if is_name(name) => {
-                    simple.assignments.push((name.to_owned(), after_equals(name, value)));
-                }
-                // A subscript is evaluated, and other shells know no `+=`.
-                (_, Ok(_)) => doubt = Some(Doubt::NotRead),
-                (_, Err(other)) => doubt = Some(other),
-            }
-        }
-        for node in words {
-            match self.word(node, depth) {
-                Ok(word) => {
-                    // As it is written, since of what is computed no more is known than how it begins.
-                    if let (Word::Computed(_), NodeKind::Word { value, .. }) = (&word, &node.kind) {
-                        computed.push(value.as_str());
-                    }
-                    simple.words.push(word);
-                }
-                Err(other) => {
-                    doubt = Some(other);
-                    simple.words.push(Word::Computed(None));
-                }
-            }
-        }
-        for node in redirects {
-            simple.reads_text |= match &node.kind {
-                NodeKind::HereDoc { .. } => true,
-                NodeKind::Redirect { op, .. } => op == "<<<",
-                _ => false,
-            };
-            let text = match &node.kind {
-                NodeKind::HereDoc { fd: -1 | 0, content, quoted, .. } => Some((content, *quoted)),
-                _ => None,
-            };
-            // Which of several is read, and what a number leads to, is not told apart.
-            document = match (document, text) {
-                (Document::None, Some((content, quoted))) if quoted || !content.contains(['$', '`', '\\']) => {
-                    Document::Known(content.clone())
-                }
-                (document, None) if writes(node) => document,
-                _ => Document::Unknown,
-            };
-            if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
-                simple.texts.push(content.clone());
-                self.ends.insert(delimiter.clone());
-                // Of what ends it, shells know quotes alone and read them within a line.
-                if delimiter.contains(['\n', '$', '`']) {
-                    doubt = Some(Doubt::NotRead);
-                }
-                // Elsewhere it is like text in double quotes.
-                if !complete || (!quoted && may_run(content)) {
-                    doubt = Some(Doubt::Expansion);
-                }
-            } else {
-                if let NodeKind::Redirect { op, target, .. } = &node.kind
-                    && let (true, NodeKind::Word { value, .. }) = (op == "<<<", &target.kind)
-                {
-                    simple.texts.push(value.clone());
-                }
-                match self.redirect(node, depth) {
-                    Ok(redirection) => simple.redirections.extend(redirection),
-                    Err(other) => doubt = Some(other),
-                }
-            }
-        }
-        simple.kept = simple.writes_a_file();
-        let listed = self.commands.len();
-        wrappers::list(self, simple, document, depth);
-        if let Some(live) = self.commands.iter_mut().skip(listed).find(|simple| simple.is_live()) {
-            live.mentions.extend(computed.into_iter().flat_map(mentions::words));
-            self.mention_printed(from, listed);
-        }
-        doubt.map_or(Ok(()), Err)
-    }
-
-    /// Variables that are set by another way than in front of a command.
-    pub(super) fn assigned(&mut self, set: impl IntoIterator<Item = (String, Word)>, depth: usize) {
-        let assignments: Vec<_> = set.into_iter().filter(|(name, _)| !is_private(name)).collect();
-        if !assignments.is_empty() {
-            wrappers::list(self, Simple { assignments, ..Simple::default() }, Document::None, depth);
-        }
-    }
-
-    /// The redirections of something compound, of which the commands begin at one, as a command that only opens files.
-    fn redirects(&mut self, redirects: &[Node], from: usize, depth: usize) -> Result<(), Doubt> {
-        if redirects.is_empty() {
-            return Ok(());
-        }
-        let to = self.commands.len();
-        let live = self.has_live(from);
-        let read = self.simple(&[], &[], redirects, depth);
-        if live {
-            self.mention_printed(to, self.commands.len());
-        }
-        if self.commands.iter().skip(to).any(Simple::writes_a_file) {
-            self.commands.get_mut(from..to).unwrap_or_default().iter_mut().for_each(|simple| simple.kept = true);
-        }
-        read
-    }
-
-    /// A file that is opened; none where it is a stream that is open already.
-    fn redirect(&mut self, node: &Node, depth: usize) -> Result<Option<Redirection>, Doubt> {
-        let NodeKind::Redirect { op, target, varfd: None, .. } = &node.kind else { return Err(Doubt::NotRead) };
-        let to = match &target.kind {
-            NodeKind::Word { .. } => self.word(target, depth)?,
-            _ => return Err(Doubt::NotRead),
-        };
-        match op.as_str() {
-            ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to })),
-            "<" => Ok(Some(Redirection { writes: false, to })),
-            "<<<" | ">&-" | "<&-" => Ok(None),
-            // Behind `>&` bash takes a name for a file.
-            ">&" | "<&" => match to.known() {
-                Some(stream) if stream == "-" || stream.bytes().all(|byte| byte.is_ascii_digit()) => Ok(None),
-                _ => Err(Doubt::NotRead),
-            },
-            _ => Err(Doubt::NotRead),
-        }
-    }
-}
-
-/// Whether a file is opened for what a command writes, which leaves what it reads as it is.
-fn writes(redirect: &Node) -> bool {
-    match &redirect.kind {
-        NodeKind::Redirect { op, fd, .. } => matches!(op.as_str(), ">" | ">>" | ">|" | ">&" | ">&-") && *fd != 0,
-        _ => false,
-    }
-}
-
-/// The value of an assignment, whose word is known from its beginning.
-fn after_equals(name: &str, word: Word) -> Word {
-    let value = |text: String| text.get(name.len() + 1..).map(str::to_owned);
-    match word {
-        Word::Known(text) => value(text).map_or(Word::Computed(None), Word::Known),
-        Word::Computed(begins) => Word::Computed(begins.and_then(value)),
-    }
 }
 
 /// Whether some shells take a line for the end of a text, and others do not.
@@ -465,11 +238,6 @@ fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
         most = line.get(..shorter).unwrap_or_default();
     }
     false
-}
-
-/// Whether text in which variables are put in may run something.
-fn may_run(text: &str) -> bool {
-    text.contains(['`']) || text.contains("$(") || text.contains("${") || text.contains("$[") || text.contains("\\\n")
 }
 
 /// Whether a text is short and flat enough to be read in little time and stack, by what could be nested in it at most.
