@@ -128,7 +128,7 @@ impl ToolResponse {
     }
 }
 
-/// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`].
+/// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`](super::ModelNext).
 ///
 /// ```
 /// use deepagents_core::middleware::wrap_tool_call;

@@ -77,7 +77,7 @@ impl WriteMode {
         }
     }
 
-    /// Whether a file may be written, given what [`stat`](Backend::stat) says of its path.
+    /// Whether a file may be written, given what [`stat`](super::Backend::stat) says of its path.
     ///
     /// # Errors
     /// When the condition does not hold, when something other than a file is there, and those of `there` but

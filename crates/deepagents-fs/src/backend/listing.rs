@@ -87,7 +87,7 @@ impl Listing {
     /// ```
     ///
     /// # Errors
-    /// When there is no such directory; see [`Stat::implied`].
+    /// When there is no such directory; see [`Stat::implied`](super::Stat::implied).
     pub fn implied(directory: &VPath, files: impl IntoIterator<Item = Entry>) -> Result<Self, FsError> {
         let mut entries = Vec::new();
         for file in files {
