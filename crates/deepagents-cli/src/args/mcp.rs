@@ -102,7 +102,7 @@ pub(crate) struct McpAddArgs {
     pub(crate) env: Vec<(String, String)>,
 
     /// A header of every request, as NAME:VALUE; may be repeated
-    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = super::header)]
+    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = super::agent::header)]
     pub(crate) headers: Vec<(String, String)>,
 
     /// Let it use your model during its calls: `ask` asks you each time, `allow` does not

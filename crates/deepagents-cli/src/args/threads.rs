@@ -1,10 +1,11 @@
-//! The command line of `deepagents threads`.
+//! The command line of `deepagents threads`, and where threads are kept.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Database, positive};
+use super::positive;
 use crate::duration;
 
 const EXAMPLES: &str = "\
@@ -18,6 +19,14 @@ Examples:
   deepagents threads prune --all --older-than 30d
 
 A thread is named by its id or the beginning of it. Positions are those that `show --history` lists.";
+
+/// Where threads are kept.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Database {
+    /// The file that threads are kept in [default: ~/.deepagents/threads.db]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Threads")]
+    pub(crate) db: Option<PathBuf>,
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]

@@ -1,16 +1,19 @@
 //! What a run does next: decisions without waiting, clocks or I/O, so that they can be stored and tested alone.
 
 mod budget;
+mod jump;
 mod open_turn;
+mod step;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::StopReason;
-use crate::status::{BudgetKind, FinishReason};
-
+use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
 pub use budget::{Budget, BudgetError, BudgetRemaining, BudgetUsage};
+pub use jump::{EndReason, JumpTo, RouteError};
 pub(crate) use open_turn::{Open, committed};
+pub use step::{NextStep, Node, StepInput};
 
 /// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,149 +45,6 @@ enum Phase {
     Tools,
     AfterAgent,
     Finished,
-}
-
-/// Where a run goes after a hook. Anything but `Continue` skips the hooks of the phase that have not run.
-///
-/// ```
-/// use deepagents_core::middleware::{HookOutput, JumpTo, after_agent};
-/// use deepagents_core::message::Message;
-/// /// Asks once more where the answer is short.
-/// let longer = after_agent(|cx| async move {
-///     let short = cx.messages().len() < 4 && cx.messages().last().is_some_and(|answer| answer.text().len() < 80);
-///     Ok(if short { HookOutput::message(Message::harness("Say more.")).and_go(JumpTo::Model) } else { HookOutput::next() })
-/// });
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JumpTo {
-    /// On, as if nothing had been said.
-    #[default]
-    Continue,
-    /// To the next model call, `before_model` hooks first.
-    Model,
-    /// To the calls of the last answer that have no result.
-    Tools,
-    /// To the end, `after_agent` hooks first; from `after_agent`, straight out. The run ends with
-    /// [`FinishReason::Ended`].
-    End,
-    /// To the end as [`End`](Self::End), with a reason that callers are told; no later hook makes the run go on.
-    EndBecause(EndReason),
-}
-
-/// Why a hook ends a run before its task is done.
-///
-/// ```
-/// use deepagents_core::middleware::{EndReason, HookOutput, JumpTo, before_model};
-/// /// Ends the run once the conversation is long.
-/// let bounded = before_model(|cx| async move {
-///     let long = cx.messages().len() > 1_000;
-///     Ok(if long { HookOutput::go(JumpTo::EndBecause(EndReason::StepLimit)) } else { HookOutput::next() })
-/// });
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EndReason {
-    /// The agent came no further: [`FinishReason::NoProgress`].
-    NoProgress,
-    /// A limit of model calls was reached: [`FinishReason::StepLimit`].
-    StepLimit,
-    /// A limit of tool calls was reached: [`FinishReason::Budget`].
-    ToolCallLimit,
-}
-
-impl From<EndReason> for FinishReason {
-    fn from(reason: EndReason) -> Self {
-        match reason {
-            EndReason::NoProgress => Self::NoProgress,
-            EndReason::StepLimit => Self::StepLimit,
-            EndReason::ToolCallLimit => Self::Budget(BudgetKind::ToolCalls),
-        }
-    }
-}
-
-impl JumpTo {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Continue => "continue",
-            Self::Model => "model",
-            Self::Tools => "tools",
-            Self::End | Self::EndBecause(_) => "end",
-        }
-    }
-
-    /// Whether the calls of the last answer that have no result are not made.
-    pub(crate) fn leaves_calls(self) -> bool {
-        matches!(self, Self::Model | Self::End | Self::EndBecause(_))
-    }
-}
-
-/// A hook asked for a way that the run cannot go.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{from} asked for `{jump_to}`, but {reason}")]
-pub struct RouteError {
-    /// The phase of the hook.
-    pub from: &'static str,
-    /// Where it wanted to go.
-    pub jump_to: &'static str,
-    /// Why not.
-    pub reason: &'static str,
-}
-
-/// What a change of the state by an application stands for: the run goes on with what follows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Node {
-    /// The input of a run: the model is asked next, after the hooks at the beginning.
-    Input,
-    /// An answer of the model: the hooks after it follow, with the questions that they ask, and its calls are made.
-    Model,
-    /// The results of calls: the model is asked next.
-    Tools,
-    /// The end: there is nothing left to go on with.
-    End,
-}
-
-/// What the driver has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NextStep {
-    /// Run the `before_agent` hooks.
-    BeforeAgent,
-    /// Run the `before_model` hooks.
-    BeforeModel,
-    /// Ask the model; the answer gets this turn number.
-    Model {
-        /// The turn.
-        turn: u32,
-    },
-    /// Run the `after_model` hooks.
-    AfterModel,
-    /// Run the calls without a result of the last answer.
-    Tools {
-        /// The turn the calls belong to.
-        turn: u32,
-    },
-    /// Run the `after_agent` hooks.
-    AfterAgent,
-    /// End.
-    Finish(FinishReason),
-}
-
-/// What the driver sees after a phase.
-#[derive(Clone, Debug, Default)]
-pub struct StepInput {
-    /// Calls of the last answer that have no result.
-    pub pending: usize,
-    /// Whether the last answer had calls at all.
-    pub had_calls: bool,
-    /// Whether the last answer said nothing.
-    pub empty: bool,
-    /// Why the model stopped.
-    pub stop: StopReason,
-    /// Whether an answer in a given shape is wanted and still missing.
-    pub shape_missing: bool,
-    /// Whether somebody has something to say at the next model call.
-    pub steered: bool,
 }
 
 impl Machine {

@@ -6,8 +6,9 @@
 
 mod closures;
 mod erased;
-mod next;
+mod model_next;
 mod output;
+mod tool_next;
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -24,10 +25,14 @@ pub use closures::{
     wrap_tool_call,
 };
 pub use erased::DynMiddleware;
-pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
+pub use model_next::{ModelNext, ModelResponse};
 pub use output::HookOutput;
+pub use tool_next::{ToolNext, ToolRequest, ToolResponse};
 
 pub use crate::machine::{EndReason, JumpTo};
+
+/// All middlewares of an agent, the outermost first.
+pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
 
 /// A part of an agent.
 ///

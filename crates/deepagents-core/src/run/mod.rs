@@ -15,7 +15,6 @@ mod offers;
 mod outcome;
 mod record;
 mod start;
-mod tool_batch;
 mod tools;
 
 use std::panic::AssertUnwindSafe;

@@ -4,6 +4,7 @@
 mod cached;
 mod led;
 mod lock;
+mod look;
 mod open;
 mod protect;
 mod read;

@@ -1,28 +1,25 @@
 //! Recording what is about to be changed.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use deepagents_core::state::{State, Update};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
+use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::open::{At, DIRECTORY, SAFE, failed, modified, version_of};
+use super::look::{ReadLimits, Seen, look};
+use super::open::{At, DIRECTORY, failed};
 use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
 use crate::path::is_component;
 use crate::search::{LONGEST_PATH, MOST_PATH_BYTES};
-use crate::undo::{
-    Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, hash_stream, time_mark,
-};
-use crate::{FsError, VPath, Version, WriteMode, Written};
+use crate::undo::{Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, time_mark};
+use crate::{FsError, VPath, WriteMode, Written};
 
 /// How often a change is begun anew when somebody changes the file in between.
 const MAX_RACES: usize = 16;
@@ -41,14 +38,6 @@ pub(super) struct Recorder {
 pub(super) struct ThreadRecorder {
     recorder: Arc<Recorder>,
     log: ThreadLog,
-}
-
-/// What was found at a place, the mark of that very version, and its content where it is to be stored.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) version: FileVersion,
-    pub(super) host: Option<Version>,
-    pub(super) content: Vec<u8>,
 }
 
 impl From<UndoError> for FsError {
@@ -216,78 +205,6 @@ impl Root {
         }
         Err(FsError::Changed(path.clone()))
     }
-}
-
-impl Seen {
-    fn new(version: FileVersion) -> Self {
-        Self { version, host: None, content: Vec::new() }
-    }
-}
-
-/// Bytes of files that are looked into.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadLimits {
-    /// Of files up to this size the hash is wanted; larger ones are known by size and time, as reading all of a file
-    /// that is not kept may take minutes.
-    pub(super) hash: u64,
-    /// Of files up to this size the content is wanted too.
-    pub(super) content: u64,
-}
-
-impl ReadLimits {
-    /// Content and hash.
-    pub(super) fn up_to(bytes: u64) -> Self {
-        Self { hash: bytes, content: bytes }
-    }
-}
-
-/// What is at a place.
-pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: ReadLimits) -> Result<Seen, FsError> {
-    let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(host) => host,
-        Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
-        Err(errno) => return Err(failed(path, errno)),
-    };
-    let version = match FileType::from_raw_mode(host.st_mode) {
-        FileType::Directory => FileVersion::Directory { mode: Some(host.st_mode & 0o7777) },
-        FileType::Symlink => match readlinkat(&directory, name, Vec::new()).at(path)?.into_string() {
-            Ok(target) => FileVersion::Link { target },
-            Err(_) => FileVersion::unrecorded("it is a link whose target is no text"),
-        },
-        FileType::RegularFile => {
-            match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {
-                Ok(fd) => return look_into(path, fd, limits),
-                Err(Errno::ACCESS) => FileVersion::unrecorded("it cannot be read"),
-                Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
-                Err(errno) => return Err(failed(path, errno)),
-            }
-        }
-        _ => FileVersion::unrecorded("it is neither a file nor a directory"),
-    };
-    Ok(Seen { host: Some(version_of(&host)), ..Seen::new(version) })
-}
-
-fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsError> {
-    let before = fstat(&fd).at(path)?;
-    let (mut file, mut content) = (File::from(fd), Vec::new());
-    let expected = u64::try_from(before.st_size).unwrap_or(0);
-    if expected <= limits.content {
-        (&mut file).take(limits.content.saturating_add(1)).read_to_end(&mut content).at(path)?;
-    }
-    let modified = modified(&before).unwrap_or_default();
-    let (hash, size) = if expected > limits.hash {
-        (time_mark(modified), expected)
-    } else {
-        // Nothing is left to read where all of it was; no more is read of one that grows.
-        let rest = (&mut file).take(limits.hash.saturating_sub(content.len() as u64));
-        hash_stream(content.as_slice().chain(rest)).at(path)?
-    };
-    // One that was written to meanwhile is not what was read: its mark fits nothing.
-    let after = fstat(&file).at(path)?;
-    let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
-    let host = if before == after { after } else { Version::new("changed while it was read") };
-    let stored = size == content.len() as u64 && size <= limits.content;
-    Ok(Seen { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
 }
 
 /// A content that is about to be written.

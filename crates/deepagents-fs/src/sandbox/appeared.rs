@@ -9,32 +9,24 @@
 //! a file, the mount is gone with the old one; so what a running command may not write is written
 //! in place.
 
+mod found;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{
-    AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fchmod, fstat, openat, readlinkat, renameat_with, statat, symlinkat,
-};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat, symlinkat};
 
 use super::{Git, SandboxPolicy};
 use crate::VPath;
 use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, run_from};
 use crate::shell::Moved;
+use found::{Found, look};
 
-/// What is put behind the name of what a command made.
-const SUFFIX: &str = "from-command";
-/// Names that are tried: those that say which one it is, then such as nobody guesses.
-const NUMBERED: usize = 9;
-const MOST_NAMES: usize = 64;
-/// What an owner needs to rename in a directory.
-const CHANGED_BY_OWNER: Mode = Mode::WUSR.union(Mode::XUSR);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What commands that run now found: what appears while one of them runs is nothing that another found.
@@ -89,13 +81,6 @@ pub(crate) struct Appeared {
     places: Vec<VPath>,
     /// What was moved and nobody was told of.
     moved: Mutex<Vec<Moved>>,
-}
-
-/// Something that is at a place, by its path below the root.
-struct Found {
-    path: PathBuf,
-    parent: OwnedFd,
-    name: OsString,
 }
 
 impl Appeared {
@@ -226,67 +211,6 @@ impl Drop for Appeared {
     }
 }
 
-impl Found {
-    /// What it says, if it is a link.
-    fn link(&self) -> Option<CString> {
-        readlinkat(&self.parent, &self.name, Vec::new()).ok()
-    }
-
-    fn is_approved(&self) -> bool {
-        let Ok(parent) = fstat(&self.parent) else { return false };
-        let Ok(there) = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
-        let entry = (device(&parent), parent.st_ino, self.name.clone());
-        lock(&APPROVED).get(&entry) == Some(&content(&there))
-    }
-
-    /// None where it is gone.
-    fn move_away(&self, root: Directory) -> Option<Moved> {
-        let to = self.rename();
-        if matches!(to, Err(Errno::NOENT)) {
-            return None;
-        }
-        if to.is_err() {
-            lock(&LEFT).insert((root, self.path.clone()));
-        }
-        let to = to.ok().map(|name| shown(&self.path.with_file_name(name)));
-        Some(Moved { from: shown(&self.path), to })
-    }
-
-    /// Gives it a name that is free; gives the name. A directory that a command made read-only becomes that again.
-    fn rename(&self) -> Result<OsString, Errno> {
-        match self.rename_to_free() {
-            Err(Errno::ACCESS) => {
-                let mode = Mode::from_raw_mode(fstat(&self.parent)?.st_mode);
-                fchmod(&self.parent, mode | CHANGED_BY_OWNER)?;
-                let to = self.rename_to_free();
-                fchmod(&self.parent, mode)?;
-                to
-            }
-            to => to,
-        }
-    }
-
-    fn rename_to_free(&self) -> Result<OsString, Errno> {
-        let mut flags = RenameFlags::NOREPLACE;
-        for number in 1..=MOST_NAMES {
-            let mut name = self.name.clone();
-            name.push(match number {
-                1 if !flags.is_empty() => format!(".{SUFFIX}"),
-                2..=NUMBERED if !flags.is_empty() => format!(".{SUFFIX}-{number}"),
-                _ => format!(".{SUFFIX}-{:016x}", fastrand::u64(..)),
-            });
-            match renameat_with(&self.parent, &self.name, &self.parent, &name, flags) {
-                Ok(()) => return Ok(name),
-                Err(Errno::EXIST) => {}
-                // A file system that cannot say whether a name is free.
-                Err(Errno::INVAL | Errno::NOSYS) if !flags.is_empty() => flags = RenameFlags::empty(),
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(Errno::EXIST)
-    }
-}
-
 /// Changes a file as a file tool does, with what is to be done where a running command may not write it: to write it in
 /// place. No command starts meanwhile, so none is without its mount.
 pub(crate) fn change<T>(root: impl AsFd, path: &VPath, change: impl FnOnce(bool) -> T) -> T {
@@ -314,35 +238,11 @@ pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
     lock(&APPROVED).insert((device(&parent), parent.st_ino, name.to_owned()), content(&there));
 }
 
-/// Adds what is at a path, whichever of its letters are capitals. Links on the way are not followed: what they lead to is
-/// not at this path.
-fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found>) -> io::Result<()> {
-    let Some((first, rest)) = names.split_first() else { return Ok(()) };
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if !name.eq_ignore_ascii_case(first) {
-            continue;
-        }
-        let path = above.join(name);
-        if rest.is_empty() {
-            found.push(Found { path, parent: directory.try_clone()?, name: name.to_owned() });
-        } else if let Ok(below) = openat(directory, name, DIRECTORY, Mode::empty()) {
-            look(&below, &path, rest, found)?;
-        }
-    }
-    Ok(())
-}
-
 /// Where links lead from a path below a root, if it is another place there.
 fn leads_to(root: &Path, path: &VPath) -> Option<VPath> {
     let real = root.join(path.relative()).canonicalize().ok()?;
     let real = VPath::parse(&format!("/{}", real.strip_prefix(root).ok()?.to_str()?)).ok()?;
     (real != *path).then_some(real)
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]

@@ -1,6 +1,7 @@
 //! The servers of an agent.
 
 mod patience;
+mod phase;
 mod server;
 mod shared;
 mod status;
@@ -15,7 +16,8 @@ use deepagents_core::run::Context;
 use deepagents_core::tool::{DynTool, ToolSet};
 use futures_util::future::join_all;
 
-pub(crate) use server::{Phase, Server};
+pub(crate) use phase::Phase;
+pub(crate) use server::Server;
 pub(crate) use shared::{Groups, Shared};
 pub use status::{ServerState, ServerStatus};
 

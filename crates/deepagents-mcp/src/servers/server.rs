@@ -12,20 +12,17 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::phase::{DOUBLED, Failure, Known, Phase};
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
 use crate::config::ServerConfig;
-use crate::connection::{CallFailure, Connection, PendingCalls, Protocol, Target, connect};
+use crate::connection::{CallFailure, Connection, PendingCalls, Target, connect};
 use crate::error::McpError;
 use crate::options::ToolReview;
-use crate::tool::{ListedTool, McpTool};
+use crate::tool::McpTool;
 
 /// How long a changed list of tools is waited for before a request of the model.
 const RELIST: Duration = Duration::from_secs(10);
-/// How long a server that failed is left alone at first; doubled each time, up to a minute.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often it is doubled.
-const DOUBLED: u32 = 6;
 
 /// One server.
 #[derive(Debug)]
@@ -44,51 +41,6 @@ pub(crate) struct Server {
     pending: PendingCalls,
     closing: CancellationToken,
     tasks: TaskTracker,
-}
-
-/// What a server has.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) tools: Vec<ListedTool>,
-    pub(crate) resources: bool,
-    /// Whether it stems from an earlier process.
-    pub(crate) cached: bool,
-    protocol: Protocol,
-}
-
-impl Known {
-    fn new(tools: Vec<Tool>, resources: bool, cached: bool, protocol: Protocol) -> Self {
-        Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached, protocol }
-    }
-}
-
-/// Where a server is.
-#[derive(Clone, Debug)]
-pub(crate) enum Phase {
-    /// Nobody has needed it yet.
-    Idle,
-    /// It is being started, after so many times that it could not be.
-    Starting(u32),
-    /// It answers, or did so last.
-    Ready(Arc<Connection>),
-    /// It could not be started.
-    Failed(Failure),
-}
-
-/// Why a server could not be started, and when.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: McpError,
-    at: Instant,
-    times: u32,
-}
-
-impl Failure {
-    /// Whether it is too early to try again. A server that wants a login is asked again by another process.
-    fn is_recent(&self) -> bool {
-        let pause = PAUSE * 2u32.pow((self.times - 1).min(DOUBLED));
-        matches!(self.error, McpError::Unauthorized { .. } | McpError::Scope { .. }) || self.at.elapsed() < pause
-    }
 }
 
 impl Server {

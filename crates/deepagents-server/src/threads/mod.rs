@@ -1,13 +1,17 @@
 //! Threads over HTTP: the threads of the journal, with what clients expect beside.
 
+mod change;
+mod checkpoint_ref;
 mod checkpoints;
 mod extract;
+mod history;
 mod page;
 mod record;
 mod routes;
 mod run_metadata;
 mod search;
 mod state;
+mod state_routes;
 mod stopped;
 mod ttl;
 
@@ -16,10 +20,11 @@ use std::sync::Arc;
 use crate::app::App;
 use crate::error::Result;
 
+pub(crate) use checkpoint_ref::CheckpointRef;
 pub(crate) use checkpoints::{CheckpointCache, Place};
 pub(crate) use page::{Fields, Limit, SortOrder, contains, pagination};
-pub(crate) use record::{Held, set_own, shown_status};
-pub(crate) use routes::{CheckpointRef, make, routes};
+pub(crate) use record::{Held, make, set_own, shown_status};
+pub(crate) use routes::routes;
 pub(crate) use stopped::{has_next, leave_stop, present_state};
 pub(crate) use ttl::{sweep, touch};
 

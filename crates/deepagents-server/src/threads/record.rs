@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stopped::present_state;
-use crate::app::{App, OWN, shown_metadata};
+use crate::app::{App, OWN, shown_metadata, take_own};
+use crate::auth::caller;
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
 
@@ -47,6 +48,15 @@ impl Held {
 /// Keeps what the server knows of a thread.
 pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> {
     app.set_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
+}
+
+/// Makes a thread that there is not.
+pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
+    // So that it is there although nothing was said in it.
+    take_own(&mut metadata);
+    metadata.insert(OWN.to_owned(), json!(held));
+    metadata.extend(caller().map(|caller| caller.mark()));
+    app.set_metadata(id, metadata).await
 }
 
 /// How a thread stands, in the words of the wire.

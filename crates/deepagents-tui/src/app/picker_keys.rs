@@ -1,8 +1,8 @@
-//! What keys mean in a list to choose from.
+//! Lists to choose from: how one opens, and what keys mean in it.
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::event::{Effect, ListOf, RewindScope};
+use super::event::{Choices, Effect, ListOf, RewindScope};
 use super::keys::control;
 use super::picker::{Picker, Stage};
 use super::{App, Overlay, Work};
@@ -16,6 +16,28 @@ impl Picker {
 }
 
 impl App {
+    pub(super) fn choose(&mut self, choices: Choices) -> Vec<Effect> {
+        if choices.rows.is_empty() {
+            let text = match choices.of {
+                ListOf::Threads => "there are no earlier threads of this directory",
+                ListOf::Checkpoints => "there is no message to go back to",
+                ListOf::Models => "no model is known by name; give one: /model NAME",
+                ListOf::SubAgents => "there were no sub-agents in this conversation",
+                ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",
+            };
+            self.note(text, false);
+            return Vec::new();
+        }
+        self.overlay = Overlay::Picker(Picker::new(choices));
+        self.preview()
+    }
+
+    /// Asks for a look at what is selected, where there is one.
+    pub(super) fn preview(&self) -> Vec<Effect> {
+        let Overlay::Picker(picker) = &self.overlay else { return Vec::new() };
+        picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }).into_iter().collect()
+    }
+
     pub(super) fn picker_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
         let stage = std::mem::take(&mut picker.stage);
         match stage {

@@ -7,8 +7,9 @@ use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
 use super::event::{Effect, PendingApproval, RunEnd};
+use super::messages::{Plan, QueuedMessage};
 use super::transcript::Item;
-use super::{App, Plan, QueuedMessage, Work, joined};
+use super::{App, Work};
 use crate::policy::Mode;
 use crate::text::shorten;
 
@@ -164,32 +165,6 @@ impl App {
                 Item::Answer(text) => names_steps(text),
                 _ => false,
             })
-    }
-
-    /// Messages that nobody has taken go back into the input.
-    pub(super) fn give_back(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let texts = std::mem::take(&mut self.waiting);
-        self.edit_again(texts);
-    }
-
-    /// Messages that were taken back from the run go into the input, with those that it was not told yet.
-    pub(super) fn take_back(&mut self, retracted: &[String]) {
-        let of_run = |waiting: &QueuedMessage| waiting.told && !retracted.contains(&waiting.text);
-        let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
-        self.waiting = taken;
-        self.edit_again(back);
-    }
-
-    /// Puts messages before what is in the input.
-    fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
-        let typed = self.editor.take();
-        if !typed.is_empty() {
-            messages.push(QueuedMessage::until_the_end(typed));
-        }
-        self.editor.set(joined(messages, "\n"));
     }
 
     /// Goes on with the run once it waits and everything is decided.

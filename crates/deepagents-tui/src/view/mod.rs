@@ -1,5 +1,6 @@
 //! What the state looks like.
 
+mod at_work;
 mod form;
 mod items;
 mod live;
@@ -8,6 +9,7 @@ mod picker;
 mod printer;
 mod question;
 mod screen;
+mod standing;
 
 use ratatui::buffer::Buffer;
 use ratatui::text::Line;

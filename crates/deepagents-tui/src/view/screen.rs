@@ -3,8 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
-use super::live::{mode, paint, question_waits};
+use super::live::paint;
 use super::question::{keys, short_keys};
+use super::standing::{mode, question_waits};
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};
 use crate::text::{clip, visible, wrap};

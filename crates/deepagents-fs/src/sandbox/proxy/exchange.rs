@@ -5,27 +5,25 @@
 //! request to the proxy and another to the server behind it.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
-};
-use hyper::http::uri::PathAndQuery;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1::{Builder, Parts};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, Uri, Version};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::io::InspectReader;
+use tokio::time::timeout;
 
 use super::Gate;
+use super::activity::Activity;
 use super::refusal::Refusal;
+use super::rewrite::{for_server, remove_hop_by_hop};
 use crate::sandbox::hosts::Target;
 
 /// Bytes of the head of a request.
@@ -34,8 +32,6 @@ const HEAD: usize = 64 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// The answer to a head that takes longer.
 const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-/// How long no byte may come from either side.
-const IDLE: Duration = Duration::from_secs(300);
 /// How long a client may go on sending when its request was answered.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -125,91 +121,16 @@ async fn forward(request: Request<Incoming>, gate: &Gate, activity: &Activity) -
     Ok(Response::from_parts(parts, Either::Right(body)))
 }
 
-/// The target of a request for a whole address, and the request that is sent there.
-fn for_server<B>(request: Request<B>) -> Result<(Target, Request<B>), &'static str> {
-    let (mut parts, body) = request.into_parts();
-    let (Some(scheme), Some(authority)) = (parts.uri.scheme_str(), parts.uri.authority()) else {
-        return Err("this is a proxy: ask for a whole http:// address");
-    };
-    if !scheme.eq_ignore_ascii_case("http") {
-        return Err("plain requests are for http:// addresses; use CONNECT for others");
-    }
-    let target = Target::parse(authority.as_str(), Some(80))?;
-    let headers = &mut parts.headers;
-    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
-    if !headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked) {
-        return Err("the only transfer encoding is `chunked`");
-    }
-    if headers.get_all(TRANSFER_ENCODING).iter().chain(headers.get_all(CONTENT_LENGTH)).count() > 1 {
-        return Err("the length of the body is given twice");
-    }
-    let chunked = headers.contains_key(TRANSFER_ENCODING);
-    remove_hop_by_hop(headers);
-    // Both were about the body on its way here.
-    headers.remove(CONTENT_LENGTH);
-    headers.remove(EXPECT);
-    if chunked {
-        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
-    let host = if target.port == 80 { target.host.to_string() } else { target.to_string() };
-    headers.insert(HOST, HeaderValue::try_from(host).map_err(|_| "the host is not one")?);
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    let path = parts.uri.path_and_query().cloned();
-    parts.uri = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
-    parts.version = Version::HTTP_11;
-    Ok((target, Request::from_parts(parts, body)))
-}
-
-/// Removes the headers that are for one connection alone, those that `Connection` names among them.
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let named: Vec<HeaderName> =
-        named.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
-    for name in named.into_iter().chain([CONNECTION, TRANSFER_ENCODING, UPGRADE]) {
-        headers.remove(name);
-    }
-    for name in ["keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"] {
-        headers.remove(name);
-    }
-}
-
-/// When a byte last came from either side.
-#[derive(Clone)]
-struct Activity(Arc<Mutex<Instant>>);
-
-impl Activity {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-
-    fn last(&self) -> std::sync::MutexGuard<'_, Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A stream whose reads are noted.
-    fn watch<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> impl AsyncRead + AsyncWrite + Unpin + use<S> {
-        let activity = self.clone();
-        InspectReader::new(stream, move |_| *activity.last() = Instant::now())
-    }
-
-    /// Waits until nothing has come for too long.
-    async fn ends(&self) {
-        loop {
-            let end = *self.last() + IDLE;
-            if end <= Instant::now() {
-                return;
-            }
-            sleep_until(end).await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
+    use tokio::time::Instant;
 
+    use super::super::activity::IDLE;
     use super::*;
 
     async fn listener() -> (TcpListener, u16) {

@@ -5,8 +5,10 @@
 //! `CONNECT` for TLS and whole addresses for plain HTTP, resolves names itself and connects to the very addresses it
 //! has checked.
 
+mod activity;
 mod exchange;
 mod refusal;
+mod rewrite;
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;

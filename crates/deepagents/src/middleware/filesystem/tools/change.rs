@@ -9,7 +9,8 @@ use deepagents_fs::{FsError, Kind, WriteMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, AtLink, failed, failed_at};
+use super::reach::AtLink;
+use super::{Answered, failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 

@@ -10,7 +10,8 @@ use deepagents_fs::{Backend, FsError, Kind, VPath, WriteMode, edit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answered, AtLink, Target, failed, failed_at};
+use super::reach::{AtLink, Target};
+use super::{Answered, failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};

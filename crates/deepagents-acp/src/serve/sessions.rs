@@ -1,0 +1,200 @@
+//! Requests about sessions: they are made, opened again, listed, changed, closed and deleted.
+
+use std::collections::{BTreeMap, HashSet};
+use std::future::Future;
+use std::path::{Component, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use deepagents::core::journal::ThreadInfo;
+
+use super::Server;
+use crate::editor::Editor;
+use crate::host::{AgentHost, McpServer, McpTransport};
+use crate::queue::Place;
+use crate::session::{NewSession, Session, list, real, refused, remembered};
+use crate::wire;
+
+impl<H: AgentHost> Server<H> {
+    pub(super) async fn new_session(
+        self: Arc<Self>,
+        request: wire::NewSessionRequest,
+        connection: wire::Connection,
+    ) -> Result<(wire::NewSessionResponse, Arc<Session<H>>), wire::Error> {
+        let thread = self.host.new_thread().await.map_err(refused)?;
+        let session = self.open(connection, thread, None, request.cwd, request.mcp_servers).await?;
+        self.sessions().insert(session.id(), session.clone());
+        let response = wire::NewSessionResponse::new(session.id());
+        Ok((response.modes(session.modes()).config_options(session.options()), session))
+    }
+
+    pub(super) fn load_session(
+        self: Arc<Self>,
+        request: wire::LoadSessionRequest,
+        connection: wire::Connection,
+    ) -> impl Future<Output = Result<(wire::LoadSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            session.tell().await?;
+            let response = wire::LoadSessionResponse::new().modes(session.modes());
+            Ok((response.config_options(session.options()), session))
+        }
+    }
+
+    pub(super) fn resume_session(
+        self: Arc<Self>,
+        request: wire::ResumeSessionRequest,
+        connection: wire::Connection,
+    ) -> impl Future<Output = Result<(wire::ResumeSessionResponse, Arc<Session<H>>), wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
+            let response = wire::ResumeSessionResponse::new().modes(session.modes());
+            Ok((response.config_options(session.options()), session))
+        }
+    }
+
+    pub(super) async fn list_sessions(
+        self: Arc<Self>,
+        request: wire::ListSessionsRequest,
+        _connection: wire::Connection,
+    ) -> Result<wire::ListSessionsResponse, wire::Error> {
+        list(&*self.host.journal(), request.cwd.as_deref(), request.cursor.as_deref()).await
+    }
+
+    pub(super) fn close_session(
+        self: Arc<Self>,
+        request: wire::CloseSessionRequest,
+        _connection: wire::Connection,
+    ) -> impl Future<Output = Result<wire::CloseSessionResponse, wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.sessions().remove(&request.session_id);
+            end(session.ok_or_else(|| wire::no_session(&request.session_id))?).await;
+            Ok(wire::CloseSessionResponse::new())
+        }
+    }
+
+    pub(super) fn delete_session(
+        self: Arc<Self>,
+        request: wire::DeleteSessionRequest,
+        _connection: wire::Connection,
+    ) -> impl Future<Output = Result<wire::DeleteSessionResponse, wire::Error>> + Send {
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let open = self.sessions().remove(&request.session_id);
+            if let Some(session) = open {
+                end(session).await;
+            }
+            // One that is not there any more is deleted well enough.
+            if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
+                self.host.delete(&request.session_id.0).await.map_err(refused)?;
+            }
+            Ok(wire::DeleteSessionResponse::new())
+        }
+    }
+
+    pub(super) async fn set_mode(
+        self: Arc<Self>,
+        request: wire::SetSessionModeRequest,
+        _connection: wire::Connection,
+    ) -> Result<wire::SetSessionModeResponse, wire::Error> {
+        self.session(&request.session_id)?.change_mode(&request.mode_id.0)?;
+        Ok(wire::SetSessionModeResponse::new())
+    }
+
+    pub(super) async fn set_option(
+        self: Arc<Self>,
+        request: wire::SetSessionConfigOptionRequest,
+        _connection: wire::Connection,
+    ) -> Result<wire::SetSessionConfigOptionResponse, wire::Error> {
+        let session = self.session(&request.session_id)?;
+        let options = session.set_option(&request.config_id.0, &request.value).await?;
+        Ok(wire::SetSessionConfigOptionResponse::new(options))
+    }
+
+    /// Goes on with a thread: opens it if it is there.
+    async fn reopen(
+        &self,
+        connection: wire::Connection,
+        id: &wire::SessionId,
+        cwd: PathBuf,
+        servers: Vec<wire::McpServer>,
+    ) -> Result<Arc<Session<H>>, wire::Error> {
+        let Some(thread) = remembered(&*self.host.journal(), &id.0).await? else {
+            return Err(wire::no_session(id));
+        };
+        let session = self.open(connection, id.0.to_string(), Some(&thread), cwd, servers).await?;
+        // One that is open under the id goes on where this one cannot be had, and is ended before this one begins.
+        let before = self.sessions().insert(session.id(), session.clone());
+        if let Some(before) = before {
+            end(before).await;
+        }
+        Ok(session)
+    }
+
+    /// Makes a session that the editor can use.
+    async fn open(
+        &self,
+        connection: wire::Connection,
+        thread: String,
+        known: Option<&ThreadInfo>,
+        cwd: PathBuf,
+        servers: Vec<wire::McpServer>,
+    ) -> Result<Arc<Session<H>>, wire::Error> {
+        if !cwd.is_absolute() {
+            return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
+        }
+        // Paths below it are told to the editor, which compares them with its own.
+        let cwd = if cwd.components().any(|part| part == Component::ParentDir) { real(&cwd).await } else { cwd };
+        let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<Vec<_>, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(twice) = mcp_servers.iter().find(|server| !names.insert(server.name.as_str())) {
+            return Err(wire::invalid(format!("two MCP servers have the name `{}`", twice.name)));
+        }
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let editor = Editor::new(connection, client, wire::SessionId::new(thread.clone()));
+        Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }, known).await
+    }
+
+    /// Takes the next place among the requests that open and close a session. Must be called in the order in which they
+    /// come.
+    fn place(&self, id: &wire::SessionId) -> Place {
+        let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        openings.retain(|_, queue| queue.is_used());
+        openings.entry(id.clone()).or_default().place()
+    }
+
+    fn mcp_server(&self, server: wire::McpServer) -> Result<McpServer, wire::Error> {
+        let headers = |headers: Vec<wire::HttpHeader>| headers.into_iter().map(|h| (h.name, h.value)).collect();
+        let mcp = self.host.mcp();
+        let (name, transport, taken) = match server {
+            wire::McpServer::Stdio(server) => {
+                let env: BTreeMap<String, String> = server.env.into_iter().map(|v| (v.name, v.value)).collect();
+                let transport = McpTransport::Stdio { command: server.command, args: server.args, env };
+                (server.name, transport, mcp.stdio)
+            }
+            wire::McpServer::Http(server) => {
+                (server.name, McpTransport::Http { url: server.url, headers: headers(server.headers) }, mcp.http)
+            }
+            wire::McpServer::Sse(server) => {
+                (server.name, McpTransport::Sse { url: server.url, headers: headers(server.headers) }, mcp.sse)
+            }
+            _ => return Err(wire::invalid("this kind of MCP server is not known")),
+        };
+        if !taken {
+            return Err(wire::invalid(format!("MCP servers of the kind of `{name}` are not supported")));
+        }
+        Ok(McpServer { name, transport })
+    }
+}
+
+/// Closes a session to its end, also where the request for it is withdrawn meanwhile.
+async fn end<H: AgentHost>(session: Arc<Session<H>>) {
+    // A panic is told by the task itself.
+    let _ = tokio::spawn(async move { session.close().await }).await;
+}

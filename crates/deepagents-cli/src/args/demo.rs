@@ -1,0 +1,31 @@
+//! The command line of `deepagents demo`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where to put the demo's files: a new or empty directory; one of its own by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Without the pauses that let a person follow
+    #[arg(long)]
+    pub(crate) fast: bool,
+
+    /// Show it in a browser, with files that are kept in memory
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) web: bool,
+
+    /// The address to listen on for the browser, of this machine alone
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "web")]
+    pub(crate) listen: std::net::SocketAddr,
+}
+
+/// As without options.
+impl Default for DemoArgs {
+    fn default() -> Self {
+        Self { dir: None, fast: false, web: false, listen: (std::net::Ipv4Addr::LOCALHOST, 0).into() }
+    }
+}

@@ -1,0 +1,47 @@
+//! The command lines of what only prints something: what an agent is made of, models, how this machine is, completions.
+
+use clap::Args;
+
+use super::{AgentArgs, Database};
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    /// Print all models whose names begin so
+    pub(crate) name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) database: Database,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  deepagents completions bash > ~/.local/share/bash-completion/completions/deepagents
+  deepagents completions fish > ~/.config/fish/completions/deepagents.fish
+  deepagents completions zsh > DIR/_deepagents      a directory of $fpath";
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}

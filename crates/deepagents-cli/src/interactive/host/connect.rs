@@ -1,0 +1,199 @@
+//! An agent is made for the screens, as it is chosen and agreed to now.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use deepagents::DeepAgentBuilder;
+use deepagents::core::journal::Journal;
+use deepagents::core::model::{ChatModel, NoModel};
+use deepagents::fs::sandbox::{Level, Sandbox};
+use deepagents::fs::{Backend, LocalBackend, UndoStore};
+use deepagents::middleware::AskUser;
+use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::{CommandReach, RememberedRule, RuleScope};
+use deepagents_tui::{Connection, Mode, Policy};
+use serde_json::Map;
+
+use super::{NO_MODEL, ProgramHost};
+use crate::args::{AgentArgs, SandboxMode};
+use crate::hooks::{self, FoundHooks};
+use crate::interactive::trust::{self, Definitions};
+use crate::model_choice::{self, WithoutKey, env};
+use crate::own_files::OwnFiles;
+use crate::threads::{database, note_model, undo};
+use crate::{agent, permissions, sources};
+
+/// The model that is used.
+struct UsedModel {
+    name: String,
+    model: Arc<dyn ChatModel>,
+    /// Why there is none.
+    missing: Option<String>,
+}
+
+impl ProgramHost {
+    pub(super) async fn make(&self, model: Option<&str>, policy: &Policy) -> Result<Connection> {
+        let named = self.named(model);
+        let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
+        let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
+        let journal: Arc<dyn Journal> = threads.await?.clone();
+        let (files, are_recorded) = self.files()?;
+        let UsedModel { name, model, missing } = self.use_model(named, args);
+        let profile = model.profile();
+        let agreed = self.with(|chosen| chosen.agreed.clone());
+        let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
+        let (sources, outside) = sources::find(args, &brought)?;
+        let mut shape = agent::Shape::from_args(args)?;
+        shape.sources = sources;
+        let own = OwnFiles::inside(args.directory(), self.database.db.as_deref(), None)?;
+        let (workspace, sandbox, reach) = self.workspace(files.clone(), &own).await?;
+        policy.set_confined(!reach.unconfined);
+        let definitions = outside.beside(brought.files.clone());
+        let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
+        let builder = agent::with_agents(builder, args)?.journal(journal.clone()).middleware(AskUser);
+        let builder = builder.background_agents(self.background);
+        // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
+        let background_commands = args.commands.background();
+        let builder = builder.files(FilesystemOptions {
+            read_before_edit: false,
+            background_commands,
+            shell_session: args.commands.session(),
+            ..FilesystemOptions::default()
+        });
+        let FoundHooks { runner, problems: hook_problems } = hooks::find_quietly(args, &brought).await?;
+        let hooks = runner.map(|hooks| self.going_on(hooks, policy));
+        let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
+        let servers = self.use_servers().await?;
+        let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
+        let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
+        let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
+        let catalogue = sources::catalogue(&env)?;
+        let mut notes = problems;
+        notes.extend(hook_problems);
+        if !are_recorded {
+            notes.push(
+                "files cannot be put back later: the database is inside of the directory; name one with --db"
+                    .to_owned(),
+            );
+        }
+        if sandbox.is_none() {
+            notes.push("commands are not in a sandbox: every one is asked about".to_owned());
+        }
+        let remembered = match self.remembered(&reach) {
+            Ok(rules) => rules,
+            Err(error) => {
+                notes.push(error.to_string());
+                Vec::new()
+            }
+        };
+        Ok(Connection {
+            agent,
+            journal,
+            files,
+            hooks,
+            model: name,
+            missing,
+            window: profile.context_window,
+            price: profile.price,
+            catalogue,
+            reach,
+            shares_shell: args.commands.session().is_some(),
+            remembered,
+            sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
+            commands,
+            offered,
+            notes,
+        })
+    }
+
+    /// The name of the model that is to be used: the one that is chosen now, or was before.
+    fn named(&self, model: Option<&str>) -> Option<String> {
+        match model {
+            Some(model) => {
+                self.with(|chosen| chosen.model = Some(model.to_owned()));
+                Some(model.to_owned())
+            }
+            None => self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone()),
+        }
+    }
+
+    /// The files of the directory, and whether they can be put back later: not where the database is among them.
+    fn files(&self) -> Result<(LocalBackend, bool)> {
+        let directory = self.args.directory();
+        let undo_file = undo::file(&self.database)?;
+        let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, directory));
+        let store = undo_file.filter(|_| !inside).map(UndoStore::at);
+        Ok((agent::open_recorded(directory, store)?, !inside))
+    }
+
+    /// Makes the model, and notes what the screens and threads say of it.
+    fn use_model(&self, named: Option<String>, args: &AgentArgs) -> UsedModel {
+        let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env);
+        let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args, &env, WithoutKey::Refuse)?, choice)));
+        // What was said is shown without a model, too.
+        let (model, missing): (Arc<dyn ChatModel>, _) = match &made {
+            Ok((model, _)) => (model.clone(), None),
+            Err(problem) => (Arc::new(NoModel), Some(problem.to_string())),
+        };
+        let named = named.or_else(|| Some(made.as_ref().ok()?.1.name.clone()));
+        let name = named.unwrap_or_else(|| NO_MODEL.to_owned());
+        self.with(|chosen| {
+            chosen.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
+            chosen.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
+            chosen.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
+            chosen.noted = Map::new();
+            if missing.is_none() {
+                note_model(&mut chosen.noted, &name, args.base_url.as_deref());
+            }
+        });
+        UsedModel { name, model, missing }
+    }
+
+    /// What was always allowed in the directory, as far as it holds here.
+    fn remembered(&self, reach: &CommandReach) -> Result<Vec<RememberedRule>> {
+        let Some(store) = permissions::store() else { return Ok(Vec::new()) };
+        let scope = RuleScope::project(self.args.directory())?;
+        let records = store.records()?.into_iter().filter(|record| record.scope == scope);
+        // What a command means in a shell that others were run in depends on those.
+        let shared = self.args.commands.session().is_some();
+        let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
+        Ok(records.map(|record| record.rule).filter(holds).collect())
+    }
+
+    /// Hooks that know what those of the agent before did.
+    fn going_on(&self, hooks: HookRunner, policy: &Policy) -> HookRunner {
+        let policy = policy.clone();
+        let mode = move || match policy.mode() {
+            Mode::Ask => "default",
+            Mode::Auto => "auto",
+            Mode::Plan => "plan",
+        };
+        let hooks = hooks.permission_mode(move || mode().to_owned());
+        self.with(|chosen| {
+            let hooks = match &chosen.hooks {
+                Some(earlier) => hooks.succeeding(earlier),
+                None => hooks,
+            };
+            chosen.hooks = Some(hooks.clone());
+            hooks
+        })
+    }
+
+    /// The directory with commands in it: in a sandbox where there is one, which is said then.
+    async fn workspace(
+        &self,
+        files: LocalBackend,
+        own: &OwnFiles,
+    ) -> Result<(Arc<dyn Backend>, Option<String>, CommandReach)> {
+        let report = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
+        let args = self.args.commands.run_in(report.level != Level::None);
+        let confined = match args.mode() {
+            SandboxMode::Unconfined => None,
+            SandboxMode::ReadOnly => Some("in a sandbox that changes nothing"),
+            SandboxMode::Workspace if args.allow_hosts.is_empty() => Some("in a sandbox, no network"),
+            SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
+        };
+        Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned), args.reach()))
+    }
+}

@@ -1,0 +1,273 @@
+//! What the screens need of the program.
+
+mod connect;
+mod consent;
+mod servers;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use deepagents::RunError;
+use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::model::ChatModel;
+use deepagents::fs::UndoStore;
+use deepagents::middleware::hooks::HookRunner;
+use deepagents::remembered::{RememberedRule, RuleScope};
+use deepagents::trust::TrustItem;
+use deepagents_persist::Sqlite;
+use deepagents_tui::{Connection, Effort, Host, Mode, Offered, Page, Policy, Servers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
+
+use super::{choices, detached, pages, trust};
+use crate::args::{AgentArgs, Database};
+use crate::config::Config;
+use crate::model_choice::{self, env};
+use crate::threads::{database, fresh, undo};
+use crate::tracing::Tracing;
+use crate::{auth, effort, mcp, permissions, run};
+use servers::CONNECT;
+
+/// What stands where a model's name would.
+pub(super) const NO_MODEL: &str = "no model";
+
+/// The program as the screens see it.
+pub(super) struct ProgramHost {
+    args: AgentArgs,
+    database: Database,
+    threads: OnceCell<Arc<Sqlite>>,
+    /// The settings as lines.
+    settings: String,
+    editor: Option<String>,
+    tracing: Tracing,
+    /// Whether the agent may start sub-agents that it does not wait for.
+    background: bool,
+    chosen: Mutex<Chosen>,
+}
+
+/// What changes while the screens are shown.
+#[derive(Default)]
+struct Chosen {
+    /// The model, where another one than the first was chosen.
+    model: Option<String>,
+    key_variable: Option<&'static str>,
+    /// What threads note of the model that is used.
+    noted: Map<String, Value>,
+    /// How much the model is to think.
+    effort: Option<crate::args::Effort>,
+    /// The provider of the model.
+    provider: String,
+    /// What was agreed to for this session alone.
+    agreed: Vec<TrustItem>,
+    /// The model that servers may use which are allowed to.
+    sampling: Option<Arc<dyn ChatModel>>,
+    /// The servers of tools that the agent has.
+    servers: Option<mcp::Servers>,
+    /// What is wrong with others.
+    server_problems: Vec<String>,
+    /// The hooks that the agent has.
+    hooks: Option<HookRunner>,
+}
+
+impl ProgramHost {
+    pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config, tracing: Tracing) -> Self {
+        let database = Database { db: database.db.clone() };
+        // Commands are a part of every conversation; what they may do is up to the mode.
+        let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
+        let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
+        let (threads, chosen) = (OnceCell::new(), Mutex::default());
+        Self { args, database, threads, settings, editor, tracing, background: false, chosen }
+    }
+
+    /// Whether the agent may start sub-agents that it does not wait for.
+    pub(super) fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
+        change(&mut self.chosen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn args_effort(effort: Effort) -> crate::args::Effort {
+    match effort {
+        Effort::Low => crate::args::Effort::Low,
+        Effort::Medium => crate::args::Effort::Medium,
+        Effort::High => crate::args::Effort::High,
+    }
+}
+
+/// An error as a sentence.
+fn told<T>(result: Result<T>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+impl Host for ProgramHost {
+    fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
+        async move { told(self.make(model, policy).await) }.boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        async move {
+            if self.args.base_url.is_none() {
+                return choices::models().await;
+            }
+            let present = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
+            choices::at_address(present.as_deref(), &self.args).await
+        }
+        .boxed()
+    }
+
+    fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {
+        let effort = effort.map(args_effort);
+        let provider = self.with(|chosen| chosen.provider.clone());
+        if let Some(effort) = effort {
+            told(effort::fields(&provider, effort))?;
+        }
+        self.with(|chosen| chosen.effort = effort);
+        Ok(())
+    }
+
+    fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>> {
+        async move {
+            match page {
+                Page::Config => Ok(self.settings.clone()),
+                page => {
+                    let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
+                    let model = (model.as_deref(), self.args.base_url.as_deref());
+                    told(pages::page(page, self.args.directory(), model).await)
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn providers(&self) -> Vec<(String, String)> {
+        let providers = model_choice::ordered_providers();
+        let with_key = providers.iter().filter(|provider| model_choice::default_model(provider.name).is_some());
+        with_key
+            .filter_map(|provider| Some((provider.name.to_owned(), format!("or set {}", provider.key_variable?))))
+            .collect()
+    }
+
+    fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        async move {
+            let (of, key) = (provider.to_owned(), key.to_owned());
+            let kept = tokio::task::spawn_blocking(move || auth::set(&of, &key)).await;
+            told(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
+            let model =
+                model_choice::default_model(provider).ok_or_else(|| format!("no model of {provider} is known"))?;
+            Ok(format!("{provider}:{model}"))
+        }
+        .boxed()
+    }
+
+    fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        async move {
+            let store = told(undo::file(&self.database))?.map(UndoStore::at);
+            let access = connection.agent.threads().map_err(|error| error.to_string())?;
+            told(undo::adopt(store.as_ref(), &access, thread).await)
+        }
+        .boxed()
+    }
+
+    fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
+        async move { told(fresh(journal).await) }.boxed()
+    }
+
+    fn find_thread<'a>(
+        &'a self,
+        journal: &'a dyn Journal,
+        given: &'a str,
+    ) -> BoxFuture<'a, Result<ThreadInfo, String>> {
+        async move { told(database::find(journal, given).await) }.boxed()
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = run::process();
+        metadata.insert("root".to_owned(), json!(run::root(self.args.directory())));
+        metadata.extend(self.with(|chosen| chosen.noted.clone()));
+        metadata
+    }
+
+    fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
+        let model = self.with(|chosen| chosen.model.clone());
+        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
+        told(detached::start(thread, "", mode, model))
+    }
+
+    fn is_gone(&self, thread: &ThreadInfo) -> bool {
+        run::is_gone(thread)
+    }
+
+    fn explain_failure(&self, error: &RunError) -> String {
+        match error.error.as_model() {
+            Some(model) => run::model_failure(model, self.with(|chosen| chosen.key_variable)),
+            None => run::other_failure(error),
+        }
+    }
+
+    fn editor(&self) -> String {
+        self.editor.clone().or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned())
+    }
+
+    fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
+        async move { told(self.offered_now().await) }.boxed()
+    }
+
+    fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
+        async move { told(self.agree_to(names).await) }.boxed()
+    }
+
+    fn servers(&self) -> BoxFuture<'_, Servers> {
+        async move {
+            match self.show_servers().await {
+                Ok(servers) => servers,
+                Err(error) => Servers::Listed(error.to_string()),
+            }
+        }
+        .boxed()
+    }
+
+    fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
+        async move {
+            let Ok(Some(servers)) = self.use_servers().await else { return Vec::new() };
+            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            let tools = servers.all.tools();
+            tools.specs().iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
+        }
+        .boxed()
+    }
+
+    fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
+        let (rule, directory) = (rule.clone(), self.args.directory().to_owned());
+        async move {
+            let kept = tokio::task::spawn_blocking(move || {
+                let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
+                Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
+            });
+            told(kept.await.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))
+        }
+        .boxed()
+    }
+
+    fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>> {
+        async move {
+            if !trusted {
+                return Ok(());
+            }
+            let untrusted = told(self.find_servers())?.untrusted;
+            let servers = self.with(|chosen| chosen.servers.clone());
+            let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+            told(trust::remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()).collect()))?;
+            if let Some(servers) = servers {
+                servers.accept(&changed);
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,86 @@
+//! The servers of tools that the screens have and show.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use deepagents::mcp::{ServerState, ServerStatus};
+use deepagents::trust::{Consent, FoundItem, TrustItem};
+use deepagents_tui::Servers;
+
+use super::ProgramHost;
+use crate::interactive::trust;
+use crate::mcp;
+
+/// So long servers are waited for before their state is shown.
+pub(super) const CONNECT: Duration = Duration::from_secs(3);
+
+impl ProgramHost {
+    pub(super) fn find_servers(&self) -> Result<mcp::ScreenServers> {
+        let known = trust::standing(self.args.directory())?;
+        let trusted = |item: &TrustItem| {
+            self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
+        };
+        let model = self.with(|chosen| chosen.sampling.clone());
+        mcp::for_screens(&self.args, trusted, model.as_ref())
+    }
+
+    /// The servers that may be used now: those that there are already, where they are the same.
+    pub(super) async fn use_servers(&self) -> Result<Option<mcp::Servers>> {
+        let mcp::ScreenServers { usable, problems, .. } = self.find_servers()?;
+        let names = |servers: &Option<mcp::Servers>| -> Vec<String> {
+            servers.iter().flat_map(|servers| servers.all.names()).map(str::to_owned).collect()
+        };
+        let (used, before) = self.with(|chosen| {
+            chosen.server_problems = problems;
+            let before = if names(&chosen.servers) == names(&usable) {
+                None
+            } else {
+                std::mem::replace(&mut chosen.servers, usable)
+            };
+            (chosen.servers.clone(), before)
+        });
+        if let Some(before) = before {
+            before.close().await;
+        }
+        Ok(used)
+    }
+
+    /// The servers with how they are; of those that nobody has agreed to, what they would start.
+    pub(super) async fn show_servers(&self) -> Result<Servers> {
+        let untrusted = self.find_servers()?.untrusted;
+        if !untrusted.is_empty() {
+            let line = |found: &FoundItem| format!("{}: {}", found.item.name, found.asks_for.join(", "));
+            return Ok(Servers::Untrusted(untrusted.iter().map(line).collect::<Vec<_>>().join("\n")));
+        }
+        let servers = self.use_servers().await?;
+        let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
+        if !changed.is_empty() {
+            let line = |found: &FoundItem| format!("the tool {}, {}", found.item.name, found.asks_for.join(", "));
+            return Ok(Servers::Changed(changed.iter().map(line).collect::<Vec<_>>().join("\n")));
+        }
+        let mut lines = self.with(|chosen| chosen.server_problems.clone());
+        if let Some(servers) = servers {
+            // One that does not answer soon is shown as it is.
+            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            lines.extend(servers.all.status().iter().map(server_line));
+        }
+        if lines.is_empty() {
+            lines.push("there are no servers of tools; see `deepagents mcp add --help`".to_owned());
+        }
+        Ok(Servers::Listed(lines.join("\n")))
+    }
+}
+
+/// A server with how it is.
+fn server_line(status: &ServerStatus) -> String {
+    let state = match &status.state {
+        ServerState::Connected => "connected".to_owned(),
+        ServerState::Idle => "not started yet".to_owned(),
+        ServerState::Starting => "starting".to_owned(),
+        ServerState::Ended => "ended, started again by the next call".to_owned(),
+        ServerState::Failed { problem } => format!("failed: {problem}"),
+        _ => "unknown".to_owned(),
+    };
+    let tools = if status.tools.is_empty() { String::new() } else { format!(", {}", mcp::cost(status)) };
+    format!("{}: {state}{tools}", status.name)
+}

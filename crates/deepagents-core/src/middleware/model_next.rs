@@ -1,0 +1,185 @@
+//! The rest of the stack around a model call, as seen from a wrap.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+
+use super::Stack;
+use crate::context::Context;
+use crate::error::Result;
+use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::state::Update;
+
+/// What a model call gave.
+///
+/// ```
+/// use deepagents_core::message::{AssistantMessage, Block};
+/// use deepagents_core::middleware::{ModelResponse, wrap_model_call};
+/// use deepagents_core::model::ModelOutput;
+/// /// Answers in the model's place.
+/// let canned = wrap_model_call(|_request, _next| async {
+///     let message = AssistantMessage::new(vec![Block::text("Ask me tomorrow.")]);
+///     Ok(ModelResponse::from(ModelOutput { message, ..ModelOutput::default() }))
+/// });
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ModelResponse {
+    /// The answer.
+    pub output: ModelOutput,
+    /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it.
+    pub update: Update,
+    /// The attempt the answer came with; none for an answer that no model gave.
+    pub(crate) attempt: Option<u32>,
+}
+
+impl From<ModelOutput> for ModelResponse {
+    fn from(output: ModelOutput) -> Self {
+        Self { output, ..Self::default() }
+    }
+}
+
+/// The rest of the stack around a model call, down to the model. Owned and `Clone`: it can be run zero, one or many
+/// times, raced, or moved into a task.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_model_call;
+/// /// Tells how long every model call takes.
+/// let timed = wrap_model_call(|request, next| async move {
+///     let started = next.cx().clock().now();
+///     let answer = next.run(request).await;
+///     next.cx().custom("model_seconds", (next.cx().clock().now() - started).get_seconds().into());
+///     answer
+/// });
+/// ```
+#[derive(Clone)]
+pub struct ModelNext {
+    stack: Stack,
+    at: usize,
+    model: Arc<dyn ChatModel>,
+    /// What stands around whichever model is asked in the end, the outermost first.
+    layers: Vec<Arc<ModelLayer>>,
+    cx: Context,
+}
+
+/// Puts something around a model.
+type ModelLayer = dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync;
+
+impl ModelNext {
+    /// A call of the model alone, for tests of a wrap: nothing else stands around it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::error::Result;
+    /// use deepagents_core::middleware::{Middleware, ModelNext, ModelResponse};
+    /// use deepagents_core::model::{ModelRequest, NoModel};
+    /// use deepagents_core::run::ContextBuilder;
+    ///
+    /// /// Names the model in the error of a call that fails.
+    /// struct Named;
+    ///
+    /// impl Middleware for Named {
+    ///     fn name(&self) -> &str { "Named" }
+    ///     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+    ///         let named = |error| deepagents_core::error::Error::other(format!("{}: {error}", next.model().name()));
+    ///         next.run(request).await.map_err(named)
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let next = ModelNext::new(Arc::new(NoModel), ContextBuilder::new().build());
+    /// let error = Named.wrap_model_call(ModelRequest::new("Hello"), next).await.unwrap_err();
+    /// assert!(error.to_string().starts_with("none: "));
+    /// # });
+    /// ```
+    pub fn new(model: Arc<dyn ChatModel>, cx: Context) -> Self {
+        Self::around(Arc::from([]), model, cx)
+    }
+
+    /// A call of the model with a stack around it.
+    pub(crate) fn around(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
+        Self { stack, at: 0, model, layers: Vec::new(), cx }
+    }
+
+    /// The run's context.
+    pub fn cx(&self) -> &Context {
+        &self.cx
+    }
+
+    /// The model that will be asked.
+    pub fn model(&self) -> &Arc<dyn ChatModel> {
+        &self.model
+    }
+
+    /// The same with another model.
+    #[must_use]
+    pub fn with_model(&self, model: Arc<dyn ChatModel>) -> Self {
+        Self { model, ..self.clone() }
+    }
+
+    /// The same with something around the model that is asked in the end, whichever that is: what sees or changes the pieces of
+    /// an answer as they come, before anybody reads them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::middleware::wrap_model_call;
+    /// use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
+    /// use futures_core::stream::BoxStream;
+    /// use futures_util::StreamExt;
+    ///
+    /// /// Says everything loudly.
+    /// struct Loud(Arc<dyn ChatModel>);
+    ///
+    /// impl ChatModel for Loud {
+    ///     fn name(&self) -> &str { self.0.name() }
+    ///     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+    ///         let louder = |event| match event {
+    ///             Ok(ModelEvent::Text { block, delta }) => Ok(ModelEvent::Text { block, delta: delta.to_uppercase() }),
+    ///             other => other,
+    ///         };
+    ///         self.0.stream(request).map(louder).boxed()
+    ///     }
+    /// }
+    ///
+    /// let loud = wrap_model_call(|request, next| async move {
+    ///     next.layered(|model| Arc::new(Loud(model))).run(request).await
+    /// });
+    /// ```
+    #[must_use]
+    pub fn layered(&self, layer: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static) -> Self {
+        let mut next = self.clone();
+        next.layers.push(Arc::new(layer));
+        next
+    }
+
+    /// Makes the call.
+    pub fn run(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse>> {
+        // A future keeps room for whatever moves through it for as long as it waits, and there is one for each middleware: what
+        // it begins with is in a box of its own until then.
+        let mut next = self.clone();
+        let Some(middleware) = self.stack.get(self.at).cloned() else {
+            let request = Box::new(request);
+            return Box::pin(async move {
+                let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
+                let (output, attempt) = crate::context::call_model(&next.cx, &model, request).await?;
+                Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })
+            });
+        };
+        next.at += 1;
+        let begin = Box::new((request, next));
+        Box::pin(async move {
+            let call = {
+                let begin = begin;
+                let (request, next) = *begin;
+                middleware.wrap_model_call(request, next)
+            };
+            call.await
+        })
+    }
+}
+
+impl std::fmt::Debug for ModelNext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelNext").field("model", &self.model.name()).field("at", &self.at).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,254 @@
+//! The rest of the stack around a tool call, as seen from a wrap.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+
+use super::Stack;
+use crate::context::RunObserver;
+use crate::error::{Error, Result};
+use crate::ids::CallId;
+use crate::interrupt::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
+use crate::message::{Block, ToolCall};
+use crate::state::Update;
+use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
+
+/// A tool call about to be made.
+///
+/// ```
+/// use deepagents_core::middleware::wrap_tool_call;
+/// /// Searches no further than ten results.
+/// let bounded = wrap_tool_call(|mut request, next| async move {
+///     if request.call.name == "search" {
+///         request.call.args["limit"] = 10.into();
+///     }
+///     next.run(request).await
+/// });
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ToolRequest {
+    /// The call as the model made it; a wrap may change its arguments.
+    pub call: ToolCall,
+    /// The tool; `None` when no tool has the name. A wrap may supply one or answer itself.
+    pub tool: Option<Arc<dyn DynTool>>,
+    /// The context of the call.
+    pub cx: ToolContext,
+}
+
+impl ToolRequest {
+    /// A call of a tool, or of none that is known.
+    pub fn new(call: ToolCall, tool: Option<Arc<dyn DynTool>>, cx: ToolContext) -> Self {
+        Self { call, tool, cx }
+    }
+
+    /// Our identity of the call.
+    pub fn id(&self) -> &CallId {
+        self.cx.call_id()
+    }
+
+    /// Asks a person about the call as it is here, because of a rule: with the arguments that wraps have given it. Otherwise as
+    /// [`ToolContext::interrupt_by`].
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`] while there is no answer.
+    pub fn interrupt_by(
+        &self,
+        rule: impl Into<String>,
+        text: impl Into<String>,
+        allowed: impl Into<Vec<DecisionKind>>,
+    ) -> Result<Decision, ToolError> {
+        self.cx.clone().as_made(&self.call).interrupt_by(rule, text, allowed)
+    }
+}
+
+impl std::fmt::Debug for ToolRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolRequest")
+            .field("call", &self.call)
+            .field("known", &self.tool.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The result of a tool call.
+///
+/// ```
+/// use deepagents_core::middleware::{ToolResponse, wrap_tool_call};
+/// /// Keeps one tool from being called.
+/// let barred = wrap_tool_call(|request, next| async move {
+///     match request.call.name.as_str() {
+///         "launch" => Ok(ToolResponse::error("This is a rehearsal.")),
+///         _ => next.run(request).await,
+///     }
+/// });
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ToolResponse {
+    /// What the model is shown.
+    pub content: Vec<Block>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// Whether it stands in for a result that the tool did not give; see [`ToolMessage::is_synthetic`].
+    ///
+    /// [`ToolMessage::is_synthetic`]: crate::message::ToolMessage::is_synthetic
+    pub is_synthetic: bool,
+    /// What changes in the state.
+    pub update: Update,
+    /// The error that a failed call ended with, for wraps that look for its type; it is not stored.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    /// Data for the application.
+    pub artifact: Option<Value>,
+    /// The state a sub-agent leaves, to be joined into this agent's.
+    pub child_state: Option<ChildState>,
+    /// What was decided about the call without a question, and who did; it is put into the log and told.
+    pub decision: Option<DecisionRecord>,
+}
+
+impl ToolResponse {
+    /// A successful text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], ..Self::default() }
+    }
+
+    /// A failure.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Says that it stands in for a result that the tool did not give.
+    #[must_use]
+    pub fn synthetic(mut self) -> Self {
+        self.is_synthetic = true;
+        self
+    }
+
+    /// Says that a rule allowed the call, unless something else was decided about it.
+    #[must_use]
+    pub fn allowed_by(mut self, rule: impl Into<String>) -> Self {
+        let author = DecisionAuthor::Rule { text: rule.into() };
+        self.decision.get_or_insert_with(|| DecisionRecord::new(Decision::Approve, author));
+        self
+    }
+
+    /// Says that a rule refused the call, and in which words.
+    #[must_use]
+    pub fn denied_by(mut self, rule: impl Into<String>, message: impl Into<String>) -> Self {
+        let decision = Decision::Reject { message: Some(message.into()) };
+        self.decision = Some(DecisionRecord::new(decision, DecisionAuthor::Rule { text: rule.into() }));
+        self
+    }
+}
+
+/// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`](super::ModelNext).
+///
+/// ```
+/// use deepagents_core::middleware::wrap_tool_call;
+/// /// Makes a failed call once more.
+/// let again = wrap_tool_call(|request, next| async move {
+///     let first = next.run(request.clone()).await?;
+///     if first.is_error { next.run(request).await } else { Ok(first) }
+/// });
+/// ```
+#[derive(Clone, Default)]
+pub struct ToolNext {
+    stack: Stack,
+    at: usize,
+    /// What the call passes through before the stack, the last one first.
+    observers: Vec<Arc<dyn RunObserver>>,
+}
+
+impl ToolNext {
+    /// A call of the tool alone, for tests of a wrap: nothing else stands around it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A call of the tool with a stack around it.
+    pub(crate) fn around(stack: Stack) -> Self {
+        Self { stack, ..Self::default() }
+    }
+
+    /// The same, through an observer first.
+    pub(crate) fn through(mut self, observer: Arc<dyn RunObserver>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Makes the call.
+    ///
+    /// The future fails only where the run is to end; whatever else goes wrong is a response with `is_error`.
+    pub fn run(&self, request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
+        let mut next = self.clone();
+        if let Some(observer) = next.observers.pop() {
+            return observer.tool(request, next);
+        }
+        let middleware = next.stack.get(next.at).cloned();
+        next.at += 1;
+        let begin = Box::new((request, next));
+        Box::pin(async move {
+            let begin = move || *begin;
+            match &middleware {
+                Some(middleware) => {
+                    let call = {
+                        let (request, next) = begin();
+                        middleware.wrap_tool_call(request, next)
+                    };
+                    call.await
+                }
+                None => call_tool(begin().0).await,
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for ToolNext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolNext").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// Characters of the name of a tool that does not exist which the model is shown.
+const LONGEST_NAME: usize = 128;
+
+async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
+    let ToolRequest { call, tool, cx } = request;
+    let Some(tool) = tool else {
+        let known = cx.tool_names().join(", ");
+        let why = if cx.context().tools.is_gone(&call.name) {
+            "is no longer a tool you have"
+        } else {
+            "is not a tool you have"
+        };
+        // No tool has a name that long: what a model makes up is not repeated without end.
+        let name = match call.name.char_indices().nth(LONGEST_NAME) {
+            Some((at, _)) => format!("{}…", call.name.get(..at).unwrap_or_default()),
+            None => call.name,
+        };
+        return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")));
+    };
+    let cx = cx.as_made(&call);
+    match tool.call(call.args, cx).await {
+        Ok(output) => Ok(ToolResponse {
+            content: output.content,
+            is_error: output.is_error,
+            is_synthetic: false,
+            update: output.update,
+            artifact: output.artifact,
+            child_state: output.child_state,
+            source: None,
+            decision: None,
+        }),
+        Err(ToolError::Model { text, source }) => {
+            Ok(ToolResponse { source: source.map(Arc::from), ..ToolResponse::error(text) })
+        }
+        Err(ToolError::Denied { text, rule }) => {
+            let response = ToolResponse::error(&text);
+            Ok(rule.into_iter().fold(response, |response, rule| response.denied_by(rule, &text)))
+        }
+        Err(ToolError::Interrupted(pause)) => Err(Error::Interrupted(pause)),
+        Err(ToolError::Fatal(source)) => Err(Error::Tool { name: call.name, source }),
+    }
+}

@@ -1,0 +1,274 @@
+//! The driver: it waits for models, tools and the journal, and does what the machine decides.
+
+mod inbox;
+mod setting;
+mod written;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::abort::{Break, Halt};
+use super::hooks::Phase;
+use super::log::Log;
+use super::start::own_limit;
+use super::{Outcome, RunError, RunInput};
+use crate::context::{AgentDefinition, BudgetTracker, Inbox, RunControl, Shared};
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::ids::{CallId, LogPosition};
+use crate::interrupt::open_questions;
+use crate::journal::{ChildLog, Record};
+use crate::machine::{Machine, NextStep, Open};
+use crate::message::Message;
+use crate::model::StopReason;
+use crate::state::State;
+use crate::status::FinishReason;
+use crate::tool::{ChildState, ToolSet};
+pub(crate) use setting::{Below, NewThread, Place, Setting};
+
+pub(crate) struct Driver {
+    pub(super) shared: Arc<Shared>,
+    pub(super) state: State,
+    pub(super) machine: Machine,
+    pub(super) log: Log,
+    /// The turn that the run goes on with when it is resumed in the middle of one.
+    pub(super) open: Open,
+    /// Sub-agents of that turn, as an earlier process left them.
+    pub(super) children: BTreeMap<Vec<String>, ChildLog>,
+    /// Sub-agents of the present turn that wait for decisions.
+    pub(super) paused: Vec<(CallId, ChildState)>,
+    /// Whether the agent shares the thread of one above it.
+    pub(super) is_below: bool,
+    /// The step that the log was told of last.
+    pub(super) logged_step: Option<Machine>,
+    /// What is to be told once its record is in the log, with how many records wait up to that one.
+    queued_events: Vec<(usize, EventKind)>,
+    /// What is in the log and is to be told, with the position behind its record.
+    logged_events: Vec<(Option<LogPosition>, EventKind)>,
+    inbox: Option<Arc<Inbox>>,
+    /// Read from the inbox, not yet part of the conversation.
+    undelivered: Vec<Message>,
+    /// Why a message in the inbox was not let in.
+    refused: Option<Error>,
+    pub(super) last_stop: StopReason,
+    /// Wrong answers to a wanted shape so far.
+    pub(super) shape_tries: u32,
+    /// Whether the shape is asked for by a tool.
+    pub(super) shape_by_tool: bool,
+    /// The tools that middlewares offered for the last request; nothing before the first one of this process.
+    pub(super) offered: Option<Vec<ToolSet>>,
+}
+
+impl Driver {
+    /// Runs to the end.
+    pub(crate) async fn run(
+        agent: Arc<AgentDefinition>,
+        input: Box<RunInput>,
+        setting: Setting,
+        inbox: Option<Arc<Inbox>>,
+    ) -> Result<Outcome, Box<RunError>> {
+        // What happens once, or between two answers, is in a box of its own: most of its time a run waits for a model, and its
+        // future has room for whatever is not.
+        let (mut driver, began, _registered) = Box::pin(Self::begun(agent, input, setting, inbox)).await;
+        let result = match began {
+            Ok(None) => driver.drive().await,
+            Ok(Some(over)) => Ok(over),
+            Err(error) => Err(error),
+        };
+        driver.machine.keep(driver.shared.budget.ledger());
+        driver.close_inbox();
+        driver.poll_inbox();
+        Box::pin(driver.finish(result)).await
+    }
+
+    /// A run that has begun, with the reason why there is nothing to do, if so, and what makes it known while it lasts.
+    async fn begun(
+        agent: Arc<AgentDefinition>,
+        input: Box<RunInput>,
+        setting: Setting,
+        inbox: Option<Arc<Inbox>>,
+    ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
+        let (input, parts) = (*input, agent);
+        let above = setting.above.or_else(|| input.above.clone());
+        let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget).beside(setting.beside);
+        let shared = Arc::new(Shared {
+            agent: parts.clone(),
+            run: setting.run,
+            thread: input.thread.clone(),
+            path: setting.path,
+            events: setting.events,
+            cancel: setting.cancel,
+            budget: Arc::new(budget),
+            extensions: input.extensions.clone(),
+            observer: input.observer.clone(),
+            attempt: std::sync::atomic::AtomicU32::new(0),
+            answer_id: std::sync::Mutex::default(),
+            tools: std::sync::Mutex::new(parts.tools.clone()),
+            passed: std::sync::Mutex::new(None),
+            log: std::sync::OnceLock::new(),
+            root: setting.root,
+        });
+        let control = shared.events.control();
+        let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
+        let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
+        let mut driver = Box::new(Self {
+            state: State::new(parts.schema.clone()),
+            machine: Machine::new(0, limit),
+            log: Log::default(),
+            open: Open::default(),
+            children: BTreeMap::new(),
+            paused: Vec::new(),
+            is_below: matches!(setting.place, Place::Below(_)),
+            logged_step: None,
+            queued_events: Vec::new(),
+            logged_events: Vec::new(),
+            inbox,
+            undelivered: Vec::new(),
+            refused: None,
+            last_stop: StopReason::End,
+            shape_tries: 0,
+            shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
+            offered: None,
+            shared,
+        });
+        let began = match (input.check(), setting.place) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
+            (Ok(()), place) => driver.begin(input, limit, place).await,
+        };
+        (driver, began, registered)
+    }
+
+    async fn drive(&mut self) -> Result<FinishReason> {
+        loop {
+            let next = self.machine.next();
+            if self.is_suspended() && !matches!(next, NextStep::Finish(_)) {
+                return Ok(FinishReason::Suspended);
+            }
+            let step = match next {
+                NextStep::Finish(stop) => {
+                    if self.has_pending_input() && self.machine.prolong() {
+                        continue;
+                    }
+                    return Ok(stop);
+                }
+                NextStep::BeforeAgent => self.hooks(Phase::BeforeAgent).await,
+                NextStep::BeforeModel => match self.shared.budget.exhausted() {
+                    Some(stop) => self.end_spent(stop).map_err(Break::Fail),
+                    None => {
+                        self.drain_inbox()?;
+                        self.hooks(Phase::BeforeModel).await
+                    }
+                },
+                NextStep::Model { turn } => self.model(turn).await,
+                NextStep::AfterModel => self.hooks(Phase::AfterModel).await,
+                NextStep::Tools { turn } => Box::pin(self.tools(turn)).await,
+                NextStep::AfterAgent => self.hooks(Phase::AfterAgent).await,
+            };
+            match step {
+                Ok(()) => {}
+                Err(Break::Fail(error)) => match error.spent().cloned() {
+                    Some(stop) => self.end_spent(stop)?,
+                    None => return Err(error),
+                },
+                // Calls are open whose sub-agents have stopped, and nobody is asked anything.
+                Err(Break::Wait) if self.is_suspended() && open_questions(&self.state).next().is_none() => {
+                    return Ok(FinishReason::Suspended);
+                }
+                Err(Break::Wait) => {
+                    self.check_can_wait()?;
+                    return Ok(FinishReason::Interrupted);
+                }
+                Err(Break::Halt(Halt(stop))) => {
+                    self.shared.cancel.cancel();
+                    self.answer_open(stop.reason())?;
+                    self.machine.abort(stop);
+                }
+            }
+        }
+    }
+
+    /// Ends the run because what it may spend is spent.
+    fn end_spent(&mut self, stop: FinishReason) -> Result<()> {
+        self.answer_open(stop.reason())?;
+        self.machine.spent(stop);
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
+        let mut result = result;
+        // However it ended, what stays must be a history that can be gone on with.
+        let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
+        let suspended = matches!(result, Ok(FinishReason::Suspended));
+        if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
+            let kept = self.answer_open(why).and_then(|()| self.forget_questions());
+            if let Err(error) = kept {
+                result = result.and(Err(error));
+            }
+        } else if let Err(error) = self.keep_undelivered() {
+            result = Err(error);
+        }
+        let mut state = None;
+        if self.is_below && matches!(result, Ok(FinishReason::Interrupted | FinishReason::Suspended)) {
+            match self.state_with_waiting() {
+                Ok(joined) => state = Some(joined),
+                Err(error) => result = Err(error),
+            }
+        }
+        let run = self.shared.run.get().to_string();
+        let stop = result.as_ref().ok().cloned();
+        self.log_step();
+        if !suspended {
+            self.log.push(|| Record::RunFinished { run, stop });
+        }
+        if let Err(error) = self.append().await
+            && result.is_ok()
+        {
+            result = Err(error.into());
+        }
+        let usage = self.shared.budget.total();
+        match &result {
+            Ok(stop) => {
+                let (model_calls, stop) = (self.machine.calls(), stop.clone());
+                if stop == FinishReason::Interrupted {
+                    self.queue_questions();
+                }
+                self.queue_event(|| EventKind::AgentFinished { stop: stop.clone(), usage });
+                if self.is_main() {
+                    self.queue_event(|| EventKind::RunFinished { stop, usage, model_calls });
+                }
+            }
+            Err(error) => {
+                let (kind, error) = (error.kind().to_owned(), error.to_string());
+                if self.is_main() {
+                    self.queue_event(|| EventKind::RunFailed { kind, error });
+                } else {
+                    self.queue_event(|| EventKind::AgentFailed { kind, error });
+                }
+            }
+        }
+        // All is written; a lease that cannot be given up runs out. Whoever sees the end of the run finds its thread free.
+        let end = self.log.end();
+        let _ = self.log.close().await;
+        self.logged_events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
+        self.emit_queued_events();
+        match result {
+            Ok(stop) => Ok(Outcome {
+                stop,
+                state: state.unwrap_or(self.state),
+                usage,
+                usage_by_agent: self.shared.budget.by_agent(),
+                model_calls: self.machine.calls(),
+                spent: self.shared.budget.spent(),
+                thread: self.shared.thread.clone(),
+                run: self.shared.run.get().to_string(),
+            }),
+            Err(error) => Err(Box::new(RunError::new(error, self.state, usage))),
+        }
+    }
+
+    /// Whether the run is to stop at its next step, for others to go on with it.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.shared.events.control().is_some_and(RunControl::is_suspended)
+    }
+}

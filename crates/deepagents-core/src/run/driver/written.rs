@@ -1,0 +1,94 @@
+//! What a run changes and tells: it is noted while a step is made, and told once the log has it.
+
+use super::Driver;
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::ids::LogPosition;
+use crate::journal::{JournalError, Record, RecordUpdate};
+use crate::run::abort::halted_long_ago;
+use crate::state::{MessagesChannel, Update, UpdateEntry};
+
+impl Driver {
+    /// Applies an update and notes it for the log and the events.
+    pub(in crate::run) fn update(&mut self, update: Update) -> Result<()> {
+        if update.is_empty() {
+            return Ok(());
+        }
+        let update = self.stamp(update);
+        update.check_storable()?;
+        self.state.apply(&update)?;
+        let changes = self.changes(&update);
+        self.log.push(|| Record::Update { update: RecordUpdate::Live(update) });
+        self.queue_events(changes);
+        Ok(())
+    }
+
+    /// Gives ids to messages that have none.
+    pub(in crate::run) fn stamp(&self, update: Update) -> Update {
+        update.with_ids(&*self.shared.agent.ids)
+    }
+
+    /// What is to be told of an update.
+    pub(in crate::run) fn changes(&self, update: &Update) -> Vec<EventKind> {
+        if self.shared.events.is_silent() {
+            return Vec::new();
+        }
+        let entries = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
+        let changed = |entry: &UpdateEntry| {
+            let channel = entry.spec().name().to_owned();
+            entry.to_json().ok().map(|update| EventKind::StateChanged { channel, update })
+        };
+        entries.filter_map(changed).collect()
+    }
+
+    pub(in crate::run) fn queue_event(&mut self, kind: impl FnOnce() -> EventKind) {
+        if !self.shared.events.is_silent() {
+            self.queued_events.push((self.log.waiting(), kind()));
+        }
+    }
+
+    /// Tells things that stem from the record that was pushed last.
+    pub(in crate::run) fn queue_events(&mut self, kinds: Vec<EventKind>) {
+        let waiting = self.log.waiting();
+        self.queued_events.extend(kinds.into_iter().map(|kind| (waiting, kind)));
+    }
+
+    /// Notes in the log where the run can go on from, if it does not say so already.
+    pub(in crate::run) fn log_step(&mut self) {
+        self.machine.keep(self.shared.budget.ledger());
+        if self.logged_step.as_ref() != Some(&self.machine) {
+            let machine = self.machine.clone();
+            self.logged_step = Some(machine.clone());
+            let run = self.is_main().then(|| self.shared.run.get().to_string());
+            self.log.push(|| Record::Step { machine, run });
+        }
+    }
+
+    /// Appends to the log, then tells what it holds.
+    pub(in crate::run) async fn flush(&mut self) -> Result<()> {
+        self.append().await?;
+        self.emit_queued_events();
+        Ok(())
+    }
+
+    pub(super) async fn append(&mut self) -> Result<(), JournalError> {
+        let waiting = self.log.waiting();
+        let appended = self.log.flush(halted_long_ago(&self.shared)).await;
+        let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
+        let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
+        self.logged_events.extend(self.queued_events.drain(..).map(logged));
+        appended
+    }
+
+    /// Tells what is in the log, together with the state that it has led to.
+    pub(super) fn emit_queued_events(&mut self) {
+        if self.shared.events.is_silent() {
+            return;
+        }
+        let state = self.is_main().then(|| self.state.clone());
+        let end = self.log.end();
+        let mut events = std::mem::take(&mut self.logged_events);
+        events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
+        self.shared.events.emit_all(&self.shared.path, events, state);
+    }
+}

@@ -1,0 +1,236 @@
+//! How a run begins: with its input, or with what an earlier one left.
+
+mod resume;
+mod thread;
+
+use super::RunInput;
+use super::abort::{halted, halted_long_ago};
+use super::driver::{Below, Driver, Place};
+use super::log::Log;
+use crate::context::RunStart;
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::interrupt::ActionRequests;
+use crate::journal::{Record, Replay};
+use crate::machine::Machine;
+use crate::message::{Message, MessageOp};
+use crate::state::{MessagesChannel, Update};
+use crate::status::FinishReason;
+
+/// The key of a thread's metadata that names the agent in the background whose thread it is.
+pub(crate) const AGENT: &str = "agent";
+
+impl Driver {
+    /// Begins below another run, or goes on where an earlier process left the sub-agent.
+    pub(super) async fn begin_below(
+        &mut self,
+        below: Below,
+        input: RunInput,
+        limit: u32,
+    ) -> Result<Option<FinishReason>> {
+        self.keep_log(Log::below(below.log, self.shared.path.clone()));
+        let Some(left) = below.resumed else {
+            let mut input = input;
+            input.messages = self.received(input.messages)?;
+            if self.log.is_kept() {
+                let (inheritance, values) = below.given.inherited_from(&below.base)?;
+                let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
+                let (call, label) = (Some(below.call), below.label);
+                self.log.push(|| Record::AgentStarted { path, call, label, agent, inheritance, values });
+            }
+            self.state = below.given;
+            self.start(None, input, limit).await?;
+            return Ok(None);
+        };
+        let ledger = left.machine.as_ref().and_then(Machine::ledger);
+        self.shared.budget.go_on(ledger, &left.uncounted());
+        let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
+        if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
+            self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.state = left.state;
+            return Ok(Some(stop));
+        }
+        self.state = left.state.clone();
+        if !below.answers.is_empty() {
+            self.update(Update::new::<ActionRequests>(below.answers))?;
+        }
+        self.continue_from(left, own_limit(&input), Vec::new(), Update::none(), limit).await
+    }
+
+    /// Messages from outside as the middlewares let them in.
+    pub(super) fn received(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let stack = &self.shared.agent.stack;
+        let through = |message: Message| {
+            stack.iter().try_fold(message, |message, middleware| {
+                middleware.receive_message(message).map_err(|source| Error::Hook {
+                    middleware: middleware.name().to_owned(),
+                    hook: "receive_message",
+                    source: Box::new(source),
+                })
+            })
+        };
+        messages.into_iter().map(through).collect()
+    }
+
+    /// Writes to a log from now on.
+    fn keep_log(&mut self, log: Log) {
+        if let Some(writer) = log.writer() {
+            // Set once: a run has one log.
+            let _ = self.shared.log.set(writer.clone());
+        }
+        self.log = log;
+    }
+
+    /// Whether this is the run of the main agent.
+    pub(super) fn is_main(&self) -> bool {
+        !self.is_below
+    }
+
+    /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
+    pub(super) async fn begin(
+        &mut self,
+        mut input: RunInput,
+        limit: u32,
+        place: Place,
+    ) -> Result<Option<FinishReason>> {
+        input.messages = self.received(std::mem::take(&mut input.messages))?;
+        let tap = match self.shared.observer.clone().filter(|_| self.is_main()) {
+            Some(tap) => Some((tap, input.record()?)),
+            None => None,
+        };
+        let left = match (place, self.shared.thread.clone()) {
+            (Place::Background(new), Some(thread)) => Some(self.open_child(*new, thread, &input).await?),
+            (_, Some(thread)) => {
+                let journal = self.shared.agent.journal()?.clone();
+                let shared = self.shared.clone();
+                tokio::select! {
+                    biased;
+                    left = self.open_thread(journal, thread, &input) => Some(left?),
+                    // A database that does not answer does not keep the run from being ended.
+                    () = halted_long_ago(&shared) => return Ok(Some(halted(&shared).await)),
+                }
+            }
+            (_, None) if input.at.is_some() => {
+                return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));
+            }
+            (_, None) => None,
+        };
+        if let Some(path) = left.as_ref().map(|left| &left.path).filter(|path| !path.is_empty()) {
+            self.become_background(path.clone());
+        }
+        if let Some((tap, record)) = tap {
+            let agent = &*self.shared.agent;
+            let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
+            let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
+            if let Err(error) = tap.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel }) {
+                self.give_up_thread().await;
+                return Err(error);
+            }
+        }
+        if let (Some(id), Some(left)) = (input.id.clone(), &left) {
+            match self.asked_again(&id, left, input.resume) {
+                Ok(AskedAgain::No) => {}
+                Ok(AskedAgain::Open) => {
+                    input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };
+                }
+                Ok(AskedAgain::Ended(stop)) => {
+                    self.give_up_thread().await;
+                    self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
+                    self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+                    self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
+                    self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
+                    return Ok(Some(stop));
+                }
+                Err(error) => {
+                    self.give_up_thread().await;
+                    return Err(error);
+                }
+            }
+        }
+        if input.resume {
+            return match left {
+                Some(left) => self.resume(left, input, limit).await,
+                None => Err(Error::Input("there is no thread to resume; name it".to_owned())),
+            };
+        }
+        self.start(left, input, limit).await?;
+        Ok(None)
+    }
+
+    /// Whether a run with the id of the input is in the thread already.
+    fn asked_again(&self, id: &str, left: &Replay, resume: bool) -> Result<AskedAgain> {
+        let thread = self.shared.thread.as_deref().unwrap_or_default();
+        if left.earlier_runs.iter().any(|run| run == id) {
+            return Err(Error::Input(format!(
+                "run `{id}` of thread `{thread}` is over, and others have followed it; read the thread instead"
+            )));
+        }
+        match left.run.as_ref() {
+            Some(last) if last.run == id && resume => Ok(AskedAgain::No),
+            Some(last) if last.run == id => Ok(match last.ended.clone().flatten() {
+                Some(stop) if stop != FinishReason::Interrupted => AskedAgain::Ended(stop),
+                _ => AskedAgain::Open,
+            }),
+            Some(last) if resume => Err(Error::Input(format!(
+                "the last run of thread `{thread}` is `{}`, not `{id}`; resume it without an id or with its own",
+                last.run
+            ))),
+            _ => Ok(AskedAgain::No),
+        }
+    }
+
+    /// Begins a run: answers what an earlier one left open, and takes the input in.
+    async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
+        let (run, at) = self.run_and_time();
+        let thread = self.log.thread().cloned();
+        self.log.push(|| Record::RunStarted { run, at, thread });
+        self.queue_begun();
+        if let Some(left) = left {
+            self.machine = Machine::new(left.turns, limit);
+            if let Some(ledger) = left.machine.as_ref().and_then(Machine::ledger).filter(|_| self.log.has_root()) {
+                self.shared.budget.begin_after(ledger);
+            }
+            self.answer_left(left, &mut input.messages)?;
+        }
+        self.take_undelivered();
+        self.forget_shape()?;
+        // Answers that are given count as well: the calls of two turns must not share an identity.
+        let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
+        self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
+        let ops = input.messages.into_iter().map(MessageOp::put).collect::<Vec<_>>();
+        if !ops.is_empty() {
+            self.update(Update::new::<MessagesChannel>(ops))?;
+        }
+        self.update(input.update)?;
+        if self.state.messages().is_empty() {
+            return Err(Error::Input("there is nothing to do: give the run a message".to_owned()));
+        }
+        self.log_step();
+        self.flush().await
+    }
+
+    fn run_and_time(&self) -> (String, String) {
+        (self.shared.run.get().to_string(), self.shared.agent.clock.now().to_string())
+    }
+
+    fn queue_begun(&mut self) {
+        let (thread, name) = (self.shared.thread.clone(), self.shared.agent.name.clone());
+        if self.is_main() {
+            self.queue_event(|| EventKind::RunStarted { thread });
+        }
+        self.queue_event(|| EventKind::AgentStarted { name });
+    }
+}
+
+/// The number of model calls that the input allows the main agent.
+pub(super) fn own_limit(input: &RunInput) -> Option<u32> {
+    input.budget.model_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX))
+}
+
+/// Whether a run with an id is in a thread already.
+enum AskedAgain {
+    No,
+    /// It has not ended, and is gone on with.
+    Open,
+    Ended(FinishReason),
+}

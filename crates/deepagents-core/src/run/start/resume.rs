@@ -1,0 +1,131 @@
+//! How a run goes on with what an earlier one left.
+
+use std::collections::HashSet;
+
+use super::own_limit;
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::interrupt::DecisionError;
+use crate::journal::{LastRun, Record, Replay};
+use crate::machine::{Machine, NextStep, Node};
+use crate::message::{Message, check_last_results};
+use crate::run::RunInput;
+use crate::run::driver::Driver;
+use crate::run::interrupted::after_interrupted;
+use crate::state::Update;
+use crate::status::FinishReason;
+
+impl Driver {
+    /// Goes on with a run that did not end, or failed.
+    pub(super) async fn resume(&mut self, left: Replay, input: RunInput, limit: u32) -> Result<Option<FinishReason>> {
+        let Some(last) = left.run.clone() else {
+            self.give_up_thread().await;
+            let thread = self.shared.thread.as_deref().unwrap_or_default();
+            return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
+        };
+        let mut left = left;
+        if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(FinishReason::Interrupted)) {
+            if let Some((id, _)) = input.answers.first().cloned() {
+                self.give_up_thread().await;
+                return Err(DecisionError::Unknown { id, open: Vec::new() }.into());
+            }
+            if stop.is_from_outside() {
+                let ledger = left.machine.as_ref().and_then(Machine::ledger).cloned();
+                let interrupted = after_interrupted(left.state.messages());
+                let last = left.state.messages().last();
+                let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
+                let after = if answered { Node::Model } else { Node::Tools };
+                let mut machine = Machine::after(after, left.turns, limit);
+                machine.keep(ledger.clone());
+                left.machine = Some(machine);
+                self.state = left.state.clone();
+                self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
+                let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
+                return self.continue_from(left, own_limit(&input), Vec::new(), update, limit).await;
+            }
+            self.give_up_thread().await;
+            self.shared.run.resume(&last.run, last.attempt);
+            self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
+            self.answer_left(left, &mut Vec::new())?;
+            return Ok(Some(stop));
+        }
+        let own = own_limit(&input);
+        // Answers are looked at before anything is stored: a wrong one leaves the question open.
+        self.state = left.state.clone();
+        let answered = match self.take_answers(input.answers) {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.give_up_thread().await;
+                return Err(error);
+            }
+        };
+        let ledger = left.machine.as_ref().and_then(Machine::ledger);
+        self.shared.budget.go_on(ledger, &left.uncounted());
+        self.continue_from(left, own, answered, input.update, limit).await
+    }
+
+    /// Goes on from where an earlier process left the agent. The state has been taken over.
+    pub(super) async fn continue_from(
+        &mut self,
+        left: Replay,
+        own_limit: Option<u32>,
+        answered: Vec<EventKind>,
+        update: Update,
+        limit: u32,
+    ) -> Result<Option<FinishReason>> {
+        if let Some(last) = &left.run {
+            self.shared.run.resume(&last.run, last.attempt + 1);
+        }
+        let keys = left.run.as_ref().and_then(|last| self.keys_of_copy(last));
+        if let Some(keys) = &keys {
+            self.shared.run.set_keys_of_copy(keys);
+        }
+        let ((run, at), thread) = (self.run_and_time(), self.log.thread().cloned());
+        self.log.push(|| Record::RunResumed { run, at, thread, keys });
+        self.queue_begun();
+        for kind in answered {
+            self.queue_event(|| kind);
+        }
+        self.logged_step.clone_from(&left.machine);
+        self.take_undelivered();
+        self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+        if let Some(limit) = own_limit {
+            self.machine.set_limit(limit);
+        }
+        if matches!(self.machine.next(), NextStep::Tools { .. } | NextStep::AfterModel) {
+            (self.open, self.children) = (left.open, left.children);
+        } else {
+            self.answer_left(left, &mut Vec::new())?;
+        }
+        self.update(update)?;
+        check_last_results(self.state.messages())?;
+        self.flush().await?;
+        Ok(None)
+    }
+
+    /// What keys of calls begin with, where the thread is a copy of one that the run was under way in: what an earlier
+    /// process of this thread has chosen, or an id of their own.
+    fn keys_of_copy(&self, last: &LastRun) -> Option<String> {
+        let (now, before) = (self.log.thread()?, last.thread.as_ref());
+        match before.is_none_or(|before| before.is_same(now)) {
+            true => last.keys.clone(),
+            false => Some(format!("{}/{}", last.run, self.shared.agent.ids.next("copy"))),
+        }
+    }
+
+    /// Goes on from where an earlier run left the thread: its open calls are answered, not made. Results among what this
+    /// run is given answer theirs.
+    pub(super) fn answer_left(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
+        let late = left.settle()?;
+        self.state = left.state;
+        self.join_children(left.children.into_values())?;
+        let why = if self.drop_questions()? {
+            "the conversation went on before it was decided on"
+        } else {
+            "the process ended before it"
+        };
+        let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&in_doubt, why, late, given)
+    }
+}

@@ -1,0 +1,104 @@
+//! The thread of a run: it is claimed and loaded, made for an agent in the background, or given up again.
+
+use std::sync::Arc;
+
+use super::AGENT;
+use crate::error::{Error, Result};
+use crate::ids::LogPosition;
+use crate::interrupt::answers_to;
+use crate::journal::{Claim, Journal, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::run::RunInput;
+use crate::run::driver::{Driver, NewThread};
+use crate::run::input::OwnedThread;
+use crate::run::log::Log;
+
+impl Driver {
+    /// Becomes the owner of a thread and loads it.
+    pub(super) async fn open_thread(
+        &mut self,
+        journal: Arc<dyn Journal>,
+        thread: String,
+        input: &RunInput,
+    ) -> Result<Replay> {
+        let parts = self.shared.agent.clone();
+        if input.resume && input.take_over && !input.answers.is_empty() {
+            // A wrong answer must not end the run that works on the thread.
+            let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
+            answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
+        }
+        let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
+            Some(lease) if lease.thread() != thread => {
+                let what = format!("the lease is of thread `{}`, the run goes on with `{thread}`", lease.thread());
+                return Err(Error::Input(what));
+            }
+            Some(lease) => lease,
+            None => {
+                let mut claim = Claim::new(self.shared.run.own(), input.lease);
+                claim.take_over = input.take_over;
+                Lease::claim(journal, thread.clone(), claim).await?
+            }
+        };
+        let lease = lease.of_run(self.shared.cancel.clone());
+        let journal = lease.journal().clone();
+        if !input.note.is_empty() {
+            let mut note = input.note.clone();
+            note.insert(NOTED_BY.to_owned(), lease.owner().into());
+            journal.threads().set_metadata(&thread, note).await?;
+        }
+        // A run that goes back may leave what cannot be read.
+        let loaded = match input.at {
+            Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await?,
+            None => load_replay(&*journal, &thread, parts.schema.clone(), None).await?,
+        };
+        let (head, turns, mut fold) = (loaded.head, loaded.fold.turns, loaded.fold);
+        let back = input.at.filter(|at| *at != head);
+        if let Some(to) = back {
+            fold = load_replay(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
+        }
+        self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
+        if let Some(to) = back {
+            self.go_back(&mut fold, to, turns.saturating_add(1), head);
+        }
+        Ok(fold)
+    }
+
+    /// Begins the thread of an agent in the background.
+    pub(super) async fn open_child(&mut self, new: NewThread, thread: String, input: &RunInput) -> Result<Replay> {
+        let journal = self.shared.agent.journal()?.clone();
+        let NewThread { parent, agent: name, label, path, state } = new;
+        journal.threads().set_parent(&thread, Some(&parent)).await?;
+        let metadata = [(AGENT.to_owned(), name.into())].into_iter().collect();
+        journal.threads().set_metadata(&thread, metadata).await?;
+        let mut left = self.open_thread(journal, thread, input).await?;
+        if left.end == 0 {
+            let (inheritance, values) = state.inherited_from(&state)?;
+            self.become_background(path.clone());
+            let agent = self.shared.agent.name.clone();
+            self.log.push(|| Record::AgentStarted { path, call: None, label, agent, inheritance, values });
+            left.state = state;
+        }
+        Ok(left)
+    }
+
+    /// Goes on as an agent in the background, whose thread says where in a tree of agents it is.
+    pub(super) fn become_background(&mut self, path: Vec<String>) {
+        self.shared.budget.record();
+        self.log.set_root(path.clone());
+        // Nobody has been given a context yet.
+        let shared = Arc::get_mut(&mut self.shared);
+        debug_assert!(shared.is_some(), "the run begins");
+        if let Some(shared) = shared {
+            shared.path = path.into();
+        }
+    }
+
+    /// Leaves the thread as it is, for a run that does not begin. A lease that cannot be given up runs out.
+    pub(super) async fn give_up_thread(&mut self) {
+        let _ = self.log.close().await;
+    }
+
+    fn go_back(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
+        self.log.push(|| Record::Rewind { to, turn });
+        fold.rewound(turn, head);
+    }
+}

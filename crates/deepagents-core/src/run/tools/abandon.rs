@@ -1,0 +1,105 @@
+//! A turn that is not finished: what runs is ended, and what is left is answered.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::batch::{Progress, Turn};
+use crate::error::Result;
+use crate::ids::CallId;
+use crate::journal::ChildLog;
+use crate::middleware::ToolResponse;
+use crate::run::driver::Driver;
+use crate::run::model_step::unknown_outcome;
+use crate::tool::ChildState;
+
+/// How long aborted tools may take to let go.
+const ABORT_GRACE: Duration = Duration::from_secs(1);
+/// How long sub-agents may take to end when the run is halted: their own tools are given the grace above.
+const CHILD_GRACE: Duration = Duration::from_secs(3);
+
+impl Driver {
+    /// Aborts what runs, keeps what has finished and answers the rest, so that results and what tools add beside them
+    /// come in the order in which a complete turn has them.
+    pub(super) async fn abandon(&mut self, turn: &mut Turn, why: &str) -> Result<()> {
+        // Sub-agents end by themselves, so that what they have done is kept and told.
+        let mut above: HashSet<usize> = HashSet::new();
+        for call in turn.by_task.values() {
+            if call.info.children.load(Ordering::Relaxed) > 0 {
+                above.insert(call.at);
+            } else {
+                call.handle.abort();
+            }
+        }
+        let mut kept =
+            self.settle(turn, CHILD_GRACE, |turn| turn.by_task.values().any(|c| above.contains(&c.at))).await;
+        turn.running.abort_all();
+        kept = kept.and(self.settle(turn, ABORT_GRACE, |turn| !turn.by_task.is_empty()).await);
+        turn.running.detach_all();
+        let mut aborted: HashSet<CallId> = HashSet::new();
+        aborted
+            .extend(above.iter().filter_map(|at| turn.calls.get(*at)).filter(|c| c.is_running()).map(|c| c.id.clone()));
+        let mut logged = if aborted.is_empty() { Vec::new() } else { self.logged_children(&aborted).await? };
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            match planned.state {
+                Progress::Finished { .. } => continue,
+                Progress::Pending => self.queue_started(turn, at),
+                Progress::Running | Progress::Interrupted => {}
+            }
+            let text = match planned.state {
+                Progress::Pending if planned.begun => unknown_outcome(planned.call.name()),
+                _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
+            };
+            // What a sub-agent had changed before it began to wait is kept.
+            let call = planned.id.clone();
+            let running = turn.by_task.values().find(|task| task.at == at);
+            let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
+            untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
+            if aborted.contains(&call) {
+                // It has what was left before as well.
+                untaken = logged.extract_if(.., |child| child.call == call).collect();
+            }
+            let child_state = self.joined_below(&call, untaken)?;
+            let response = ToolResponse { child_state, ..ToolResponse::error(text).synthetic() };
+            kept = kept.and(self.finished(turn, at, response));
+        }
+        kept.and(self.flush().await)
+    }
+
+    /// Takes in what ends within a time, as long as something is worth waiting for.
+    async fn settle(&mut self, turn: &mut Turn, time: Duration, worth: impl Fn(&Turn) -> bool) -> Result<()> {
+        let mut kept = Ok(());
+        let mut grace = std::pin::pin!(tokio::time::sleep(time));
+        while worth(turn) {
+            let joined = tokio::select! {
+                biased;
+                joined = turn.running.join_next_with_id() => joined,
+                () = &mut grace => None,
+            };
+            match joined {
+                Some(Err(error)) if error.is_cancelled() => {
+                    let aborted = turn.by_task.remove(&error.id());
+                    turn.untaken.extend(aborted.into_iter().flat_map(|task| task.info.take_left(None)));
+                }
+                Some(joined) => {
+                    kept = kept.and(self.joined(turn, joined));
+                    kept = kept.and(self.flush().await);
+                }
+                None => break,
+            }
+        }
+        kept
+    }
+
+    /// What the sub-agents of a call that does not end have changed, to be joined with its result.
+    pub(super) fn joined_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Option<ChildState>> {
+        let mut left = self.left_below(call, untaken)?;
+        let last = left.pop();
+        for ChildState { given, left } in left {
+            let (joined, _conflicts) = self.state.join(&given, &left)?;
+            self.update(joined)?;
+        }
+        Ok(last)
+    }
+}

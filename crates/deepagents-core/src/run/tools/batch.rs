@@ -1,0 +1,164 @@
+//! One turn of calls: which are to be made, and what each waits for.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+use crate::error::{Error, Result};
+use crate::ids::CallId;
+use crate::journal::ChildLog;
+use crate::machine::Open;
+use crate::message::{self, MessageOp, PendingCall, ToolMessage};
+use crate::middleware::ToolResponse;
+use crate::run::driver::Driver;
+use crate::state::Concurrent;
+use crate::status::FinishReason;
+use crate::tool::{CallInfo, DynTool, Effect, coerce_call};
+
+/// One call of the turn.
+pub(super) struct Planned {
+    pub(super) id: CallId,
+    pub(super) call: PendingCall,
+    pub(super) tool: Option<Arc<dyn DynTool>>,
+    /// Whether it may be made again if its outcome is unknown.
+    pub(super) repeatable: bool,
+    /// Whether a process that ended has begun it.
+    pub(super) begun: bool,
+    /// Earlier calls of the turn that must end first.
+    pub(super) waits_for: HashSet<usize>,
+    pub(super) state: Progress,
+}
+
+impl Planned {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.state, Progress::Running)
+    }
+}
+
+pub(super) enum Progress {
+    Pending,
+    Running,
+    /// It waits for a decision.
+    Interrupted,
+    Finished {
+        message: Arc<ToolMessage>,
+        added: Vec<MessageOp>,
+    },
+}
+
+/// The calls of one turn.
+pub(super) struct Turn {
+    pub(super) calls: Vec<Planned>,
+    pub(super) running: JoinSet<Result<ToolResponse>>,
+    pub(super) by_task: HashMap<Id, Running>,
+    /// What an earlier process left of sub-agents of calls that were aborted, or that wait, before they went on with them.
+    pub(super) untaken: Vec<ChildLog>,
+    /// Channels that a call of this turn has written and no other may.
+    pub(super) taken: HashSet<&'static str>,
+    pub(super) shaped: bool,
+    /// Why calls of it were not made: what may be spent is spent.
+    pub(super) spent: Option<FinishReason>,
+    pub(super) failed: Option<Error>,
+}
+
+/// A call under way.
+pub(super) struct Running {
+    pub(super) at: usize,
+    pub(super) handle: AbortHandle,
+    pub(super) info: Arc<CallInfo>,
+}
+
+impl Turn {
+    /// Whether all calls have results.
+    pub(super) fn are_done(&self) -> bool {
+        self.calls.iter().all(|c| matches!(c.state, Progress::Finished { .. }))
+    }
+
+    /// What is finished of a turn that waits for a decision.
+    pub(super) fn left_open(&self) -> Open {
+        let finished = self.calls.iter().filter_map(|c| match &c.state {
+            Progress::Finished { message, added } => Some((c.id.clone(), (message.clone(), added.clone()))),
+            _ => None,
+        });
+        let changed = self.taken.iter().map(|name| (*name).to_owned()).collect();
+        Open { finished: finished.collect(), changed, ..Open::default() }
+    }
+}
+
+impl Driver {
+    pub(super) fn plan(&self, turn: u32) -> Turn {
+        let tools = self.tools_on_offer();
+        let mut calls: Vec<Planned> = Vec::new();
+        let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
+        for (at, open) in message::pending(self.state.messages()).into_iter().enumerate() {
+            let tool = tools.get(open.call.name()).cloned();
+            let call = coerce_call(open.call, tool.as_ref());
+            let mut waits_for = HashSet::new();
+            let mut repeatable = false;
+            let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
+            let edited = self.edited(&id);
+            let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
+            if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
+                let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
+                repeatable =
+                    effect == Effect::Read || idempotent(made, edited.map_or(&call.args, |edited| &edited.args));
+                if let Effect::Write { paths } = effect {
+                    waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
+                    writes.push((at, paths));
+                }
+            }
+            let state = if self.is_asking(&id) { Progress::Interrupted } else { Progress::Pending };
+            calls.push(Planned { id, call, tool, repeatable, begun: false, waits_for, state });
+        }
+        Turn {
+            calls,
+            running: JoinSet::new(),
+            by_task: HashMap::new(),
+            untaken: Vec::new(),
+            taken: HashSet::new(),
+            shaped: false,
+            spent: None,
+            failed: None,
+        }
+    }
+
+    /// Takes in what a process that ended had finished of the turn.
+    pub(super) fn go_on(&self, turn: &mut Turn, open: &Open) {
+        let schema = self.state.schema();
+        let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
+        turn.taken.extend(changed.filter(|spec| spec.concurrent() == Concurrent::Refuse).map(|spec| spec.name()));
+        let shape = self.shared.agent.format.as_ref().filter(|_| self.shape_by_tool);
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get_mut(at) else { continue };
+            planned.begun = open.in_doubt.contains_key(&planned.id);
+            let Some((message, added)) = open.finished.get(&planned.id) else { continue };
+            turn.shaped |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
+            planned.state = Progress::Finished { message: message.clone(), added: added.clone() };
+            for other in &mut turn.calls {
+                other.waits_for.remove(&at);
+            }
+        }
+    }
+}
+
+/// What a call touches, as its tool says; everything, if it cannot say.
+fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
+    let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
+    said.unwrap_or(Effect::Write { paths: Vec::new() })
+}
+
+/// Whether a call may be made again, as its tool says; not, if it cannot say.
+fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
+    std::panic::catch_unwind(AssertUnwindSafe(|| tool.idempotent(args))).unwrap_or(false)
+}
+
+/// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.
+fn overlap(a: &[String], b: &[String]) -> bool {
+    let below = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || outer.ends_with('/'))
+    };
+    a.is_empty() || b.is_empty() || a.iter().any(|x| b.iter().any(|y| below(x, y) || below(y, x)))
+}

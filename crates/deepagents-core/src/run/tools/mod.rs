@@ -1,0 +1,161 @@
+//! The calls of one turn: at once where they may, in order where they must.
+
+mod abandon;
+mod batch;
+mod results;
+mod unmade;
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use super::abort::{Break, Halt};
+use super::driver::Driver;
+use crate::context::Context;
+use crate::error::Result;
+use crate::event::EventKind;
+use crate::journal::Record;
+use crate::machine::Open;
+use crate::message::PendingCall;
+use crate::middleware::{ToolNext, ToolRequest};
+use crate::status::FinishReason;
+use crate::tool::{CallInfo, ToolContext};
+use batch::{Progress, Running, Turn};
+
+impl Driver {
+    /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
+    pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
+        if self.is_gated() {
+            // A run that is ended waits for nobody.
+            return Err(if self.is_halted() { Break::Halt(Halt(self.halted().await)) } else { Break::Wait });
+        }
+        self.offer_tools_once().await?;
+        let open = std::mem::take(&mut self.open);
+        let mut calls = self.plan(turn);
+        self.go_on(&mut calls, &open);
+        let mut ended = self.run_calls(&mut calls, &open).await;
+        let why = match &ended {
+            // What waits for a decision cannot be waited for in a run that fails.
+            Ok(None) if calls.failed.is_some() && !calls.are_done() => Some("the run failed"),
+            Ok(None) => None,
+            Ok(Some(stop)) => Some(stop.reason()),
+            Err(_) => Some("the run failed"),
+        };
+        if let Some(why) = why {
+            self.shared.cancel.cancel();
+            if let Err(error) = Box::pin(self.abandon(&mut calls, why)).await {
+                ended = ended.and(Err(error));
+            }
+        }
+        if matches!(ended, Ok(None)) && !calls.are_done() {
+            self.open = calls.left_open();
+            return Err(Break::Wait);
+        }
+        self.commit(&calls)?;
+        self.forget_questions()?;
+        if let Some(stop) = ended? {
+            return Err(Break::Halt(Halt(stop)));
+        }
+        if let Some(error) = calls.failed {
+            return Err(error.into());
+        }
+        let direct = !calls.calls.is_empty()
+            && calls.calls.iter().all(|c| {
+                c.tool.as_ref().is_some_and(|t| t.return_direct())
+                    && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
+            });
+        match calls.spent.filter(|_| !calls.shaped) {
+            Some(stop) => self.machine.spent(stop),
+            None => self.machine.tools_done(direct, calls.shaped),
+        }
+        self.log_step();
+        Ok(())
+    }
+
+    /// Runs the calls until all have results, or says what halted them.
+    async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<FinishReason>> {
+        self.answer_in_doubt(turn, open).await?;
+        self.answer_alone(turn).await?;
+        loop {
+            self.start_ready(turn).await?;
+            let joined = tokio::select! {
+                biased;
+                stop = self.halted() => return Ok(Some(stop)),
+                joined = turn.running.join_next_with_id() => joined,
+            };
+            let Some(joined) = joined else { return Ok(None) };
+            let mut taken = self.joined(turn, joined);
+            // What else has ended by now is written with it.
+            while taken.is_ok()
+                && let Some(joined) = turn.running.try_join_next_with_id()
+            {
+                taken = self.joined(turn, joined);
+            }
+            self.flush().await.and(taken)?;
+        }
+    }
+
+    /// Starts every call that waits for nothing.
+    async fn start_ready(&mut self, turn: &mut Turn) -> Result<()> {
+        // What has not begun is left to whoever goes on.
+        if self.is_suspended() {
+            return Ok(());
+        }
+        let ready = self.affordable(turn).await?;
+        if ready.is_empty() {
+            return Ok(());
+        }
+        for &at in &ready {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            self.log.push(|| Record::ToolStarted {
+                call: planned.id.clone(),
+                provider_call_id: planned.call.provider_call_id().to_owned(),
+                name: planned.call.name().to_owned(),
+                repeatable: planned.repeatable,
+            });
+            self.queue_started(turn, at);
+        }
+        // The log must know of a call before the call can take effect.
+        self.flush().await?;
+        for at in ready {
+            let Some(planned) = turn.calls.get_mut(at) else { continue };
+            let left = self.take_children(&planned.id);
+            let PendingCall::Valid(call) = &planned.call else { continue };
+            let info = CallInfo {
+                id: planned.id.clone(),
+                provider_call_id: call.id.clone(),
+                name: call.name.clone(),
+                args: call.args.clone(),
+                asked: AtomicU32::new(0),
+                children: AtomicU32::new(0),
+                left: Mutex::new(left),
+            };
+            let info = Arc::new(info);
+            let cx = Context::at(&self.shared, &self.state, planned.id.turn);
+            let request =
+                ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::with_call(cx, info.clone()));
+            let next = ToolNext::around(self.shared.agent.stack.clone());
+            let task = turn.running.spawn(match &self.shared.observer {
+                Some(tap) => tap.0.clone().tool(request, next),
+                None => next.run(request),
+            });
+            turn.by_task.insert(task.id(), Running { at, handle: task, info });
+            planned.state = Progress::Running;
+        }
+        Ok(())
+    }
+
+    fn queue_started(&mut self, turn: &Turn, at: usize) {
+        let Some(planned) = turn.calls.get(at) else { return };
+        self.queue_event(|| EventKind::ToolStarted {
+            call: planned.id.clone(),
+            id: planned.call.provider_call_id().to_owned(),
+            name: planned.call.name().to_owned(),
+            args: match &planned.call {
+                PendingCall::Valid(call) => call.args.clone(),
+                PendingCall::Invalid(call) => Value::String(call.raw.clone()),
+            },
+        });
+    }
+}

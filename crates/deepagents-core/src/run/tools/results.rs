@@ -1,0 +1,142 @@
+//! What calls have come to: their results and what they change.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinError};
+
+use super::batch::{Progress, Running, Turn};
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::ids::CallId;
+use crate::journal::{Record, RecordUpdate};
+use crate::machine::committed;
+use crate::message::{Block, Message, MessageOp, ToolMessage};
+use crate::middleware::ToolResponse;
+use crate::panics::panic_text;
+use crate::run::driver::Driver;
+use crate::state::{Concurrent, MessagesChannel, too_deep};
+
+impl Driver {
+    /// Takes in a call that has ended. Its result is durable once the log is flushed.
+    pub(super) fn joined(
+        &mut self,
+        turn: &mut Turn,
+        joined: Result<(Id, Result<ToolResponse>), JoinError>,
+    ) -> Result<()> {
+        let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some(Running { at, info, .. }) = turn.by_task.remove(&id) else { return Ok(()) };
+        let response = match joined {
+            Ok((_, Ok(response))) => response,
+            Ok((_, Err(Error::Interrupted(pause)))) => {
+                let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
+                planned.state = Progress::Interrupted;
+                self.shared.budget.take_back_tool_call();
+                let call = planned.id.clone();
+                turn.untaken.extend(info.take_left(None));
+                self.record_interrupt(&call, *pause)?;
+                self.log.push(|| Record::ToolInterrupted { call });
+                return Ok(());
+            }
+            Ok((_, Err(Error::ToolCall { text, .. }))) => ToolResponse::error(text),
+            Ok((_, Err(error))) => {
+                let response = ToolResponse::error(format!("Error: {error}"));
+                turn.failed.get_or_insert(error);
+                response
+            }
+            Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
+        };
+        // A call that ends without its sub-agents keeps what they had changed.
+        self.join_children(info.take_left(None))?;
+        self.finished(turn, at, response)
+    }
+
+    /// Puts a result into the log, to be flushed, and makes its changes.
+    pub(super) fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
+        let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
+        let ToolResponse { mut content, is_error, is_synthetic, update, artifact, child_state, source: _, decision } =
+            response;
+        let mut update = self.stamp(update);
+        // Joined only now: siblings may have changed since this call began what it hands back.
+        if let Some(child_state) = child_state {
+            let (joined, conflicts) = self.state.join(&child_state.given, &child_state.left)?;
+            update = joined.and(update);
+            content.extend(conflicts.iter().map(|conflict| Block::text(format!("[not kept: {conflict}]"))));
+        }
+        let (messages, rest) = update.clone().split::<MessagesChannel>();
+        let mut message = ToolMessage {
+            id: self.shared.agent.ids.next("msg"),
+            call_id: planned.call.provider_call_id().to_owned(),
+            name: planned.call.name().to_owned(),
+            content,
+            is_error,
+            is_synthetic,
+            artifact,
+        };
+        let exclusive = rest.entries().iter().map(crate::state::UpdateEntry::spec);
+        let exclusive: HashSet<&str> =
+            exclusive.filter(|s| s.concurrent() == Concurrent::Refuse).map(|s| s.name()).collect();
+        let mut changes = Vec::new();
+        let refused = match exclusive.iter().find(|name| turn.taken.contains(**name)) {
+            Some(name) => Some(format!("another call of this turn has already changed `{name}`")),
+            // The text of a result comes from its tool, and so do the values beside it.
+            None if message.is_too_deep() => Some(too_deep()),
+            None => update.check_storable().and_then(|()| self.state.apply(&rest)).err().map(|error| error.to_string()),
+        };
+        let kept = match refused {
+            Some(reason) => {
+                let text = format!("Error: the result of {} was not kept: {reason}.", message.name);
+                message = ToolMessage { id: message.id, ..ToolMessage::error(message.call_id, message.name, text) };
+                None
+            }
+            None => {
+                turn.taken.extend(rest.entries().iter().map(|e| e.spec().name()).filter(|n| exclusive.contains(n)));
+                changes = self.changes(&rest);
+                Some((update, messages.concat()))
+            }
+        };
+        let (update, added) = kept.unwrap_or_default();
+        let message = Arc::new(message);
+        planned.state = Progress::Finished { message: message.clone(), added };
+        let (call, name) = (planned.id.clone(), message.name.clone());
+        for other in &mut turn.calls {
+            other.waits_for.remove(&at);
+        }
+        if let Some(decided) = decision {
+            self.record_decision(&call, decided)?;
+        }
+        let events = (call.clone(), message.clone());
+        self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
+        self.queue_events(changes);
+        self.queue_event(|| EventKind::ToolFinished {
+            call: events.0,
+            id: events.1.call_id.clone(),
+            name,
+            error: events.1.is_error,
+            text: Message::Tool((*events.1).clone()).text(),
+        });
+        Ok(())
+    }
+
+    /// Puts the results into the conversation, in the order of the calls.
+    pub(super) fn commit(&mut self, turn: &Turn) -> Result<()> {
+        let mut ids = Vec::new();
+        let mut results: BTreeMap<&CallId, (Arc<ToolMessage>, Vec<MessageOp>)> = BTreeMap::new();
+        for planned in &turn.calls {
+            if let Progress::Finished { message, added } = &planned.state {
+                ids.push(planned.id.clone());
+                results.insert(&planned.id, (message.clone(), added.clone()));
+            }
+        }
+        self.state.apply(&committed(results.into_values()))?;
+        self.log.push(|| Record::ToolsCommitted { calls: ids });
+        Ok(())
+    }
+}
+
+fn crash(error: JoinError) -> String {
+    if !error.is_panic() {
+        return error.to_string();
+    }
+    panic_text(&*error.into_panic()).to_owned()
+}

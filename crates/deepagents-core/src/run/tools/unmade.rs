@@ -1,0 +1,118 @@
+//! Calls that are answered without being made: in doubt, malformed, the answer in a shape, and those that nothing is left for.
+
+use std::collections::BTreeSet;
+
+use super::batch::{Progress, Turn};
+use crate::error::Result;
+use crate::machine::Open;
+use crate::message::PendingCall;
+use crate::middleware::ToolResponse;
+use crate::run::driver::Driver;
+use crate::run::model_step::unknown_outcome;
+use crate::state::{StructuredResponse, Update};
+
+impl Driver {
+    /// Answers the calls that may have taken effect already and must not do so twice.
+    pub(super) async fn answer_in_doubt(&mut self, turn: &mut Turn, open: &Open) -> Result<()> {
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            let repeatable = open.in_doubt.get(&planned.id).is_none_or(|(_, _, repeatable)| *repeatable);
+            if repeatable || !matches!(planned.state, Progress::Pending) {
+                continue;
+            }
+            let (call, text) = (planned.id.clone(), unknown_outcome(planned.call.name()));
+            self.queue_started(turn, at);
+            let child_state = self.joined_below(&call, Vec::new())?;
+            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Answers the calls that no tool is run for: malformed ones, and the answer in a wanted shape.
+    pub(super) async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
+        let format = self.shared.agent.format.clone().filter(|_| self.shape_by_tool);
+        let is_shape = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
+        let shapes = turn.calls.iter().filter(|c| is_shape(&c.call)).count();
+        let mut wrong = None;
+        for at in 0..turn.calls.len() {
+            let Some(planned) = turn.calls.get(at) else { continue };
+            if !matches!(planned.state, Progress::Pending) {
+                continue;
+            }
+            let response = match (&planned.call, &format) {
+                (PendingCall::Invalid(call), _) => ToolResponse::error(format!(
+                    "Error: the arguments of {} could not be read: {}. Nothing was done; make the call again.",
+                    if call.name.is_empty() { "this call" } else { &call.name },
+                    call.error
+                )),
+                (PendingCall::Valid(call), Some(format)) if is_shape(&planned.call) => {
+                    let checked = if shapes > 1 {
+                        Err(format!("call {} once, not {shapes} times", format.name()))
+                    } else {
+                        format.check(&call.args)
+                    };
+                    match checked {
+                        Ok(()) => {
+                            turn.shaped = true;
+                            ToolResponse {
+                                update: Update::new::<StructuredResponse>(Some(call.args.clone())),
+                                ..ToolResponse::text("The answer is recorded.")
+                            }
+                        }
+                        Err(problem) => {
+                            let text = format!("Error: the answer does not fit: {problem}. Correct it and call again.");
+                            wrong = Some(problem);
+                            ToolResponse::error(text)
+                        }
+                    }
+                }
+                (PendingCall::Valid(_), _) => continue,
+            };
+            self.queue_started(turn, at);
+            self.finished(turn, at, response)?;
+            self.flush().await?;
+        }
+        if let Some(problem) = wrong
+            && let Err(error) = self.shape_refused(problem)
+        {
+            turn.failed.get_or_insert(error);
+        }
+        Ok(())
+    }
+
+    /// The calls that wait for nothing and may be made. Those that may not, because the budget is spent, are answered. One
+    /// that has begun in an earlier process is made again whatever is left: nobody could say that it was not made.
+    pub(super) async fn affordable(&mut self, turn: &mut Turn) -> Result<BTreeSet<usize>> {
+        let mut ready: BTreeSet<usize> = BTreeSet::new();
+        loop {
+            let mut refused = Vec::new();
+            for (at, planned) in turn.calls.iter().enumerate() {
+                if !matches!(planned.state, Progress::Pending) || !planned.waits_for.is_empty() || ready.contains(&at) {
+                    continue;
+                }
+                match self.shared.budget.begin_tool_call(planned.begun) {
+                    Ok(()) => {
+                        ready.insert(at);
+                    }
+                    Err(stop) => refused.push((at, stop)),
+                }
+            }
+            // An answer may be what another call waits for.
+            if refused.is_empty() {
+                return Ok(ready);
+            }
+            for (at, stop) in refused {
+                let Some(planned) = turn.calls.get(at) else { continue };
+                let (call, name) = (planned.id.clone(), planned.call.name().to_owned());
+                turn.spent = Some(stop.clone());
+                self.queue_started(turn, at);
+                // What sub-agents of it had changed in an earlier process is kept.
+                let child_state = self.joined_below(&call, Vec::new())?;
+                let text = format!("The call of {name} was not made: {}.", stop.reason());
+                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
+                self.flush().await?;
+            }
+        }
+    }
+}

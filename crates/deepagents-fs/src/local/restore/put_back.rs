@@ -1,0 +1,114 @@
+//! One change is taken back where it was made, without following links.
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, symlinkat, unlinkat};
+use rustix::io::Errno;
+
+use crate::local::Root;
+use crate::local::look::{ReadLimits, Seen, look};
+use crate::local::open::{At, DIRECTORY, allow, failed};
+use crate::local::record::Recorder;
+use crate::local::write::Target;
+use crate::sandbox::appeared::forget;
+use crate::undo::{FileChange, FileVersion, OnDisk, Tx, UndoError};
+use crate::{FsError, VPath, WriteMode};
+
+impl Root {
+    /// What is at a path no component of which may be a link.
+    pub(super) fn on_disk(&self, path: &VPath, max_file: u64, store: Option<&Tx<'_>>) -> Result<OnDisk, FsError> {
+        match self.above(path, false)? {
+            Ok((directory, name)) => {
+                let seen = look(path, &directory, OsStr::new(&name), ReadLimits::up_to(max_file))?;
+                store.map_or(Ok(()), |tx| tx.put(&seen.version, &seen.content))?;
+                Ok(OnDisk::At(seen.version))
+            }
+            Err(in_the_way) => Ok(in_the_way),
+        }
+    }
+
+    /// The directory above a path, opened without following links, and the name there; otherwise what is in its place.
+    fn above(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), OnDisk>, FsError> {
+        let Some(name) = path.name() else { return Err(FsError::Fixed(path.clone())) };
+        let mut directory = self.fd.try_clone().at(path)?;
+        for above in path.ancestors_from_root() {
+            let Some(name) = above.name() else { continue };
+            if make {
+                allow(Errno::EXIST, mkdirat(&directory, name, Mode::from_raw_mode(0o777))).at(path)?;
+            }
+            directory = match openat(&directory, name, DIRECTORY, Mode::empty()) {
+                Ok(next) => next,
+                Err(Errno::NOENT) => return Ok(Err(OnDisk::At(FileVersion::Absent))),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Err(OnDisk::Below(above))),
+                Err(errno) => return Err(failed(path, errno)),
+            };
+        }
+        Ok(Ok((directory, name.to_owned())))
+    }
+
+    /// Does one change, if what is there is still what was planned with.
+    pub(super) fn put_back(&self, recorder: &Recorder, change: &FileChange) -> Result<(), FsError> {
+        let path = &change.path;
+        let changed = || FsError::Changed(path.clone());
+        let makes = change.to != FileVersion::Absent;
+        let (directory, name) = match self.above(path, makes)? {
+            Ok(place) => place,
+            Err(OnDisk::At(_)) if !makes => return Ok(()),
+            Err(_) => return Err(changed()),
+        };
+        let name = OsStr::new(&name);
+        let limits = ReadLimits { hash: recorder.database.options.max_file, content: 0 };
+        let Seen { version, host, .. } = look(path, &directory, name, limits)?;
+        if !version.same(&change.now) {
+            return Err(changed());
+        }
+        let replaces = matches!((&change.now, &change.to), (FileVersion::File { .. }, FileVersion::File { .. }));
+        if !replaces && change.now != FileVersion::Absent {
+            if change.now.is_directory() {
+                match unlinkat(&directory, name, AtFlags::REMOVEDIR) {
+                    Ok(()) => {}
+                    // Somebody put something there: it stays, with the directory.
+                    Err(Errno::NOTEMPTY | Errno::EXIST) if !makes => return Ok(()),
+                    Err(errno) => return Err(failed(path, errno)),
+                }
+            } else {
+                self.unlink(path, &directory, name, host.as_ref())?;
+                forget(&self.fd, path);
+            }
+        }
+        match &change.to {
+            FileVersion::Absent => Ok(()),
+            FileVersion::Directory { mode } => {
+                // Nobody else looks inside before it has the permissions it had.
+                let bits = Mode::from_raw_mode(mode.map_or(0o777, |_| 0o700));
+                allow(Errno::EXIST, mkdirat(&directory, name, bits)).at(path)
+            }
+            FileVersion::Link { target } => symlinkat(target.as_str(), &directory, name).at(path),
+            FileVersion::File { hash, mode, .. } => {
+                let content = recorder.database.read(|tx| tx.content(hash));
+                let content =
+                    content.map_err(|error: UndoError| FsError::io(path, ErrorKind::Other, error.to_string()))?;
+                let content = content
+                    .flatten()
+                    .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer kept"))?;
+                let modified = jiff::Timestamp::now();
+                let target = Target { path, real: path, directory: &directory, name, modified };
+                let based = if replaces { host } else { None };
+                self.replace(&target, &content, &WriteMode::Overwrite, Some(&based), Some(*mode)).map(drop)
+            }
+            FileVersion::Unrecorded { reason } => Err(FsError::io(path, ErrorKind::NotFound, reason.clone())),
+        }
+    }
+
+    /// Gives a directory that was put back the permissions it had, once all is in it. Where that is not possible it
+    /// stays the owner's alone.
+    pub(super) fn close_directory(&self, change: &FileChange) {
+        let FileVersion::Directory { mode: Some(bits) } = change.to else { return };
+        let Ok(Ok((above, name))) = self.above(&change.path, false) else { return };
+        if let Ok(directory) = openat(&above, &*name, DIRECTORY, Mode::empty()) {
+            let _ = fchmod(&directory, Mode::from_raw_mode(bits));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Commands as the grammar of the shell sees them: the simple commands they are made of.
+//!
+//! The grammar is that of `rable`, which is tested against bash's own parser. Shells differ, and which one will run the
+//! text is not known here, so what is read differently by `dash`, `bash` and `ash` is not read at all: it is a [`Doubt`].
+
+mod parts;
+mod simple;
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use rable::{ListOperator, Node, NodeKind, PipeSep};
+
+use super::mentions;
+use super::word::{self, Inner, Word, is_name};
+pub(super) use parts::{Document, Doubt, Redirection, Simple};
+
+/// Bytes of a text that is read. A longer one holds data.
+const MOST_BYTES: usize = 64 << 10;
+/// Substitutions in a text. The grammar reads those inside of others once for each level.
+const MOST_SUBSTITUTIONS: usize = 48;
+/// What may stand inside of other things, however deep.
+const MOST_NESTED: usize = 1_000;
+/// Bytes of the stack that reading takes at most; they are reserved, and used where texts are nested.
+const STACK: usize = 128 << 20;
+/// Commands that run commands that run commands.
+pub(super) const MOST_WRAPPERS: usize = 12;
+
+/// A text, taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) commands: Vec<Simple>,
+    /// What could not be judged; the rest may be there all the same.
+    pub(super) doubts: Vec<Doubt>,
+    /// What may hide a command from a rule that takes away, and is nothing to one that allows.
+    pub(super) hides: Option<Doubt>,
+    /// Whether it is more than one simple command.
+    pub(super) compound: bool,
+    /// Whether it changes its directory, so that relative paths lead elsewhere.
+    pub(super) moves: bool,
+    /// What ends the texts that are given to commands to read.
+    ends: BTreeSet<String>,
+}
+
+impl Script {
+    /// Takes a text apart. It runs on a thread of its own, since the grammar takes stack for what is nested.
+    pub(super) fn read(text: &str) -> Self {
+        let refused = |doubt| Self { doubts: vec![doubt], ..Self::default() };
+        if !is_bounded(text) {
+            return refused(Doubt::TooMuch);
+        }
+        std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new().name("deepagents-command".to_owned()).stack_size(STACK);
+            let reading = reading.spawn_scoped(scope, || {
+                let mut script = Self::default();
+                script.text(text, 0);
+                script.pass_on_what_is_kept();
+                script
+            });
+            // A thread that could not be had, or broke off.
+            reading.ok().and_then(|reading| reading.join().ok()).unwrap_or_else(|| refused(Doubt::TooMuch))
+        })
+    }
+
+    pub(super) fn text(&mut self, text: &str, depth: usize) {
+        if depth > MOST_WRAPPERS || !is_bounded(text) {
+            return self.doubts.push(Doubt::TooMuch);
+        }
+        match rable::parse(text, false) {
+            Ok(nodes) => {
+                self.compound |= nodes.len() > 1;
+                for node in &nodes {
+                    if let Err(doubt) = self.node(node, depth) {
+                        self.doubts.push(doubt);
+                    }
+                }
+                if !self.ends.is_empty() && text.lines().any(|line| almost_ends(line, &self.ends)) {
+                    self.doubts.push(Doubt::NotRead);
+                }
+            }
+            Err(_) => self.doubts.push(Doubt::NotRead),
+        }
+    }
+
+    /// Whether any of the commands from one on may run what it is given.
+    pub(super) fn has_live(&self, from: usize) -> bool {
+        self.commands.iter().skip(from).any(Simple::is_live)
+    }
+
+    /// What is printed by some of the commands may be run.
+    fn mention_printed(&mut self, from: usize, to: usize) {
+        let commands = self.commands.get_mut(from..to).unwrap_or_default();
+        commands.iter_mut().filter(|simple| simple.inert).for_each(mentions::printed);
+    }
+
+    /// What goes into files and variables may be run by any of the commands.
+    fn pass_on_what_is_kept(&mut self) {
+        if self.has_live(0) {
+            self.commands.iter_mut().filter(|simple| simple.inert && simple.kept).for_each(mentions::printed);
+        }
+    }
+
+    /// All that a node runs. A doubt does not keep the siblings from being read.
+    fn node(&mut self, node: &Node, depth: usize) -> Result<(), Doubt> {
+        if !matches!(node.kind, NodeKind::Command { .. }) {
+            self.compound = true;
+        }
+        match &node.kind {
+            NodeKind::Command { assignments, words, redirects } => self.simple(assignments, words, redirects, depth),
+            NodeKind::Pipeline { commands, separators } => {
+                // Elsewhere `|&` is no operator.
+                let doubt = separators.contains(&PipeSep::PipeBoth).then_some(Doubt::NotRead);
+                let mut parts = Vec::new();
+                for node in commands {
+                    let from = self.commands.len();
+                    self.try_node(node, depth);
+                    parts.push((from, self.commands.len()));
+                }
+                let mut live = false;
+                for (from, to) in parts.into_iter().rev() {
+                    if live {
+                        self.mention_printed(from, to);
+                    }
+                    live |= self.commands.get(from..to).unwrap_or_default().iter().any(Simple::is_live);
+                }
+                doubt.map_or(Ok(()), Err)
+            }
+            NodeKind::List { items } => {
+                for item in items {
+                    debug_assert!(matches!(
+                        item.operator,
+                        None | Some(
+                            ListOperator::And | ListOperator::Or | ListOperator::Semi | ListOperator::Background
+                        )
+                    ));
+                    self.try_node(&item.command, depth);
+                }
+                Ok(())
+            }
+            NodeKind::If { condition, then_body, else_body, redirects } => {
+                let from = self.commands.len();
+                self.nodes([&**condition, then_body].into_iter().chain(else_body.as_deref()), depth);
+                self.redirects(redirects, from, depth)
+            }
+            NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
+                let from = self.commands.len();
+                self.nodes([&**condition, body], depth);
+                self.redirects(redirects, from, depth)
+            }
+            NodeKind::For { var, words, body, redirects } => {
+                let from = self.commands.len();
+                self.try_node(body, depth);
+                let mut values = Vec::new();
+                for word in words.iter().flatten() {
+                    values.push(self.word(word, depth)?);
+                }
+                // Without words it takes the parameters.
+                if words.is_none() {
+                    values.push(Word::Computed(None));
+                }
+                self.assigned(values.into_iter().map(|value| (var.clone(), value)), depth);
+                self.redirects(redirects, from, depth)
+            }
+            NodeKind::Case { word, patterns, redirects } => {
+                let from = self.commands.len();
+                self.nodes(patterns.iter().filter_map(|pattern| pattern.body.as_ref()), depth);
+                self.word(word, depth)?;
+                for pattern in patterns.iter().flat_map(|pattern| &pattern.patterns) {
+                    self.word(pattern, depth)?;
+                }
+                if patterns.iter().any(|pattern| pattern.terminator.contains('&')) {
+                    return Err(Doubt::NotRead);
+                }
+                self.redirects(redirects, from, depth)
+            }
+            NodeKind::Function { body, name } if is_name(name) => {
+                if mentions::may_be_inert(name) || super::wrappers::is_known(name) {
+                    self.hides = Some(Doubt::Renames);
+                }
+                self.node(body, depth)
+            }
+            NodeKind::Subshell { body, redirects } | NodeKind::BraceGroup { body, redirects } => {
+                let from = self.commands.len();
+                self.try_node(body, depth);
+                self.redirects(redirects, from, depth)
+            }
+            NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
+            NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
+            // Bash alone has the rest: `[[`, `((`, `select`, `coproc`, arrays.
+            _ => Err(Doubt::NotRead),
+        }
+    }
+
+    fn nodes<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, depth: usize) {
+        for node in nodes {
+            self.try_node(node, depth);
+        }
+    }
+
+    fn try_node(&mut self, node: &Node, depth: usize) {
+        if let Err(doubt) = self.node(node, depth) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    /// A word, and what its substitutions run.
+    fn word(&mut self, node: &Node, depth: usize) -> Result<Word, Doubt> {
+        word::read(node, &mut |inner| {
+            self.compound = true;
+            match inner {
+                Inner::Node(node) => self.node(node, depth),
+                Inner::Text(text) => {
+                    self.text(text, depth + 1);
+                    Ok(())
+                }
+            }
+        })
+    }
+}
+
+/// Whether some shells take a line for the end of a text, and others do not.
+fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
+    let line = line.trim_start_matches('\t');
+    // Of all that the line may begin with, the longest, and then what that begins with as well.
+    let mut most = line;
+    while let Some(end) = ends.range::<str, _>((Bound::Unbounded, Bound::Included(most))).next_back() {
+        let behind = line.strip_prefix(end.as_str()).map(str::trim_start);
+        if line != end && behind.is_some_and(|behind| behind.is_empty() || behind.starts_with([')', '`'])) {
+            return true;
+        }
+        let common = most.char_indices().zip(end.chars()).take_while(|((_, a), b)| a == b);
+        let length = common.map(|((at, c), _)| at + c.len_utf8()).last().unwrap_or_default();
+        // What is less than all that has this beginning is not longer.
+        let shorter = if length == end.len() { end.char_indices().next_back().map_or(0, |(at, _)| at) } else { length };
+        if end.is_empty() {
+            return false;
+        }
+        most = line.get(..shorter).unwrap_or_default();
+    }
+    false
+}
+
+/// Whether a text is short and flat enough to be read in little time and stack, by what could be nested in it at most.
+fn is_bounded(text: &str) -> bool {
+    let substitutions = ["$(", "<(", ">(", "`", "${"].iter().map(|open| text.matches(open).count()).sum::<usize>();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let keywords =
+        words.filter(|word| matches!(*word, "if" | "while" | "until" | "for" | "case" | "time" | "elif")).count();
+    let nested = text.matches(['(', '{', '!']).count() + keywords;
+    text.len() <= MOST_BYTES && substitutions <= MOST_SUBSTITUTIONS && nested <= MOST_NESTED
+}

@@ -1,0 +1,194 @@
+//! Simple commands: the variables they set, their words, and the files that are opened for them.
+
+use rable::{Node, NodeKind};
+
+use super::{Document, Doubt, Redirection, Script, Simple};
+use crate::permissions::commands::pattern::is_private;
+use crate::permissions::commands::word::{Word, is_name};
+use crate::permissions::commands::{mentions, wrappers};
+
+impl Script {
+    /// A command with all that stands around it. What is doubted last is said.
+    pub(super) fn simple(
+        &mut self,
+        assignments: &[Node],
+        words: &[Node],
+        redirects: &[Node],
+        depth: usize,
+    ) -> Result<(), Doubt> {
+        let mut simple = Simple::default();
+        let mut doubt = None;
+        let from = self.commands.len();
+        self.variables(&mut simple, assignments, &mut doubt, depth);
+        let computed = self.words(&mut simple, words, &mut doubt, depth);
+        let document = self.files(&mut simple, redirects, &mut doubt, depth);
+        simple.kept = simple.writes_a_file();
+        let listed = self.commands.len();
+        wrappers::list(self, simple, document, depth);
+        if let Some(live) = self.commands.iter_mut().skip(listed).find(|simple| simple.is_live()) {
+            live.mentions.extend(computed.into_iter().flat_map(mentions::words));
+            self.mention_printed(from, listed);
+        }
+        doubt.map_or(Ok(()), Err)
+    }
+
+    /// The variables in front of a command.
+    fn variables(&mut self, simple: &mut Simple, assignments: &[Node], doubt: &mut Option<Doubt>, depth: usize) {
+        for node in assignments {
+            let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
+            match (text.split_once('='), self.word(node, depth)) {
+                (Some((name, _)), Ok(value)) if is_name(name) => {
+                    simple.assignments.push((name.to_owned(), after_equals(name, value)));
+                }
+                // A subscript is evaluated, and other shells know no `+=`.
+                (_, Ok(_)) => *doubt = Some(Doubt::NotRead),
+                (_, Err(other)) => *doubt = Some(other),
+            }
+        }
+    }
+
+    /// The program and its arguments. Gives back those that are computed, as they are written: of what is computed no more is
+    /// known than how it begins.
+    fn words<'a>(
+        &mut self,
+        simple: &mut Simple,
+        words: &'a [Node],
+        doubt: &mut Option<Doubt>,
+        depth: usize,
+    ) -> Vec<&'a str> {
+        let mut computed = Vec::new();
+        for node in words {
+            match self.word(node, depth) {
+                Ok(word) => {
+                    if let (Word::Computed(_), NodeKind::Word { value, .. }) = (&word, &node.kind) {
+                        computed.push(value.as_str());
+                    }
+                    simple.words.push(word);
+                }
+                Err(other) => {
+                    *doubt = Some(other);
+                    simple.words.push(Word::Computed(None));
+                }
+            }
+        }
+        computed
+    }
+
+    /// The files that are opened for a command and the texts that it is given. Gives back what it reads.
+    fn files(&mut self, simple: &mut Simple, redirects: &[Node], doubt: &mut Option<Doubt>, depth: usize) -> Document {
+        let mut document = Document::None;
+        for node in redirects {
+            simple.reads_text |= match &node.kind {
+                NodeKind::HereDoc { .. } => true,
+                NodeKind::Redirect { op, .. } => op == "<<<",
+                _ => false,
+            };
+            let text = match &node.kind {
+                NodeKind::HereDoc { fd: -1 | 0, content, quoted, .. } => Some((content, *quoted)),
+                _ => None,
+            };
+            // Which of several is read, and what a number leads to, is not told apart.
+            document = match (document, text) {
+                (Document::None, Some((content, quoted))) if quoted || !content.contains(['$', '`', '\\']) => {
+                    Document::Known(content.clone())
+                }
+                (document, None) if writes(node) => document,
+                _ => Document::Unknown,
+            };
+            if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
+                simple.texts.push(content.clone());
+                self.ends.insert(delimiter.clone());
+                // Of what ends it, shells know quotes alone and read them within a line.
+                if delimiter.contains(['\n', '$', '`']) {
+                    *doubt = Some(Doubt::NotRead);
+                }
+                // Elsewhere it is like text in double quotes.
+                if !complete || (!quoted && may_run(content)) {
+                    *doubt = Some(Doubt::Expansion);
+                }
+            } else {
+                if let NodeKind::Redirect { op, target, .. } = &node.kind
+                    && let (true, NodeKind::Word { value, .. }) = (op == "<<<", &target.kind)
+                {
+                    simple.texts.push(value.clone());
+                }
+                match self.redirect(node, depth) {
+                    Ok(redirection) => simple.redirections.extend(redirection),
+                    Err(other) => *doubt = Some(other),
+                }
+            }
+        }
+        document
+    }
+
+    /// Variables that are set by another way than in front of a command.
+    pub(in crate::permissions::commands) fn assigned(
+        &mut self,
+        set: impl IntoIterator<Item = (String, Word)>,
+        depth: usize,
+    ) {
+        let assignments: Vec<_> = set.into_iter().filter(|(name, _)| !is_private(name)).collect();
+        if !assignments.is_empty() {
+            wrappers::list(self, Simple { assignments, ..Simple::default() }, Document::None, depth);
+        }
+    }
+
+    /// The redirections of something compound, of which the commands begin at one, as a command that only opens files.
+    pub(super) fn redirects(&mut self, redirects: &[Node], from: usize, depth: usize) -> Result<(), Doubt> {
+        if redirects.is_empty() {
+            return Ok(());
+        }
+        let to = self.commands.len();
+        let live = self.has_live(from);
+        let read = self.simple(&[], &[], redirects, depth);
+        if live {
+            self.mention_printed(to, self.commands.len());
+        }
+        if self.commands.iter().skip(to).any(Simple::writes_a_file) {
+            self.commands.get_mut(from..to).unwrap_or_default().iter_mut().for_each(|simple| simple.kept = true);
+        }
+        read
+    }
+
+    /// A file that is opened; none where it is a stream that is open already.
+    fn redirect(&mut self, node: &Node, depth: usize) -> Result<Option<Redirection>, Doubt> {
+        let NodeKind::Redirect { op, target, varfd: None, .. } = &node.kind else { return Err(Doubt::NotRead) };
+        let to = match &target.kind {
+            NodeKind::Word { .. } => self.word(target, depth)?,
+            _ => return Err(Doubt::NotRead),
+        };
+        match op.as_str() {
+            ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to })),
+            "<" => Ok(Some(Redirection { writes: false, to })),
+            "<<<" | ">&-" | "<&-" => Ok(None),
+            // Behind `>&` bash takes a name for a file.
+            ">&" | "<&" => match to.known() {
+                Some(stream) if stream == "-" || stream.bytes().all(|byte| byte.is_ascii_digit()) => Ok(None),
+                _ => Err(Doubt::NotRead),
+            },
+            _ => Err(Doubt::NotRead),
+        }
+    }
+}
+
+/// Whether a file is opened for what a command writes, which leaves what it reads as it is.
+fn writes(redirect: &Node) -> bool {
+    match &redirect.kind {
+        NodeKind::Redirect { op, fd, .. } => matches!(op.as_str(), ">" | ">>" | ">|" | ">&" | ">&-") && *fd != 0,
+        _ => false,
+    }
+}
+
+/// The value of an assignment, whose word is known from its beginning.
+fn after_equals(name: &str, word: Word) -> Word {
+    let value = |text: String| text.get(name.len() + 1..).map(str::to_owned);
+    match word {
+        Word::Known(text) => value(text).map_or(Word::Computed(None), Word::Known),
+        Word::Computed(begins) => Word::Computed(begins.and_then(value)),
+    }
+}
+
+/// Whether text in which variables are put in may run something.
+fn may_run(text: &str) -> bool {
+    text.contains(['`']) || text.contains("$(") || text.contains("${") || text.contains("$[") || text.contains("\\\n")
+}

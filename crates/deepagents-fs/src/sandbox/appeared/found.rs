@@ -1,0 +1,113 @@
+//! Something that is at a protected place, and how it gets another name.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, RenameFlags, fchmod, fstat, openat, readlinkat, renameat_with, statat};
+use rustix::io::Errno;
+
+use super::{APPROVED, DIRECTORY, Directory, LEFT, content, device, lock};
+use crate::shell::Moved;
+
+/// What is put behind the name of what a command made.
+const SUFFIX: &str = "from-command";
+/// Names that are tried: those that say which one it is, then such as nobody guesses.
+const NUMBERED: usize = 9;
+const MOST_NAMES: usize = 64;
+/// What an owner needs to rename in a directory.
+const CHANGED_BY_OWNER: Mode = Mode::WUSR.union(Mode::XUSR);
+
+/// Something that is at a place, by its path below the root.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) parent: OwnedFd,
+    pub(super) name: OsString,
+}
+
+impl Found {
+    /// What it says, if it is a link.
+    pub(super) fn link(&self) -> Option<CString> {
+        readlinkat(&self.parent, &self.name, Vec::new()).ok()
+    }
+
+    pub(super) fn is_approved(&self) -> bool {
+        let Ok(parent) = fstat(&self.parent) else { return false };
+        let Ok(there) = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+        let entry = (device(&parent), parent.st_ino, self.name.clone());
+        lock(&APPROVED).get(&entry) == Some(&content(&there))
+    }
+
+    /// None where it is gone.
+    pub(super) fn move_away(&self, root: Directory) -> Option<Moved> {
+        let to = self.rename();
+        if matches!(to, Err(Errno::NOENT)) {
+            return None;
+        }
+        if to.is_err() {
+            lock(&LEFT).insert((root, self.path.clone()));
+        }
+        let to = to.ok().map(|name| shown(&self.path.with_file_name(name)));
+        Some(Moved { from: shown(&self.path), to })
+    }
+
+    /// Gives it a name that is free; gives the name. A directory that a command made read-only becomes that again.
+    fn rename(&self) -> Result<OsString, Errno> {
+        match self.rename_to_free() {
+            Err(Errno::ACCESS) => {
+                let mode = Mode::from_raw_mode(fstat(&self.parent)?.st_mode);
+                fchmod(&self.parent, mode | CHANGED_BY_OWNER)?;
+                let to = self.rename_to_free();
+                fchmod(&self.parent, mode)?;
+                to
+            }
+            to => to,
+        }
+    }
+
+    fn rename_to_free(&self) -> Result<OsString, Errno> {
+        let mut flags = RenameFlags::NOREPLACE;
+        for number in 1..=MOST_NAMES {
+            let mut name = self.name.clone();
+            name.push(match number {
+                1 if !flags.is_empty() => format!(".{SUFFIX}"),
+                2..=NUMBERED if !flags.is_empty() => format!(".{SUFFIX}-{number}"),
+                _ => format!(".{SUFFIX}-{:016x}", fastrand::u64(..)),
+            });
+            match renameat_with(&self.parent, &self.name, &self.parent, &name, flags) {
+                Ok(()) => return Ok(name),
+                Err(Errno::EXIST) => {}
+                // A file system that cannot say whether a name is free.
+                Err(Errno::INVAL | Errno::NOSYS) if !flags.is_empty() => flags = RenameFlags::empty(),
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+}
+
+/// Adds what is at a path, whichever of its letters are capitals. Links on the way are not followed: what they lead to is
+/// not at this path.
+pub(super) fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found>) -> io::Result<()> {
+    let Some((first, rest)) = names.split_first() else { return Ok(()) };
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if !name.eq_ignore_ascii_case(first) {
+            continue;
+        }
+        let path = above.join(name);
+        if rest.is_empty() {
+            found.push(Found { path, parent: directory.try_clone()?, name: name.to_owned() });
+        } else if let Ok(below) = openat(directory, name, DIRECTORY, Mode::empty()) {
+            look(&below, &path, rest, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,45 @@
+//! When a connection of a command was used last.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::io::InspectReader;
+
+/// How long no byte may come from either side.
+pub(super) const IDLE: Duration = Duration::from_secs(300);
+
+/// When a byte last came from either side.
+#[derive(Clone)]
+pub(super) struct Activity(Arc<Mutex<Instant>>);
+
+impl Activity {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream whose reads are noted.
+    pub(super) fn watch<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> impl AsyncRead + AsyncWrite + Unpin + use<S> {
+        let activity = self.clone();
+        InspectReader::new(stream, move |_| *activity.last() = Instant::now())
+    }
+
+    /// Waits until nothing has come for too long.
+    pub(super) async fn ends(&self) {
+        loop {
+            let end = *self.last() + IDLE;
+            if end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
+        }
+    }
+}

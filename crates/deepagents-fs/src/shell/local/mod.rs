@@ -1,0 +1,220 @@
+//! Commands on this machine.
+
+mod run;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::session::LocalSession;
+use super::{Command, CommandOutput, Exit, SessionOptions, Shell, ShellError};
+use crate::OpenError;
+use crate::permissions::Permissions;
+use crate::sandbox::protocol::Identity;
+use crate::sandbox::toolchains::PATH;
+use crate::sandbox::{PolicyError, Sandbox, SandboxPolicy, launch};
+
+/// How commands are held in.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is one for each shell")]
+pub enum Confinement {
+    /// In a sandbox, or not at all: where it cannot be had, commands are refused.
+    Sandboxed(SandboxPolicy),
+    /// Not. A command may do whatever the program may: read any file, reach any host, leave processes behind.
+    Unconfined,
+}
+
+impl Confinement {
+    /// In a sandbox with the default policy.
+    pub fn sandboxed() -> Self {
+        Self::Sandboxed(SandboxPolicy::default())
+    }
+}
+
+/// Runs commands in a directory of this machine, with `/bin/sh -c`.
+///
+/// Standard input is empty. The environment is `PATH`, `HOME`, `LANG` and `TERM` with fixed values and what is added by
+/// [`env`](Self::env) and [`inherit`](Self::inherit); nothing else of the program's own environment is passed on.
+/// `HOME` is a directory of the command's own in a sandbox, which vanishes with it, and the root otherwise.
+///
+/// An unconfined command is killed with its process group. A process that made a session of its own (a daemon)
+/// outlives it, and so does what a stopped command had handed to other programs. It can also reach the program's
+/// terminal, if there is one.
+///
+/// ```
+/// use deepagents_fs::shell::{Command, Confinement, Exit, LocalShell, Shell};
+/// # let dir = tempfile::tempdir()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let shell = LocalShell::open(dir.path(), Confinement::Unconfined)?;
+/// let done = shell.run(Command::new("echo out; echo err >&2; exit 3"), Default::default(), None).await?;
+/// assert_eq!((done.output.as_str(), done.exit), ("out\nerr\n", Exit::Code(3)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalShell {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inner {
+    root: PathBuf,
+    /// What the root, and what else is writable, was when the shell was opened.
+    identities: Vec<Identity>,
+    confinement: Confinement,
+    sandbox: Sandbox,
+    program: PathBuf,
+    pub(super) env: BTreeMap<String, String>,
+    timeout: Duration,
+    pub(super) limit: usize,
+}
+
+impl LocalShell {
+    /// A shell for an existing directory.
+    ///
+    /// # Errors
+    /// When the directory cannot be used, or not with this policy.
+    pub fn open(root: impl AsRef<Path>, confinement: Confinement) -> Result<Self, OpenError> {
+        let given = root.as_ref();
+        let failed = |source| OpenError { path: given.to_owned(), source };
+        let root = given.canonicalize().map_err(failed)?;
+        if !root.is_dir() {
+            return Err(failed(std::io::ErrorKind::NotADirectory.into()));
+        }
+        let refused = |error: PolicyError| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, error));
+        let (confinement, home) = match confinement {
+            Confinement::Sandboxed(policy) => {
+                (Confinement::Sandboxed(policy.settled(&root).map_err(refused)?), launch::HOME.to_owned())
+            }
+            Confinement::Unconfined => {
+                let home = root.to_str().ok_or_else(|| failed(std::io::ErrorKind::InvalidFilename.into()))?;
+                (Confinement::Unconfined, home.to_owned())
+            }
+        };
+        let env = [("PATH", PATH), ("HOME", &home), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
+        let mut env: BTreeMap<String, String> =
+            env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        if let Confinement::Sandboxed(policy) = &confinement {
+            env.extend(policy.tools.env.clone());
+        }
+        let also_writable = match &confinement {
+            Confinement::Sandboxed(policy) => policy.writable.as_slice(),
+            Confinement::Unconfined => &[],
+        };
+        let writable = std::iter::once(&root).chain(also_writable);
+        let identities = writable.map(|path| Identity::look(path)).collect::<Result<_, _>>().map_err(failed)?;
+        let inner = Inner {
+            root,
+            identities,
+            confinement,
+            sandbox: Sandbox::new(),
+            program: PathBuf::from("/bin/sh"),
+            env,
+            timeout: Duration::from_secs(120),
+            limit: 1 << 20,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The sandbox to use; by default one that looks for its helper itself.
+    #[must_use]
+    pub fn sandbox(self, sandbox: Sandbox) -> Self {
+        self.with(|inner| inner.sandbox = sandbox)
+    }
+
+    /// The program that runs commands, called with `-c` and the text; `/bin/sh` by default.
+    #[must_use]
+    pub fn program(self, program: impl Into<PathBuf>) -> Self {
+        self.with(|inner| inner.program = program.into())
+    }
+
+    /// Sets an environment variable for all commands.
+    #[must_use]
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|inner| {
+            inner.env.insert(name.into(), value.into());
+        })
+    }
+
+    /// Passes variables of the program's own environment on, with the values they have now. What is not set, or not
+    /// UTF-8, is left out.
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "the caller names the variables")]
+    pub fn inherit<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let values = names.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+        self.with(|inner| inner.env.extend(values))
+    }
+
+    /// How long a command may run that does not say itself; 2 minutes by default.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|inner| inner.timeout = timeout)
+    }
+
+    /// How many bytes of output are kept, half of them from the beginning and half from the end; 1 MiB by default.
+    #[must_use]
+    pub fn output_limit(self, bytes: usize) -> Self {
+        self.with(|inner| inner.limit = bytes)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.inner));
+        self
+    }
+}
+
+impl Shell for LocalShell {
+    /// In a sandbox: the rules become mounts.
+    fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
+        let mut inner = Inner::clone(&self.inner);
+        match &mut inner.confinement {
+            Confinement::Sandboxed(policy) => policy.rules.push(rules.clone()),
+            Confinement::Unconfined => return None,
+        }
+        Some(Arc::new(Self { inner: Arc::new(inner) }))
+    }
+
+    fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
+        Some(Arc::new(LocalSession::new(self.inner.clone(), options.clone())))
+    }
+
+    fn run(
+        &self,
+        command: Command,
+        cancel: CancellationToken,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> BoxFuture<'_, Result<CommandOutput, ShellError>> {
+        Box::pin(async move {
+            if cancel.is_cancelled() {
+                return Ok(CommandOutput::new("", Exit::Cancelled));
+            }
+            let inner = self.inner.clone();
+            // The thread watches for this pipe to close, which dropping this future does as well.
+            let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
+            let (tell, mut told) = oneshot::channel();
+            std::thread::Builder::new()
+                .name("deepagents-shell".to_owned())
+                .spawn(move || {
+                    let _ = tell.send(inner.execute(&command, &caller, progress));
+                })
+                .map_err(ShellError::start)?;
+            let lost = |_| ShellError::Lost("the watching thread broke off".to_owned());
+            tokio::select! {
+                biased;
+                done = &mut told => done.map_err(lost)?,
+                () = cancel.cancelled() => {
+                    drop(wanted);
+                    told.await.map_err(lost)?
+                }
+            }
+        })
+    }
+}

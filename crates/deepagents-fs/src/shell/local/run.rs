@@ -1,0 +1,181 @@
+//! A command is run: as a process, held in or not, and how it ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::PipeReader;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::{Confinement, Inner};
+use crate::VPath;
+use crate::sandbox::appeared::Appeared;
+use crate::sandbox::protocol::Identity;
+use crate::sandbox::{Level, launch};
+use crate::shell::supervise::{End, Finished, Job, Output, supervise};
+use crate::shell::{Command, CommandOutput, Exit, SessionChange, ShellError};
+
+/// Linux takes no longer text as one argument of a program.
+const MAX_TEXT: usize = (128 << 10) - 1;
+
+impl Inner {
+    pub(super) fn execute(
+        &self,
+        command: &Command,
+        caller: &PipeReader,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> Result<CommandOutput, ShellError> {
+        let timeout = self.check(command)?;
+        let cwd = self.directory(&command.cwd)?;
+        let mut env = self.env.clone();
+        env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let job = self.job(&command.text, &cwd, env, timeout, None)?;
+        let places = self.places()?;
+        let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
+        let moved = places.map(|places| places.moved()).unwrap_or_default();
+        let (exit, level) = self.end_of(&done)?;
+        let Finished { output, dropped, duration, refused, .. } = done;
+        let exit = if let Exit::TimedOut { .. } = exit { Exit::TimedOut { after: timeout } } else { exit };
+        Ok(CommandOutput { output, exit, dropped, duration, level, refused, moved, session: SessionChange::default() })
+    }
+
+    /// The process for a text, which reads `input` if there is one.
+    pub(in crate::shell) fn job<'a>(
+        &'a self,
+        text: &'a str,
+        cwd: &'a Path,
+        env: BTreeMap<String, String>,
+        timeout: Duration,
+        input: Option<PipeReader>,
+    ) -> Result<Job<'a>, ShellError> {
+        let mut job = match &self.confinement {
+            Confinement::Unconfined => {
+                let mut process = std::process::Command::new(&self.program);
+                process.arg("-c").arg(text).env_clear().envs(&env).current_dir(cwd);
+                Job { command: process, helper: None, timeout, limit: self.limit, spare: None, input: None }
+            }
+            Confinement::Sandboxed(policy) => {
+                let report = self.sandbox.probe();
+                if report.level < policy.least() {
+                    return Err(ShellError::NoSandbox(report));
+                }
+                let task = launch::Task {
+                    root: Some(&self.root),
+                    identities: &self.identities,
+                    cwd,
+                    program: &self.program,
+                    text,
+                    takes_input: input.is_some(),
+                };
+                self.sandbox.job(policy, &task, env, timeout, self.limit)?
+            }
+        };
+        job.input = input;
+        Ok(job)
+    }
+
+    /// The protected places as they are now, where commands are held in.
+    pub(in crate::shell) fn places(&self) -> Result<Option<Appeared>, ShellError> {
+        let Confinement::Sandboxed(policy) = &self.confinement else { return Ok(None) };
+        let failed = |error: std::io::Error| ShellError::Setup {
+            step: "look at the protected places".to_owned(),
+            reason: error.to_string(),
+        };
+        Appeared::begin(&self.root, policy).map(Some).map_err(failed)
+    }
+
+    /// What a command that starts now could not change by the name of it.
+    pub(in crate::shell) fn guarded_by_name(&self) -> BTreeSet<PathBuf> {
+        match &self.confinement {
+            Confinement::Sandboxed(policy) => launch::guarded_by_name(&self.root, policy),
+            Confinement::Unconfined => BTreeSet::new(),
+        }
+    }
+
+    /// How commands are confined here. The first look at it takes a while.
+    pub(in crate::shell) fn level(&self) -> Level {
+        match &self.confinement {
+            Confinement::Unconfined => Level::None,
+            Confinement::Sandboxed(_) => self.sandbox.probe().level,
+        }
+    }
+
+    /// How a process ended, and how it was confined.
+    pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
+        match &self.confinement {
+            Confinement::Unconfined => Ok((seen(done), Level::None)),
+            Confinement::Sandboxed(_) => told_by_helper(done),
+        }
+    }
+
+    pub(in crate::shell) fn check(&self, command: &Command) -> Result<Duration, ShellError> {
+        let text = &command.text;
+        if text.trim().is_empty() {
+            return Err(ShellError::Empty);
+        }
+        if text.len() > MAX_TEXT {
+            return Err(ShellError::TooLong { bytes: text.len(), limit: MAX_TEXT });
+        }
+        let invalid = |what: String, character| Err(ShellError::Invalid { what, character });
+        if text.contains('\0') {
+            return invalid("the command".to_owned(), "a NUL character");
+        }
+        for (name, value) in self.env.iter().chain(&command.env) {
+            if name.is_empty() || name.contains('=') {
+                return invalid(format!("the name `{name}` of a variable"), "no text or `=`");
+            }
+            if name.contains('\0') || value.contains('\0') {
+                return invalid(format!("the variable {}", name.escape_debug()), "a NUL character");
+            }
+        }
+        let timeout = command.timeout.unwrap_or(self.timeout);
+        if timeout.is_zero() { Err(ShellError::NoTime) } else { Ok(timeout) }
+    }
+
+    /// Where a directory of the workspace is on the host.
+    pub(in crate::shell) fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
+        let refuse = |reason: String| ShellError::Directory { cwd: cwd.clone(), reason };
+        let own = self.identities.iter().find(|identity| identity.path == self.root);
+        if own != Identity::look(&self.root).ok().as_ref() {
+            return Err(refuse(
+                "the workspace is not the directory any more that it was when it was opened".to_owned(),
+            ));
+        }
+        let there = self.root.join(cwd.relative()).canonicalize().map_err(|error| refuse(error.kind().to_string()))?;
+        if !there.starts_with(&self.root) {
+            return Err(refuse("it leads outside the workspace".to_owned()));
+        }
+        if !there.is_dir() {
+            return Err(refuse("it is not a directory".to_owned()));
+        }
+        Ok(there)
+    }
+}
+
+/// How an unconfined process ended.
+fn seen(done: &Finished) -> Exit {
+    match done.end {
+        End::TimedOut => Exit::TimedOut { after: done.duration },
+        End::Cancelled => Exit::Cancelled,
+        End::OutOfSpace => Exit::OutOfSpace,
+        End::Exited(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        },
+    }
+}
+
+/// How a command in a sandbox ended, by what the helper said.
+fn told_by_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
+    let said = launch::Said::parse(&done.said);
+    if let Some((step, reason)) = said.failed {
+        return Err(ShellError::Setup { step, reason });
+    }
+    let level = said.report.map_or(Level::None, |report| report.level);
+    match (done.end, said.exit) {
+        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((seen(done), level)),
+        (End::Exited(_), Some(exit)) => Ok((exit, level)),
+        (End::Exited(status), None) => Err(ShellError::Lost(format!("the sandbox helper ended early ({status})"))),
+    }
+}

@@ -1,0 +1,121 @@
+//! An answer as it comes.
+
+use std::time::Duration;
+
+use deepagents_core::model::ModelError;
+use reqwest::Response;
+use tokio::time::{Instant, timeout};
+
+use super::{Call, State, with_request_id, within};
+use crate::decoded::Decoded;
+use crate::events::events_of;
+use crate::http::error::{authority, from_transport};
+use crate::http::size::StreamSize;
+use crate::http::{AnswerDecoder, Flow, FrameDecoder};
+
+/// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How long the call waits for that itself. Mostly the rest came with the end frame, and the next call finds the connection.
+const DRAIN_AT_ONCE: Duration = Duration::from_millis(5);
+
+pub(super) struct Reading {
+    pub(super) response: Response,
+    pub(super) decoder: FrameDecoder,
+    pub(super) answer: Box<dyn AnswerDecoder>,
+    pub(super) size: StreamSize,
+    pub(super) request_id: Option<String>,
+    /// Until when the next bytes must come.
+    pub(super) until: Instant,
+}
+
+impl Call {
+    /// The answer came in one piece.
+    pub(super) fn whole(&mut self, decoded: Decoded) {
+        self.queue.extend(events_of(&decoded.output.message, usize::MAX));
+        self.finish(decoded.output);
+        self.state = State::Done;
+    }
+
+    pub(super) async fn read(&mut self) -> Result<(), ModelError> {
+        let State::Reading(reading) = &mut self.state else { return Ok(()) };
+        let url = &self.endpoint.url;
+        let silent = || ModelError::transport(format!("{} fell silent in the middle of its answer", authority(url)));
+        let chunk = within(reading.until, reading.response.chunk(), silent).await;
+        reading.until = Instant::now() + self.endpoint.timeouts.idle;
+        let broke = match chunk {
+            Ok(Ok(Some(bytes))) => {
+                reading.size.add(bytes.len());
+                reading.decoder.push(&bytes);
+                None
+            }
+            Ok(Ok(None)) => Some(None),
+            Ok(Err(error)) => Some(Some(ModelError::Truncated(from_transport(&error, url).info().clone()))),
+            Err(error) => Some(Some(error)),
+        };
+        let ended = broke.is_some();
+        if ended {
+            reading.decoder.end();
+        }
+        let mut flow = Flow::More;
+        let mut result = Ok(());
+        while flow == Flow::More {
+            let next = match reading.decoder.next() {
+                Ok(Some(frame)) => {
+                    let next = reading.answer.event(&frame.name, &frame.data, &mut self.scratch);
+                    reading.size.event(&self.scratch);
+                    self.queue.extend(self.scratch.drain(..));
+                    next
+                }
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match next {
+                Ok(next) => flow = next,
+                // A frame that was cut in two by the end of the stream cannot be read: the cut is the fault.
+                Err(ModelError::Protocol(info)) if ended => {
+                    result = Err(ModelError::Truncated(info));
+                    break;
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if flow == Flow::More && !ended {
+            result = result.and_then(|()| reading.size.check());
+        }
+        let in_vain = ended && flow == Flow::More && result.is_ok();
+        if let Some(outside) = in_vain.then(|| reading.decoder.outside(&*self.wire)).flatten() {
+            let decoded = outside.map_err(|error| with_request_id(error, reading.request_id.take()))?;
+            self.whole(decoded);
+            return Ok(());
+        }
+        let result = result.and_then(|()| match broke {
+            None if flow == Flow::More => Ok(None),
+            // An answer may be whole although its end frame is missing; if it is not, the break is the fault.
+            Some(Some(error)) => reading.answer.finish().map(Some).map_err(|_| error),
+            _ => reading.answer.finish().map(Some),
+        });
+        if let Some(decoded) = result.map_err(|error| with_request_id(error, reading.request_id.take()))? {
+            self.finish(decoded.output);
+            if let State::Reading(reading) = std::mem::replace(&mut self.state, State::Done)
+                && !ended
+            {
+                drain(reading).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads what follows the end frame, so that the connection goes back to the pool.
+async fn drain(mut reading: Box<Reading>) {
+    if timeout(DRAIN_AT_ONCE, rest(&mut reading.response)).await.is_err() {
+        tokio::spawn(async move { timeout(DRAIN, rest(&mut reading.response)).await });
+    }
+}
+
+async fn rest(response: &mut Response) {
+    while let Ok(Some(_)) = response.chunk().await {}
+}

@@ -1,0 +1,200 @@
+//! The runs of this process: which wait, which are under way, which have ended, and who follows them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use super::live::LiveRun;
+
+/// Finished runs whose streams can still be read again.
+const REMEMBERED: usize = 256;
+
+/// The runs of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(super) inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) threads: HashMap<String, Queue>,
+    pub(super) live: HashMap<String, Arc<LiveRun>>,
+    /// Those that have ended, oldest first.
+    pub(super) ended: VecDeque<String>,
+    /// Who waits for runs of a thread to begin.
+    pub(super) followers: HashMap<String, Vec<UnboundedSender<Arc<LiveRun>>>>,
+    /// How many runs have begun.
+    pub(super) begun: u64,
+    /// When other processes were told last that threads are followed here.
+    pub(super) told: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) current: Option<Arc<LiveRun>>,
+    pub(super) pending: VecDeque<Arc<LiveRun>>,
+    /// Those whose time has not come.
+    pub(super) later: Vec<Arc<LiveRun>>,
+    /// Whether somebody works on the pending ones.
+    pub(super) is_worked_on: bool,
+}
+
+impl Queue {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<LiveRun>> {
+        self.current.iter().chain(&self.pending).chain(&self.later)
+    }
+}
+
+impl Inner {
+    /// Shows a run to those who follow its thread.
+    fn begin(&mut self, run: &Arc<LiveRun>) {
+        self.begun += 1;
+        // It begins once.
+        let _ = run.order.set(self.begun);
+        for follower in self.followers.get(&run.thread).into_iter().flatten() {
+            // One that has left is forgotten by and by.
+            let _ = follower.send(run.clone());
+        }
+    }
+}
+
+impl Runs {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a thread has a run that waits or is under way.
+    pub(crate) fn is_busy(&self, thread: &str) -> bool {
+        self.lock().threads.contains_key(thread)
+    }
+
+    /// A run of this process.
+    pub(crate) fn get(&self, run: &str) -> Option<Arc<LiveRun>> {
+        self.lock().live.get(run).cloned()
+    }
+
+    /// The runs of a thread that wait or are under way.
+    pub(crate) fn open(&self, thread: &str) -> Vec<Arc<LiveRun>> {
+        let inner = self.lock();
+        let queue = inner.threads.get(thread);
+        queue.map(|queue| queue.all().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The runs of a thread that have begun and are remembered, in their order, and those that will begin.
+    pub(crate) fn follow(&self, thread: &str) -> (Vec<Arc<LiveRun>>, UnboundedReceiver<Arc<LiveRun>>) {
+        let (sender, coming) = mpsc::unbounded_channel();
+        let mut inner = self.lock();
+        let followers = inner.followers.entry(thread.to_owned()).or_default();
+        followers.retain(|other| !other.is_closed());
+        followers.push(sender);
+        let mut known: Vec<Arc<LiveRun>> =
+            inner.live.values().filter(|run| run.thread == thread && run.order.get().is_some()).cloned().collect();
+        known.sort_by_key(|run| run.order.get().copied());
+        (known, coming)
+    }
+
+    /// Forgets those who have left.
+    pub(crate) fn unfollow(&self, thread: &str) {
+        let mut inner = self.lock();
+        if let Some(followers) = inner.followers.get_mut(thread) {
+            followers.retain(|other| !other.is_closed());
+            if followers.is_empty() {
+                inner.followers.remove(thread);
+            }
+        }
+    }
+
+    pub(super) fn next(&self, thread: &str) -> Option<Arc<LiveRun>> {
+        let mut inner = self.lock();
+        let queue = inner.threads.get_mut(thread)?;
+        queue.current = queue.pending.pop_front();
+        let Some(next) = queue.current.clone() else {
+            queue.is_worked_on = false;
+            if queue.later.is_empty() {
+                inner.threads.remove(thread);
+            }
+            return None;
+        };
+        inner.begin(&next);
+        Some(next)
+    }
+
+    /// Takes a run out of those whose time has not come, and puts it behind the pending ones where it is to be worked on.
+    /// Says whether somebody has to begin to work on them.
+    pub(super) fn come(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
+        let mut inner = self.lock();
+        let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
+        queue.later.retain(|other| other.id != run.id);
+        if is_due {
+            queue.pending.push_back(run.clone());
+            return !std::mem::replace(&mut queue.is_worked_on, true);
+        }
+        if queue.later.is_empty() && !queue.is_worked_on {
+            inner.threads.remove(&run.thread);
+        }
+        false
+    }
+
+    /// Shows a run that has ended in another process.
+    pub(super) fn show(&self, run: &Arc<LiveRun>) {
+        let mut inner = self.lock();
+        if inner.live.insert(run.id.clone(), run.clone()).is_none() {
+            inner.begin(run);
+        }
+        drop(inner);
+        self.remember(run);
+    }
+
+    /// Whether somebody follows a thread.
+    pub(super) fn has_followers(&self) -> bool {
+        !self.lock().followers.is_empty()
+    }
+
+    /// Whether it is this long ago that other processes were told of followers here; from now on it is not.
+    pub(super) fn is_following_due(&self, pause: Duration) -> bool {
+        let mut inner = self.lock();
+        let is_due = inner.told.is_none_or(|told| told.elapsed() >= pause);
+        if is_due {
+            inner.told = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// Whether somebody reads the runs of a thread as they begin.
+    pub(super) fn is_followed(&self, thread: &str) -> bool {
+        self.lock().followers.contains_key(thread)
+    }
+
+    /// Whether there is a run here, or somebody who waits for one.
+    pub(super) fn concerns_somebody(&self) -> bool {
+        let inner = self.lock();
+        !inner.threads.is_empty() || !inner.followers.is_empty()
+    }
+
+    /// How many runs wait or are under way.
+    pub(crate) fn count_open(&self) -> usize {
+        self.lock().threads.values().map(|queue| queue.all().count()).sum()
+    }
+
+    /// All runs that wait or are under way.
+    pub(crate) fn all_open(&self) -> Vec<Arc<LiveRun>> {
+        let inner = self.lock();
+        inner.threads.values().flat_map(Queue::all).cloned().collect()
+    }
+
+    pub(super) fn remember(&self, run: &LiveRun) {
+        let mut inner = self.lock();
+        inner.ended.push_back(run.id.clone());
+        if inner.ended.len() > REMEMBERED
+            && let Some(oldest) = inner.ended.pop_front()
+        {
+            inner.live.remove(&oldest);
+        }
+    }
+
+    pub(super) fn forget(&self, run: &str) {
+        self.lock().live.remove(run);
+    }
+}

@@ -1,0 +1,160 @@
+//! The routes of runs that are there: shown, joined, read and deleted.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body as HttpBody;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::{STREAM_HEADERS, answer_at_end, events};
+use crate::app::App;
+use crate::body::{Pairs, Params};
+use crate::error::{ApiError, Result};
+use crate::runs::create::{OnDisconnect, StreamMode};
+use crate::runs::live::CancelAction;
+use crate::runs::others;
+use crate::runs::record::{RunRecord, Status, find, of_thread};
+use crate::runs::waiting::values_of;
+use crate::stream::{EventId, Feed, From, ThreadStreamMode, all_runs, past};
+use crate::threads::Fields;
+
+/// What a run has that a client may choose from.
+const FIELDS: [&str; 10] = [
+    "run_id",
+    "thread_id",
+    "assistant_id",
+    "created_at",
+    "updated_at",
+    "status",
+    "metadata",
+    "kwargs",
+    "multitask_strategy",
+    "error",
+];
+
+#[derive(Deserialize)]
+pub(super) struct List {
+    limit: Option<usize>,
+    offset: Option<usize>,
+    status: Option<Status>,
+}
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    query: Pairs,
+    Params(page): Params<List>,
+) -> Result<Json<Value>> {
+    let select = query.all::<String>("select")?;
+    let fields = Fields::new(Some(&select), &FIELDS)?;
+    app.thread(&thread).await?;
+    let found =
+        of_thread(&app, &thread).await?.into_iter().filter(|run| page.status.is_none_or(|status| status == run.status));
+    let found = found.skip(page.offset.unwrap_or(0)).take(page.limit.unwrap_or(10));
+    Ok(Json(found.map(|run| fields.of(run.shown())).collect()))
+}
+
+pub(super) async fn known(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
+    app.thread(thread).await?;
+    find(app, thread, run).await
+}
+
+pub(super) async fn one(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+) -> Result<Json<Value>> {
+    let kept = known(&app, &thread, &run).await?;
+    // What this process knows of its own may not have been kept yet.
+    let own = app.runs.get(&run).filter(|live| !live.recovered).map(|live| live.record());
+    Ok(Json(own.unwrap_or(kept).shown()))
+}
+
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    let record = known(&app, &thread, &run).await?;
+    if record.status.is_open() {
+        let Some(live) = others::live(&app, &record).await? else {
+            return Err(ApiError::conflict("another process works on the run; cancel it there first"));
+        };
+        others::end(&app, &live, CancelAction::Rollback).await?;
+        live.ended().await;
+    }
+    record.delete(&app).await?;
+    app.runs.forget(&run);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn join(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    query: Pairs,
+) -> Result<Response> {
+    let record = known(&app, &thread, &run).await?;
+    Ok(match others::live(&app, &record).await? {
+        Some(live) => answer_at_end(&app, live, leaving(&query)),
+        None => Json(values_of(&app, &record).await?).into_response(),
+    })
+}
+
+/// What becomes of a run whose client leaves while it waits for it.
+fn leaving(query: &Pairs) -> OnDisconnect {
+    if is_true(query.one("cancel_on_disconnect")) { OnDisconnect::Cancel } else { OnDisconnect::Continue }
+}
+
+pub(super) async fn join_stream(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    query: Pairs,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let modes = Some(query.all::<StreamMode>("stream_mode")?).filter(|modes| !modes.is_empty());
+    let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
+    let record = known(&app, &thread, &run).await?;
+    let live = match others::live(&app, &record).await? {
+        Some(live) => Some(live),
+        None if record.kwargs.stream_resumable && last.is_some() => past(&app, &record).await?,
+        None => None,
+    };
+    let Some(live) = live else { return Ok((nothing, String::new()).into_response()) };
+    let resumable = live.record().kwargs.stream_resumable;
+    let from = match last {
+        Some("-1" | "0") if resumable => From::Start,
+        Some(last) if resumable => EventId::read(last).map_or(From::Now, |(id, part)| From::After(id, part)),
+        _ => From::Now,
+    };
+    Ok(events(&live, from, modes, resumable, leaving(&query)))
+}
+
+/// A switch of a query, in the spellings that clients have for it.
+pub(super) fn is_true(switch: Option<&str>) -> bool {
+    matches!(switch, Some("1" | "true" | "True"))
+}
+
+pub(super) async fn thread_stream(
+    State(app): State<Arc<App>>,
+    Path(thread): Path<String>,
+    query: Pairs,
+    headers: HeaderMap,
+) -> Result<Response> {
+    app.thread(&thread).await?;
+    // The clients say the one, the real server's documents the other.
+    let mut modes: Vec<ThreadStreamMode> = query.all("stream_mode")?;
+    modes.extend(query.all::<ThreadStreamMode>("stream_modes")?);
+    if modes.is_empty() {
+        modes.push(ThreadStreamMode::RunModes);
+    }
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()).and_then(EventId::read);
+    let feed = Feed::open(&app, &thread, last.map(|(id, _)| id.position)).await?;
+    let mut answer = HeaderMap::new();
+    for (name, value) in STREAM_HEADERS {
+        answer.insert(name, HeaderValue::from_static(value));
+    }
+    Ok((answer, HttpBody::from_stream(all_runs(feed, app.state_updates.subscribe(), modes, last))).into_response())
+}

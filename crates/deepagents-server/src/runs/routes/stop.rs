@@ -1,0 +1,110 @@
+//! The routes that end runs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::existing::{is_true, known};
+use crate::app::App;
+use crate::auth::owns;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, Result};
+use crate::runs::live::CancelAction;
+use crate::runs::others;
+use crate::runs::record::Status;
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Interrupt,
+    Rollback,
+}
+
+impl std::convert::From<Action> for CancelAction {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Interrupt => Self::Interrupt,
+            Action::Rollback => Self::Rollback,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Cancel {
+    wait: Option<String>,
+    action: Option<Action>,
+}
+
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    Path((thread, run)): Path<(String, String)>,
+    Params(query): Params<Cancel>,
+) -> Result<Response> {
+    let record = known(&app, &thread, &run).await?;
+    let live = others::live(&app, &record).await?.filter(|_| record.status.is_open());
+    let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
+    others::end(&app, &live, query.action.unwrap_or_default().into()).await?;
+    if is_true(query.wait.as_deref()) {
+        live.ended().await;
+        return Ok(Json(Value::Object(Map::new())).into_response());
+    }
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// Which runs are meant by their status.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum OpenStatus {
+    Pending,
+    Running,
+    All,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CancelSeveral {
+    status: Option<OpenStatus>,
+    thread_id: Option<String>,
+    run_ids: Option<Vec<String>>,
+}
+
+pub(super) async fn cancel_several(
+    State(app): State<Arc<App>>,
+    Params(query): Params<Cancel>,
+    Body(body): Body<CancelSeveral>,
+) -> Result<StatusCode> {
+    let how = query.action.unwrap_or_default().into();
+    let mut found = match (body.status, &body.thread_id, &body.run_ids) {
+        (Some(_), None, None) => {
+            others::take_up_all(&app).await?;
+            app.runs.all_open()
+        }
+        (None, Some(thread), Some(_)) => {
+            app.thread(thread).await?;
+            others::take_up(&app, thread).await?;
+            app.runs.open(thread)
+        }
+        _ => return Err(ApiError::invalid("either `status`, or `thread_id` and `run_ids`")),
+    };
+    found.retain(|run| {
+        let record = run.record();
+        let meant = match body.status {
+            None | Some(OpenStatus::All) => true,
+            Some(OpenStatus::Pending) => record.status == Status::Pending,
+            Some(OpenStatus::Running) => record.status == Status::Running,
+        };
+        meant && owns(record.owner.as_deref()) && body.run_ids.as_ref().is_none_or(|ids| ids.contains(&run.id))
+    });
+    if found.is_empty() {
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run is meant"));
+    }
+    for run in found {
+        others::end(&app, &run, how).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,206 @@
+//! From the log of a thread and the live events of a run to the events of its streams.
+//!
+//! Whatever the log holds is taken from the log, in its order; only pieces of answers and what tools tell while they work
+//! come from the live events. So a run that ended in another process is read from the log in the same way.
+
+mod end;
+mod records;
+mod tasks;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use deepagents::{Event, EventKind, EventStream};
+use deepagents_core::agent::LogReplay;
+use deepagents_core::journal::{LogPosition, Record};
+use deepagents_core::tool::CallId;
+use futures_util::StreamExt;
+use jiff::Timestamp;
+
+use super::answer::OpenAnswer;
+use super::checkpoint::{At, Checkpoints};
+use super::event::{AgentInfo, EventId, Kind, StreamEvent};
+use super::task::Task;
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::runs::LiveRun;
+use crate::threads::Place;
+use crate::wire::{OpenInterrupt, open_interrupts};
+
+/// Works out the events of one run.
+pub(crate) struct Projector {
+    run: Arc<LiveRun>,
+    replay: LogReplay,
+    agents: HashMap<Vec<String>, AgentView>,
+    /// The client's id of each call that began.
+    calls: HashMap<CallId, String>,
+    /// What the thread asked where reading began.
+    asked: Vec<OpenInterrupt>,
+    numbers: Numbers,
+}
+
+/// The next numbers at this position.
+struct Numbers {
+    record: u32,
+    live: u32,
+}
+
+/// What is known of an agent of the run.
+#[derive(Default)]
+struct AgentView {
+    info: Arc<AgentInfo>,
+    /// Whether its state changed since it was last shown.
+    changed: bool,
+    /// The call that runs it.
+    call: Option<CallId>,
+    step: u64,
+    answer: OpenAnswer,
+    /// The id of the last answer that is complete.
+    answered: String,
+    /// The turn for which the model is to be asked, once the log says that it is.
+    asked: Option<u32>,
+    /// Tasks that have begun and not ended.
+    tasks: Vec<Task>,
+    checkpoints: Checkpoints,
+}
+
+impl Projector {
+    /// Begins at a position of the log. What is there already is read by [`follow`](Self::follow) or
+    /// [`read_to`](Self::read_to).
+    pub(crate) async fn new(app: &App, run: &Arc<LiveRun>, from: LogPosition, shows_state: bool) -> Result<Self> {
+        let info = app.thread(&run.thread).await?;
+        let replay = app.threads_of(&info)?.replay(&run.thread, from).await?;
+        let numbers = Numbers { record: EventId::FIRST, live: EventId::FIRST_LIVE };
+        let (run, agents, calls) = (run.clone(), HashMap::new(), HashMap::new());
+        let asked = open_interrupts(&run.thread, replay.state());
+        let mut projector = Self { run, replay, agents, calls, asked, numbers };
+        // Its checkpoints are numbered on from those of the runs before.
+        if from > 0 {
+            let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+            let is_before = |place| matches!(place, Place::After(position) if position <= from);
+            let last = entries.newest_first().find(|entry| is_before(entry.place)).map(|entry| At {
+                place: entry.place,
+                parent: entry.parent,
+                source: entry.source,
+                step: entry.step,
+            });
+            projector.view(&[]).checkpoints = Checkpoints::after(last);
+        }
+        projector.push(&[], Kind::RunStarted);
+        if shows_state {
+            projector.show_values(&[], Vec::new());
+        }
+        Ok(projector)
+    }
+
+    fn push(&mut self, path: &[String], kind: Kind) {
+        self.numbers.record += 1;
+        let number = self.numbers.record;
+        self.add(path, number, Timestamp::now(), kind);
+    }
+
+    fn push_live(&mut self, path: &[String], at: Timestamp, kind: Kind) {
+        self.numbers.live += 1;
+        let number = self.numbers.live;
+        self.add(path, number, at, kind);
+    }
+
+    fn add(&mut self, path: &[String], number: u32, at: Timestamp, kind: Kind) {
+        let id = EventId { position: self.replay.position(), number };
+        let view = self.view(path);
+        let (agent, step) = (view.info.clone(), view.step);
+        self.run.log.push(StreamEvent { id, at: at.as_millisecond(), agent, step, kind });
+    }
+
+    fn view(&mut self, path: &[String]) -> &mut AgentView {
+        self.agents.entry(path.to_vec()).or_insert_with(|| AgentView {
+            info: Arc::new(AgentInfo { path: path.to_vec(), ..AgentInfo::default() }),
+            ..AgentView::default()
+        })
+    }
+
+    fn name(&mut self, path: &[String], name: &str) {
+        let view = self.view(path);
+        if view.info.name.as_deref() != Some(name) {
+            Arc::make_mut(&mut view.info).name = Some(name.to_owned());
+        }
+    }
+
+    /// Follows a run to its end.
+    pub(crate) async fn follow(mut self, mut events: EventStream) -> Self {
+        while let Some(event) = events.next().await {
+            let position = match (&event.kind, event.position) {
+                (_, Some(position)) => position,
+                // What was said to a model is in the log before it is asked.
+                (EventKind::ModelStarted { .. }, None) => LogPosition::MAX,
+                _ => 0,
+            };
+            if let Err(error) = self.read_to(position).await {
+                self.broken(&error);
+                return self;
+            }
+            self.live(&event);
+        }
+        if let Err(error) = self.read_to(LogPosition::MAX).await {
+            self.broken(&error);
+        }
+        self
+    }
+
+    /// The log cannot be read on: what follows is not shown, and that is.
+    fn broken(&mut self, error: &ApiError) {
+        self.push(&[], Kind::Failed { kind: "stream".to_owned(), message: error.to_string() });
+    }
+
+    /// Takes in the records before a position.
+    pub(crate) async fn read_to(&mut self, position: LogPosition) -> Result<()> {
+        // What cancelling adds is no part of what the run came to.
+        while self.replay.position() < position.min(self.run.cancelled_from().unwrap_or(LogPosition::MAX)) {
+            let Some(entry) = self.replay.next().await? else { return Ok(()) };
+            self.numbers = Numbers { record: 0, live: EventId::LIVE };
+            match entry.record {
+                Record::Child { path, entry } => self.record(&path, *entry)?,
+                own => self.record(&[], own)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not in the log: pieces of answers, and what tools tell.
+    fn live(&mut self, event: &Event) {
+        let (path, at) = (&event.path, event.at);
+        match &event.kind {
+            EventKind::AgentStarted { name } => self.name(path, name),
+            EventKind::ModelStarted { model, message, .. } => {
+                let view = self.view(path);
+                if view.info.model != *model {
+                    Arc::make_mut(&mut view.info).model.clone_from(model);
+                }
+                // The log may be ahead of the events: then the answer has been shown as a whole.
+                if view.answered == *message {
+                    view.answer = OpenAnswer::complete();
+                    return;
+                }
+                view.answer = OpenAnswer::new(message);
+            }
+            EventKind::AttemptDiscarded { reason, .. } => {
+                let voided = self.view(path).answer.void(reason);
+                if let Some(kind) = voided {
+                    self.push_live(path, at, kind);
+                }
+            }
+            EventKind::ToolProgress { call, text } => {
+                let id = self.calls.get(call).cloned().unwrap_or_default();
+                self.push_live(path, at, Kind::ToolProgress { id, text: text.clone() });
+            }
+            EventKind::Custom { name, data } => {
+                self.push_live(path, at, Kind::Custom { name: name.clone(), data: data.clone() });
+            }
+            piece => {
+                for kind in self.view(path).answer.piece(piece) {
+                    self.push_live(path, at, kind);
+                }
+            }
+        }
+    }
+}

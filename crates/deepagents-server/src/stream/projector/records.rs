@@ -1,0 +1,227 @@
+//! What records of the log are as events: answers, calls, states and checkpoints.
+
+use std::sync::Arc;
+
+use deepagents_core::interrupt::{ActionRequests, Decision};
+use deepagents_core::journal::{Record, RecordUpdate};
+use deepagents_core::message::{AssistantMessage, Message, MessageOp, ToolMessage};
+use deepagents_core::run::{Machine, NextStep};
+use deepagents_core::state::{MessagesChannel, Update};
+use deepagents_core::tool::CallId;
+use serde_json::Value;
+
+use super::Projector;
+use crate::error::Result;
+use crate::stream::checkpoint::{Reached, next_tasks, start_task};
+use crate::stream::event::{Kind, RunEnd};
+use crate::stream::task::{Changes, TaskEnd};
+
+/// The node that asks people about calls, as other servers name it.
+const ASKS: &str = "HumanInTheLoopMiddleware.after_model";
+
+impl Projector {
+    pub(super) fn record(&mut self, path: &[String], record: Record) -> Result<()> {
+        match record {
+            Record::AgentStarted { agent, call, .. } => self.agent_started(path, &agent, call),
+            Record::RunStarted { .. } => {
+                if let Some(state) = self.replay.agent_state(path).cloned() {
+                    self.view(path).checkpoints.begin(state);
+                }
+            }
+            Record::RunResumed { .. } => self.resumed(path),
+            Record::StateUpdated { update } => {
+                let position = self.replay.position();
+                self.view(path).checkpoints.updated(position);
+                self.updated(path, update)?;
+            }
+            Record::Update { update } => self.updated(path, update)?,
+            Record::ToolStarted { call, provider_call_id, name, .. } => {
+                self.calls.insert(call.clone(), provider_call_id.clone());
+                let input = self.input_of(path, &provider_call_id);
+                self.call_begins(path, &call, &provider_call_id, &name, &input);
+                self.push(path, Kind::ToolStarted { call, id: provider_call_id, name, input });
+            }
+            Record::ToolFinished { call, message, update } => {
+                let update = self.resolve(update)?;
+                self.tool_finished(path, &call, &message, &update);
+            }
+            Record::ToolsCommitted { .. } => self.view(path).changed = true,
+            Record::Rewind { .. } => {
+                let position = self.replay.position();
+                let view = self.view(path);
+                view.changed = true;
+                view.checkpoints.rewound(position);
+            }
+            Record::Step { machine, .. } => {
+                self.view(path).step += 1;
+                if self.view(path).changed {
+                    self.show_values(path, Vec::new());
+                }
+                self.checkpoint(path, &machine);
+                if goes_to_model(&machine) {
+                    self.model_begins(path);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The state of an agent has changed.
+    fn updated(&mut self, path: &[String], update: RecordUpdate) -> Result<()> {
+        let update = self.resolve(update)?;
+        self.view(path).changed = true;
+        for answer in answers(&update) {
+            self.answered(path, &answer);
+        }
+        Ok(())
+    }
+
+    fn resolve(&self, update: RecordUpdate) -> Result<Update> {
+        Ok(update.resolve(self.replay.state().schema()).map_err(deepagents_core::error::Error::from)?)
+    }
+
+    /// A sub-agent begins.
+    fn agent_started(&mut self, path: &[String], name: &str, call: Option<CallId>) {
+        self.name(path, name);
+        let id = call.as_ref().and_then(|call| self.calls.get(call).cloned());
+        let view = self.view(path);
+        (view.call, view.changed) = (call, true);
+        self.push(path, Kind::AgentStarted { call: id });
+    }
+
+    /// An agent goes on. A sub-agent that does began in another run, so its beginning is not among the records of this one.
+    fn resumed(&mut self, path: &[String]) {
+        if path.is_empty() {
+            self.goes_on();
+            if self.replay.machine().is_some_and(goes_to_model) {
+                self.model_begins(path);
+            }
+        } else if self.view(path).info.name.is_none()
+            && let Some((name, call)) = self.replay.sub_agent(path)
+        {
+            let (name, call) = (name.to_owned(), call.cloned());
+            self.name(path, &name);
+            let id = call.as_ref().and_then(|call| self.calls.get(call).cloned());
+            self.view(path).call = call;
+            self.push(path, Kind::AgentStarted { call: id });
+        }
+    }
+
+    /// The main agent goes on: its last checkpoint is shown with what was asked there.
+    fn goes_on(&mut self) {
+        let Some(at) = self.view(&[]).checkpoints.last() else { return };
+        let (step, identity) = (self.view(&[]).step, &self.run.identity);
+        let (state, Some(machine)) = (self.replay.state(), self.replay.machine()) else { return };
+        let tasks = next_tasks(identity, (&[], step), state, machine, &self.asked);
+        let state = state.clone();
+        self.push(&[], Kind::Checkpoint(Reached { at, state, tasks }));
+    }
+
+    /// Shows the state of an agent as it is now.
+    pub(super) fn show_values(&mut self, path: &[String], interrupts: Vec<Value>) {
+        let Some(state) = self.replay.agent_state(path).cloned() else { return };
+        self.view(path).changed = false;
+        self.push(path, Kind::Values { state, interrupts });
+    }
+
+    /// An answer is part of the conversation.
+    fn answered(&mut self, path: &[String], answer: &AssistantMessage) {
+        let view = self.view(path);
+        let mut open = std::mem::take(&mut view.answer);
+        view.answered.clone_from(&answer.id);
+        if let Some(origin) = answer.origin.as_ref().filter(|_| view.info.model.is_empty()) {
+            Arc::make_mut(&mut view.info).model = format!("{}:{}", origin.provider, origin.model);
+        }
+        let task = self.model_begins(path);
+        self.view(path).asked = None;
+        for kind in open.finish(answer) {
+            match kind {
+                Some(kind) => self.push(path, kind),
+                None => self.numbers.record += 1,
+            }
+        }
+        let changes = Arc::new(Changes { message: Message::Assistant(answer.clone()), channels: None });
+        self.view(path).tasks.retain(|open| open.id != task.id);
+        self.push(path, Kind::TaskFinished { task, end: TaskEnd::Done(changes.clone()) });
+        self.push(path, Kind::Updated { node: "model", changes });
+    }
+
+    /// The arguments of a call, as the conversation has them.
+    fn input_of(&self, path: &[String], id: &str) -> Value {
+        let Some(state) = self.replay.agent_state(path) else { return Value::Null };
+        let answers = state.messages().iter().rev().filter_map(|message| message.as_assistant());
+        let args = answers.flat_map(AssistantMessage::tool_calls).find(|call| call.id == id);
+        args.map_or(Value::Null, |call| call.args.clone())
+    }
+
+    fn tool_finished(&mut self, path: &[String], call: &CallId, result: &Arc<ToolMessage>, update: &Update) {
+        let failed = || RunEnd::Failed(text_of(result));
+        let end = if result.is_error { failed() } else { RunEnd::Completed };
+        let ended = self.agents.iter().filter(|(_, view)| view.call.as_ref() == Some(call));
+        let ended: Vec<Vec<String>> = ended.map(|(path, _)| path.clone()).collect();
+        for below in ended {
+            self.view(&below).call = None;
+            self.push(&below, Kind::AgentEnded(end.clone()));
+        }
+        self.push(path, Kind::ToolFinished { call: call.clone(), message: result.clone() });
+        let own = update.entries().iter().map(|entry| entry.spec());
+        let own = own.filter(|spec| !spec.is_private() && !spec.is::<MessagesChannel>());
+        let changed: Vec<&'static str> = own.map(|spec| spec.name()).collect();
+        let state = self.replay.agent_state(path).cloned();
+        let channels = state.filter(|_| !changed.is_empty()).map(|state| (state, changed));
+        let changes = Arc::new(Changes { message: Message::Tool((**result).clone()), channels });
+        let tasks = &mut self.view(path).tasks;
+        // A call that was answered without being made never was a task.
+        if let Some(at) = tasks.iter().position(|open| open.call.as_ref() == Some(call)) {
+            let task = tasks.remove(at);
+            self.push(path, Kind::TaskFinished { task, end: TaskEnd::Done(changes.clone()) });
+        }
+        let node = if self.is_answered_by_person(path, call) { ASKS } else { "tools" };
+        self.push(path, Kind::Updated { node, changes });
+    }
+
+    /// Whether the result of a call is what a person decided before it was made, and no tool's.
+    fn is_answered_by_person(&self, path: &[String], call: &CallId) -> bool {
+        let asked = self.replay.agent_state(path).and_then(|state| state.get::<ActionRequests>());
+        let review = asked.and_then(|asked| asked.get(&call.to_string()));
+        let decision = review.and_then(|review| review.decision.as_ref()).map(|decided| &decided.decision);
+        matches!(decision, Some(Decision::Reject { .. } | Decision::Respond { .. }))
+    }
+
+    fn checkpoint(&mut self, path: &[String], machine: &Machine) {
+        let Some(state) = self.replay.agent_state(path).cloned() else { return };
+        let position = self.replay.position();
+        let view = self.view(path);
+        let step = view.step;
+        let (input, at) = view.checkpoints.stepped(position);
+        let identity = &self.run.identity;
+        let tasks = next_tasks(identity, (path, step), &state, machine, &[]);
+        if let Some((at, before)) = input {
+            let tasks = vec![start_task(identity, at)];
+            self.push(path, Kind::Checkpoint(Reached { at, state: before, tasks }));
+        }
+        self.push(path, Kind::Checkpoint(Reached { at, state, tasks }));
+    }
+}
+
+/// Whether the model is asked next.
+fn goes_to_model(machine: &Machine) -> bool {
+    matches!(machine.next(), NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. })
+}
+
+fn text_of(result: &ToolMessage) -> String {
+    let texts = result.content.iter().filter_map(|block| match block {
+        deepagents_core::message::Block::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn answers(update: &Update) -> Vec<AssistantMessage> {
+    let put = update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
+        MessageOp::Put(message) => message.as_assistant().cloned(),
+        _ => None,
+    });
+    put.collect()
+}

@@ -1,0 +1,51 @@
+//! The tasks of a run: the model is asked, calls are made, and both end.
+
+use deepagents_core::tool::CallId;
+use serde_json::{Value, json};
+
+use super::Projector;
+use crate::stream::event::Kind;
+use crate::stream::task::{Task, TaskEnd, TaskInput};
+
+impl Projector {
+    /// The model is asked for an answer; once for each.
+    pub(super) fn model_begins(&mut self, path: &[String]) -> Task {
+        let view = self.view(path);
+        let turn = view.asked.unwrap_or_else(|| u32::try_from(view.step).unwrap_or(u32::MAX));
+        let is_new = view.asked.replace(turn).is_none();
+        let step = view.checkpoints.step();
+        let task = Task::model(&self.run.identity, path, turn, step);
+        if is_new && let Some(state) = self.replay.agent_state(path).cloned() {
+            self.view(path).tasks.push(task.clone());
+            self.push(path, Kind::TaskStarted { task: task.clone(), input: TaskInput::State(state) });
+        }
+        task
+    }
+
+    /// A call is made.
+    pub(super) fn call_begins(&mut self, path: &[String], call: &CallId, id: &str, name: &str, args: &Value) {
+        let step = self.view(path).checkpoints.step();
+        let task = Task::call(&self.run.identity, call, step);
+        // One that is made again after a crash has begun already.
+        if self.view(path).tasks.iter().any(|open| open.id == task.id) {
+            return;
+        }
+        let input = json!({"name": name, "args": args, "id": id, "type": "tool_call"});
+        self.view(path).tasks.push(task.clone());
+        self.push(path, Kind::TaskStarted { task, input: TaskInput::Call(input) });
+    }
+
+    /// Says of tasks that have not ended how they do; those of agents further down come first.
+    pub(super) fn end_tasks(&mut self, end: impl Fn(&Task) -> Option<TaskEnd>) {
+        let mut open: Vec<Vec<String>> = self.agents.keys().cloned().collect();
+        open.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        for path in open {
+            for task in std::mem::take(&mut self.view(&path).tasks) {
+                match end(&task) {
+                    Some(end) => self.push(&path, Kind::TaskFinished { task, end }),
+                    None => self.view(&path).tasks.push(task),
+                }
+            }
+        }
+    }
+}

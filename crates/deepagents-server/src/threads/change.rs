@@ -1,0 +1,99 @@
+//! States are changed by clients: those of threads that begin, and those of threads that are there.
+
+use deepagents_core::agent::ThreadAccess;
+use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
+use deepagents_core::run::Node;
+use deepagents_core::state::Update;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::stopped::{calls_left_behind, changes_what_is_asked};
+use crate::app::App;
+use crate::error::{ApiError, Result};
+use crate::runs::Command;
+use crate::wire::read_update;
+
+/// Changes that a new thread begins with, one after the other.
+#[derive(Deserialize)]
+pub(super) struct Superstep {
+    updates: Vec<Change>,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    values: Option<Value>,
+    command: Option<Command>,
+    as_node: String,
+}
+
+/// Reads the changes that a thread of an agent is to begin with.
+pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]) -> Result<Vec<(Node, Update)>> {
+    let changes: Vec<&Change> = steps.iter().flat_map(|step| &step.updates).collect();
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let graph = graph.and_then(Value::as_str).ok_or_else(|| {
+        ApiError::invalid("a thread with `supersteps` needs `graph_id` in its metadata, which says whose state it is")
+    })?;
+    let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
+    let read = |change: &Change| {
+        let told = change.command.as_ref().and_then(|command| command.update.as_ref());
+        let mut update = Update::none();
+        for values in change.values.iter().chain(told) {
+            let read = read_update(served.threads.schema(), values);
+            update = update.and(read.map_err(|error| ApiError::invalid(error.to_string()))?);
+        }
+        Ok((node(&change.as_node)?, update))
+    };
+    changes.into_iter().map(read).collect()
+}
+
+pub(super) async fn begin_with(app: &App, thread: &str, changes: Vec<(Node, Update)>) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let threads = app.threads_of(&app.thread(thread).await?)?;
+    for (node, update) in changes {
+        change(&threads, thread, Some(node), update).await?;
+    }
+    Ok(())
+}
+
+/// A node by its name.
+pub(super) fn node(name: &str) -> Result<Node> {
+    Ok(match name {
+        "__start__" => Node::Input,
+        "model" => Node::Model,
+        "tools" => Node::Tools,
+        "__end__" => Node::End,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no node; those are __start__, model, tools and __end__"
+            )));
+        }
+    })
+}
+
+/// Changes a state, as a node if one is named: then what its last run had under way, and what it asked, is over.
+pub(super) async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
+    let state = threads.state(thread).await?;
+    let mut after = state.clone();
+    after.apply(&update).map_err(deepagents_core::error::Error::from)?;
+    let (node, update) = match node {
+        // What is asked is asked anew about the calls as they are then, where there are any.
+        None if changes_what_is_asked(&state, &after) => {
+            let is_answer = after.messages().iter().last().is_some_and(|last| last.as_assistant().is_some());
+            (Some(if is_answer { Node::Model } else { Node::Input }), update)
+        }
+        Some(Node::Model) => (node, calls_left_behind(&state, &update).and(update)),
+        node => (node, update),
+    };
+    match node {
+        Some(node) => {
+            let update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
+            threads.update_state_as(thread, node, update).await?
+        }
+        None => threads.update_state(thread, update).await?,
+    };
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! A checkpoint as clients name it.
+
+use serde::{Deserialize, Serialize};
+
+/// A checkpoint as clients name it: an object with its id, or the id alone.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum CheckpointRef {
+    Id(String),
+    Object {
+        checkpoint_id: Option<String>,
+        /// That of a sub-agent, where it is not empty.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint_ns: Option<String>,
+        /// A whole configuration, which holds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        configurable: Option<Box<CheckpointRef>>,
+    },
+}
+
+impl CheckpointRef {
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Id(id) => Some(id),
+            Self::Object { checkpoint_id, configurable, .. } => {
+                checkpoint_id.as_deref().or_else(|| configurable.as_ref()?.id())
+            }
+        }
+    }
+
+    /// Whether it is of the thread itself.
+    pub(super) fn is_of_thread(&self) -> bool {
+        match self {
+            Self::Id(_) => true,
+            Self::Object { checkpoint_ns, .. } => checkpoint_ns.as_ref().is_none_or(String::is_empty),
+        }
+    }
+}

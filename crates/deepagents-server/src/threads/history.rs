@@ -1,0 +1,92 @@
+//! The routes of what the states of a thread were.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::checkpoint_ref::CheckpointRef;
+use super::page::{Limit, contains};
+use super::run_metadata::RunMetadata;
+use super::state::{shown_entries, thread_state};
+use crate::app::App;
+use crate::body::{Body, Params};
+use crate::error::Result;
+
+#[derive(Deserialize)]
+pub(super) struct History {
+    #[serde(default = "one_state")]
+    limit: Limit,
+    before: Option<CheckpointRef>,
+    metadata: Option<Map<String, Value>>,
+    /// The one that is looked for.
+    checkpoint: Option<CheckpointRef>,
+}
+
+/// Official clients say how many they want; who says nothing is given the newest.
+fn one_state() -> Limit {
+    Limit::ONE
+}
+
+pub(super) async fn history(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<History>,
+) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    let from = match body.before.as_ref().and_then(CheckpointRef::id) {
+        Some(before) => entries.find(before)?.0 + 1,
+        None => 0,
+    };
+    if body.checkpoint.as_ref().is_some_and(|wanted| !wanted.is_of_thread()) {
+        return Ok(Json(json!([])));
+    }
+    let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
+    let wanted = body.metadata.unwrap_or_default();
+    let mut runs = RunMetadata::new(&app, &id);
+    let (limit, mut out) = (body.limit.get(), Vec::new());
+    let hidden = entries.newest_first().count() - shown_entries(&entries, &info).count();
+    let newer = std::iter::once(None).chain(shown_entries(&entries, &info).map(Some));
+    let shown = (hidden..).zip(shown_entries(&entries, &info));
+    for ((index, entry), newer) in shown.zip(newer).skip(from.saturating_sub(hidden)) {
+        if out.len() == limit {
+            break;
+        }
+        if only.is_some_and(|(wanted, _)| wanted != index) {
+            continue;
+        }
+        let mut known = if wanted.is_empty() { Map::new() } else { runs.of(entry.run.as_deref()).await? };
+        known.extend([
+            ("source".to_owned(), json!(entry.source)),
+            ("step".to_owned(), json!(entry.step)),
+            ("run_id".to_owned(), json!(entry.run)),
+        ]);
+        let passes = |(key, value): (&String, &Value)| {
+            let one = Map::from_iter([(key.clone(), value.clone())]);
+            contains(&known, &one) || (!known.contains_key(key) && contains(&info.metadata, &one))
+        };
+        if wanted.iter().all(passes) {
+            out.push(thread_state(&app, &info, entry, newer, &mut runs).await?);
+        }
+    }
+    Ok(Json(Value::Array(out)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct HistoryQuery {
+    #[serde(default = "one_state")]
+    limit: Limit,
+    before: Option<String>,
+}
+
+pub(super) async fn history_by_query(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Params(query): Params<HistoryQuery>,
+) -> Result<Json<Value>> {
+    let before = query.before.map(CheckpointRef::Id);
+    history(State(app), Path(id), Body(History { limit: query.limit, before, metadata: None, checkpoint: None })).await
+}

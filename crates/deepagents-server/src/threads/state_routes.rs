@@ -1,0 +1,110 @@
+//! The routes of the state of a thread: as it is, as it was at a checkpoint, and changed.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::change::{change, node};
+use super::checkpoint_ref::CheckpointRef;
+use super::record::{Held, set_own};
+use super::run_metadata::RunMetadata;
+use super::state::{fresh, shown_entries, thread_state};
+use super::stopped::{has_next, leave_stop};
+use crate::app::App;
+use crate::body::Body;
+use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::stream::StateUpdate;
+use crate::wire::read_update;
+
+pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    Ok(Json(match shown_entries(&entries, &info).next() {
+        Some(head) => thread_state(&app, &info, head, None, &mut RunMetadata::new(&app, &id)).await?,
+        None => fresh(&info),
+    }))
+}
+
+async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
+    let info = app.thread(id).await?;
+    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    let (index, entry) = entries.find(checkpoint)?;
+    let newer = index.checked_sub(1).and_then(|newer| entries.newest_first().nth(newer));
+    Ok(Json(thread_state(app, &info, entry, newer, &mut RunMetadata::new(app, id)).await?))
+}
+
+pub(super) async fn state_at(
+    State(app): State<Arc<App>>,
+    Path((id, checkpoint)): Path<(String, String)>,
+) -> Result<Json<Value>> {
+    at(&app, &id, &checkpoint).await
+}
+
+#[derive(Deserialize)]
+pub(super) struct ByCheckpoint {
+    checkpoint: CheckpointRef,
+}
+
+pub(super) async fn state_by_checkpoint(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<ByCheckpoint>,
+) -> Result<Json<Value>> {
+    match body.checkpoint.id() {
+        Some(checkpoint) => at(&app, &id, checkpoint).await,
+        None => state(State(app), Path(id)).await,
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct UpdateState {
+    values: Option<Value>,
+    as_node: Option<String>,
+    checkpoint: Option<CheckpointRef>,
+    checkpoint_id: Option<String>,
+}
+
+pub(super) async fn update_state(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(body): Body<UpdateState>,
+) -> Result<Json<Value>> {
+    let info = app.thread(&id).await?;
+    let threads = app.threads_of(&info)?;
+    let update = read_update(threads.schema(), &body.values.unwrap_or_default());
+    let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let node = body.as_node.as_deref().map(node).transpose()?;
+    let info = leave_stop(&app, info, true).await?;
+    let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
+    if let Some(checkpoint) = checkpoint {
+        let entries = app.checkpoints.entries(&threads, &info).await?;
+        let (index, entry) = entries.find(checkpoint)?;
+        if index > 0 {
+            threads.rewind(&id, entry.state.unwrap_or(0)).await?;
+        }
+    }
+    change(&threads, &id, node, update).await?;
+    let info = app.thread(&id).await?;
+    let held = Held {
+        error: None,
+        stopped_at: None,
+        unfinished: has_next(&app, &info).await?,
+        state_updated_at: Some(ids::now()),
+        ..Held::read(&info)
+    };
+    set_own(&app, &id, &held).await?;
+    let entries = app.checkpoints.entries(&threads, &info).await?;
+    if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
+        let info = app.thread(&id).await?;
+        let state = thread_state(&app, &info, newest, None, &mut RunMetadata::new(&app, &id)).await?;
+        // Nobody may read any more.
+        let _ = app.state_updates.send(Arc::new(StateUpdate { thread: id.clone(), end: info.end, state }));
+    }
+    let head = entries.newest().map(|entry| entry.place.id());
+    let checkpoint = json!({"thread_id": id, "checkpoint_ns": "", "checkpoint_id": head});
+    Ok(Json(json!({"checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": head})))
+}

@@ -1,0 +1,117 @@
+//! What is drawn, and when.
+
+use std::time::{Duration, Instant};
+
+use ratatui::text::Line;
+
+use super::Screens;
+use crate::app::Overlay;
+use crate::app::event::Event;
+use crate::terminal::{Canvas, Graphics, Surface, cell};
+use crate::title;
+use crate::view::{self, Printed};
+
+/// The shortest time between two frames that no key asked for.
+pub(super) const FRAME: Duration = Duration::from_millis(16);
+/// How long a size has to stay before it is drawn for.
+const SETTLED: Duration = Duration::from_millis(150);
+
+impl Screens {
+    /// Makes the next frame, unless the last one is still being written or came a moment ago, or the size is being changed.
+    pub(super) fn draw(&mut self, surface: &mut Surface) {
+        if self.until_settled().is_some() {
+            return;
+        }
+        self.resized = None;
+        if !self.dirty || self.output.is_busy() || (!self.urgent && self.drawn.elapsed() < FRAME) {
+            return;
+        }
+        (self.dirty, self.urgent, self.drawn) = (false, false, Instant::now());
+        let app = &mut self.app;
+        if matches!(app.overlay, Overlay::Pager(_)) {
+            surface.switch(true);
+            if surface.size() != app.size {
+                surface.clear(app.size.0, app.size.1);
+                app.repaint = true;
+            }
+            if let Some(picture) = view::pager(app) {
+                surface.draw(&picture, None);
+            }
+        } else {
+            surface.switch(false);
+            let is_anew = std::mem::take(&mut app.repaint);
+            if is_anew {
+                if let Some(graphics) = self.preferences.images.filter(|_| self.pictured) {
+                    surface.send(graphics.erase());
+                }
+                surface.clear(app.size.0, app.size.1);
+            }
+            let frame = view::frame(app, &mut self.printer, is_anew);
+            self.pictured |= print(surface, &frame.printed, self.preferences.images);
+            surface.draw(&frame.live, frame.cursor);
+        }
+        self.show_title(surface);
+        let frame = surface.take();
+        if frame.is_empty() {
+            drop(self.app.update(Event::Drawn));
+        } else {
+            self.output.write(frame);
+        }
+    }
+
+    /// How long it is until the size counts as settled, where it was changed a moment ago: what is drawn for a size that the
+    /// terminal has no more wraps, and is in the scrollback then.
+    pub(super) fn until_settled(&self) -> Option<Duration> {
+        self.resized?.checked_add(SETTLED)?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+
+    /// Says in the title what goes on, where that has changed.
+    fn show_title(&mut self, surface: &mut Surface) {
+        let preferences = &self.preferences;
+        if !preferences.title && !preferences.progress {
+            return;
+        }
+        let state = title::State::of(&self.app);
+        let title = title::text(&self.app, state);
+        if title != self.title {
+            surface.send(&title::sequence(&title, state, preferences));
+            self.title = title;
+        }
+    }
+
+    /// Tells the person that the agent waits or is done.
+    pub(super) fn notify(&mut self, text: &str, surface: &mut Surface) {
+        let wanted = &self.preferences.notifications;
+        if wanted.bell {
+            surface.send(b"\x07");
+        }
+        if wanted.terminal {
+            let text: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
+            surface.send(format!("\x1b]9;deepagents: {text}\x07").as_bytes());
+        }
+        self.session.notify(text);
+    }
+}
+
+/// Writes lines above the live area, with their pictures where the terminal draws them; says whether there were any.
+fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) -> bool {
+    let (mut from, mut drawn) = (0, false);
+    for (at, picture) in images.iter().flat_map(|_| &printed.pictures) {
+        commit(surface, printed.lines.get(from..*at));
+        from = *at;
+        let columns = surface.size().0.saturating_sub(1);
+        let canvas = Canvas { columns, rows: surface.room(), cell: cell() };
+        if let Some(drawing) = images.and_then(|graphics| graphics.draw(picture, canvas)) {
+            surface.picture(&drawing);
+            drawn = true;
+        }
+    }
+    commit(surface, printed.lines.get(from..));
+    drawn
+}
+
+fn commit(surface: &mut Surface, lines: Option<&[Line<'_>]>) {
+    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
+        surface.commit(lines);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the loop waits for.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crossterm::event::Event as TerminalEvent;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Screens;
+use super::draw::FRAME;
+use crate::app::event::Event;
+
+/// How often a clock moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The signals that end the program or send it to sleep.
+pub(super) struct Signals {
+    terminate: Signal,
+    hangup: Signal,
+    interrupt: Signal,
+    stop: Signal,
+    go_on: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
+            go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+}
+
+/// What woke the loop.
+pub(super) enum Woken {
+    Written(io::Result<()>),
+    Terminal(Option<io::Result<TerminalEvent>>),
+    Event(Option<Event>),
+    Tick,
+    Frame,
+    Signal(i32),
+    Suspend,
+    GoOn,
+}
+
+impl Screens {
+    pub(super) async fn wait(&mut self, signals: &mut Signals) -> Woken {
+        let moving = self.app.is_moving();
+        let since_frame = self.drawn.elapsed();
+        let unsettled = self.until_settled();
+        let waits_for_frame = self.dirty && !self.output.is_busy();
+        let next_frame = unsettled.unwrap_or_else(|| FRAME.saturating_sub(since_frame));
+        let wakes = self.app.wakes();
+        let later = wakes.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            biased;
+            written = self.output.written() => Woken::Written(written),
+            _ = signals.terminate.recv() => Woken::Signal(SignalKind::terminate().as_raw_value()),
+            _ = signals.hangup.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
+            _ = signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
+            _ = signals.stop.recv() => Woken::Suspend,
+            _ = signals.go_on.recv() => Woken::GoOn,
+            event = self.input.next() => Woken::Terminal(event),
+            event = self.events.recv() => Woken::Event(event),
+            () = tokio::time::sleep(next_frame), if waits_for_frame => Woken::Frame,
+            () = tokio::time::sleep(TICK.saturating_sub(since_frame)), if moving && !waits_for_frame => Woken::Tick,
+            () = tokio::time::sleep(later), if wakes.is_some() && !moving && !waits_for_frame => Woken::Tick,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What is at work: the command of the person, calls and sub-agents.
+
+use deepagents::channels::TodoStatus;
+use ratatui::text::{Line, Span};
+
+use super::items::{Detail, call_title, todo_lines};
+use crate::app::live::RunningCall;
+use crate::app::{App, Work};
+use crate::duration;
+use crate::text::{clip, count, grouped, shorten, visible};
+
+/// Lines of a command's output that are shown while it runs.
+const OUTPUT: usize = 4;
+
+/// Calls, sub-agents and the plan.
+pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    if !app.is_busy() || rows == 0 {
+        return Vec::new();
+    }
+    let theme = app.theme;
+    let mut lines = at_work(app, columns, Detail::Brief);
+    if !app.live.thinking.is_empty() {
+        let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let text = format!("✻ {}", shorten(&visible(words), columns));
+        lines.push(clip(&Line::from(Span::styled(text, theme.dim)), columns));
+    }
+    lines.truncate(rows);
+    let room = rows - lines.len();
+    // A plan that is carried out has nothing more to say; /todos shows it.
+    let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
+    if has_open && room > 0 {
+        lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
+    }
+    lines
+}
+
+/// The command of the person, calls and sub-agents, with the last of their output or all that is kept of it.
+pub(super) fn at_work(app: &App, columns: usize, detail: Detail) -> Vec<Line<'static>> {
+    let output = |text: &str, most: usize| match detail {
+        Detail::Brief => last_lines(text, most, columns, app),
+        Detail::Full => last_lines(text, usize::MAX, columns, app),
+    };
+    let mut lines = Vec::new();
+    if let Work::Shell { command, output: text, .. } = &app.work {
+        lines.push(clip(&Line::from(format!("$ {}", visible(command))), columns));
+        lines.extend(output(text, OUTPUT * 2));
+    }
+    let open: Vec<_> = app.live.calls.iter().filter(|(call, _)| call.path.is_empty()).collect();
+    // What waits for a decision is shown by the question.
+    let asked = app.questions.current().map(|question| &question.request.call);
+    for (call, running) in &open {
+        if Some(*call) == asked {
+            continue;
+        }
+        if running.call.name == "task" {
+            let own = format!("task:{}.{}", call.turn, call.index);
+            lines.extend(agent(app, &[own], running, 0, columns));
+        } else {
+            lines.push(running_call(app, running, 0, columns));
+            lines.extend(output(&running.call.result, OUTPUT));
+        }
+    }
+    lines
+}
+
+fn running_call(app: &App, running: &RunningCall, depth: usize, columns: usize) -> Line<'static> {
+    let title = call_title(&running.call.name, &running.call.args);
+    let elapsed = app.now.saturating_duration_since(running.since);
+    let mut spans = vec![
+        Span::raw("  ".repeat(depth)),
+        Span::styled("◌ ", app.theme.warn),
+        Span::raw(shorten(&title, columns.saturating_sub(14 + depth * 2).max(8))),
+    ];
+    if elapsed.as_secs() > 0 {
+        spans.push(Span::styled(format!("  {}", duration::show(elapsed)), app.theme.dim));
+    }
+    clip(&Line::from(spans), columns)
+}
+
+/// A sub-agent, what it does now, and those below it.
+fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, columns: usize) -> Vec<Line<'static>> {
+    let Some(agent_at_work) = app.live.agents.get(path) else {
+        return vec![running_call(app, running, depth, columns)];
+    };
+    let work = &agent_at_work.work;
+    let indent = "  ".repeat(depth);
+    let elapsed = duration::show(app.now.saturating_duration_since(agent_at_work.since));
+    let cost = if work.dollars > 0.0 { format!(" · ${:.4}", work.dollars) } else { String::new() };
+    let facts = format!("  {} · {} tokens{cost} · {elapsed}", count(work.calls as u64, "call"), grouped(work.tokens));
+    let name = if work.name.is_empty() { "sub-agent" } else { &work.name };
+    let room = columns.saturating_sub(facts.len() + name.len() + indent.len() + 6);
+    let head = Line::from(vec![
+        Span::raw(indent.clone()),
+        Span::styled("◌ ", app.theme.warn),
+        Span::styled(visible(name).into_owned(), app.theme.bold),
+        Span::raw(format!(" {}", shorten(&visible(&work.task), room.max(10)))),
+        Span::styled(facts, app.theme.dim),
+    ]);
+    let mut lines = vec![clip(&head, columns)];
+    let below = app.live.calls.iter().filter(|(call, _)| call.path == path);
+    let mut quiet = true;
+    for (call, running) in below {
+        quiet = false;
+        if running.call.name == "task" {
+            let child: Vec<String> =
+                path.iter().cloned().chain([format!("task:{}.{}", call.turn, call.index)]).collect();
+            lines.extend(agent(app, &child, running, depth + 1, columns));
+        } else {
+            lines.push(running_call(app, running, depth + 1, columns));
+        }
+    }
+    if quiet {
+        // What it did last, where it does nothing but think.
+        let words = agent_at_work.words();
+        let last = if words.is_empty() { last_call(work) } else { words.to_owned() };
+        if !last.is_empty() {
+            let text = format!("{indent}  └ {}", shorten(&visible(&last), columns));
+            lines.push(clip(&Line::from(Span::styled(text, app.theme.dim)), columns));
+        }
+    }
+    lines
+}
+
+fn last_call(work: &crate::app::transcript::AgentWork) -> String {
+    use crate::app::transcript::Item;
+    let title = |item: &Item| match item {
+        Item::Call(call) => Some(call_title(&call.name, &call.args)),
+        _ => None,
+    };
+    work.items.iter().rev().find_map(title).unwrap_or_default()
+}
+
+fn last_lines(text: &str, most: usize, columns: usize, app: &App) -> Vec<Line<'static>> {
+    let text = visible(text.trim_end());
+    let lines: Vec<&str> = text.lines().rev().take(most).collect();
+    let line = |line: &&str| clip(&Line::from(Span::styled(format!("  {line}"), app.theme.dim)), columns);
+    lines.iter().rev().map(line).collect()
+}

@@ -1,0 +1,109 @@
+//! How things stand: what goes on and what it costs, the mode, the model, how full the window is.
+
+use ratatui::text::{Line, Span};
+
+use crate::app::{App, Work};
+use crate::duration;
+use crate::policy::Mode;
+use crate::text::{clip, grouped, shorten, visible};
+
+/// Columns from which on what the work costs is told beside it.
+const ROOM_FOR_COSTS: usize = 60;
+/// Pictures of the clock that shows that something goes on, one each tenth of a second.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// What goes on, for how long, and how to stop it.
+pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
+    let theme = app.theme;
+    if theme.spoken && app.is_busy() && app.questions.is_empty() {
+        return Some(clip(&Line::from(if app.stopping { "stopping" } else { "working; Esc stops" }), columns));
+    }
+    if !app.is_moving() {
+        return None;
+    }
+    let elapsed = app.now.saturating_duration_since(app.since);
+    let spinner = SPINNER.get(usize::try_from(elapsed.as_millis() / 100 % 10).unwrap_or(0)).copied().unwrap_or("·");
+    let words = match &app.work {
+        _ if app.stopping => "stopping".to_owned(),
+        Work::Shell { .. } => "running".to_owned(),
+        Work::Other(what) => (*what).to_owned(),
+        _ => match &app.live.retry {
+            Some((at, reason)) => {
+                let left = at.saturating_duration_since(app.now);
+                format!("trying again in {}: {}", duration::show(left), shorten(&visible(reason), 200))
+            }
+            None if !app.live.calls.is_empty() => "working".to_owned(),
+            None if app.live.activity.is_empty() => "working".to_owned(),
+            None => visible(&app.live.activity).into_owned(),
+        },
+    };
+    let mut spans = vec![Span::styled(format!("{spinner} "), theme.accent)];
+    let spent = if columns < ROOM_FOR_COSTS { String::new() } else { spent(app) };
+    let clock = format!("  {}{spent}", duration::show(elapsed));
+    let stop = "  Esc stops";
+    let room = columns.saturating_sub(2 + crate::text::width(&clock) + stop.len()).max(4);
+    spans.push(Span::raw(shorten(&words, room.saturating_sub(1))));
+    spans.push(Span::styled(clock, theme.dim));
+    spans.push(Span::styled(stop, theme.dim));
+    Some(clip(&Line::from(spans), columns))
+}
+
+/// The tokens that the model has answered with since the work began, an estimate for what comes just now, and what all of
+/// the work has cost.
+fn spent(app: &App) -> String {
+    let coming = u64::try_from((app.live.answer.len() + app.live.thinking.len()) / 4).unwrap_or(0);
+    let (now, before) = (app.session.usage, app.spent_before);
+    let tokens = now.output.saturating_sub(before.output).saturating_add(coming);
+    let mut text = String::new();
+    if tokens > 0 {
+        let about = if coming > 0 { "~" } else { "" };
+        text += &format!(" · {about}{} tokens", grouped(tokens));
+    }
+    let price = app.session.connected.as_ref().and_then(|connected| connected.price);
+    let cost = price.map(|price| price.cost(now) - price.cost(before)).filter(|cost| *cost > 0.0);
+    text + &cost.map(|cost| format!(" · ${cost:.4}")).unwrap_or_default()
+}
+
+/// The mode, the model, the directory, how full the window is.
+pub(super) fn footer(app: &App, columns: usize) -> Line<'static> {
+    let theme = app.theme;
+    if let Some(hint) = &app.hint {
+        let hint = Span::styled(visible(hint).into_owned(), theme.warn);
+        return clip(&Line::from(vec![mode(app), Span::styled(" · ", theme.dim), hint]), columns);
+    }
+    let mut parts = vec![visible(&app.session.model).into_owned()];
+    if app.vi.as_ref().is_some_and(|vi| vi.mode == crate::input::ViMode::Normal) {
+        parts.insert(0, "NORMAL".to_owned());
+    }
+    let window = app.session.connected.as_ref().and_then(|connected| connected.window).filter(|window| *window > 0);
+    match window {
+        Some(window) if app.session.context > 0 => {
+            parts.push(format!("{} % of context", app.session.context.saturating_mul(100) / window));
+        }
+        _ if app.session.context > 0 => parts.push(format!("{} tokens", grouped(app.session.context))),
+        _ => {}
+    }
+    if !app.background.is_empty() {
+        parts.push(format!("{} in the background", app.background.len()));
+    }
+    parts.push(visible(&app.session.directory).into_owned());
+    let line = Line::from(vec![mode(app), Span::styled(format!(" · {}", parts.join(" · ")), theme.dim)]);
+    clip(&line, columns)
+}
+
+/// The word of the present mode, which is always on the screen.
+pub(super) fn mode(app: &App) -> Span<'static> {
+    let style = match app.mode {
+        Mode::Ask => app.theme.good,
+        Mode::Auto => app.theme.warn,
+        Mode::Plan => app.theme.accent,
+    };
+    Span::styled(app.mode.as_str(), style)
+}
+
+/// That something is asked which cannot be seen now.
+pub(super) fn question_waits(app: &App, columns: usize) -> Line<'static> {
+    let what = app.questions.current().map(|question| visible(&question.request.tool).into_owned());
+    let text = format!("? {} waits for your decision · Esc shows it", what.unwrap_or_default());
+    clip(&Line::from(Span::styled(text, app.theme.warn)), columns)
+}

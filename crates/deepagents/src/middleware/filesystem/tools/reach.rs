@@ -1,0 +1,150 @@
+//! Which paths the tools reach, where they lead, and which of them a person is asked about first.
+
+use std::sync::Arc;
+
+use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind};
+use deepagents_core::tool::{ToolContext, ToolError};
+use deepagents_fs::permissions::AccessMode;
+use deepagents_fs::{Backend, FsError, VPath};
+
+use super::{failed, failed_at};
+use crate::middleware::filesystem::Filesystem;
+use crate::workspace;
+
+/// What an operation does with a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtLink {
+    /// It goes where the link leads.
+    Follows,
+    /// It is about the link itself.
+    NoFollow,
+}
+
+/// A path that a call is to change.
+pub(super) struct Target {
+    pub(super) path: VPath,
+    /// Where it leads.
+    pub(super) place: VPath,
+    /// Whether a person is to be asked first.
+    pub(super) asks: bool,
+    /// The files, in which the path leads to that place and nowhere else: what is changed is what was judged.
+    pub(super) backend: Arc<dyn Backend>,
+}
+
+impl Target {
+    /// Asks a person where that is needed, unless one has agreed to the call already.
+    pub(super) fn approved(&self, cx: &ToolContext) -> Result<(), ToolError> {
+        Self::all_approved(std::slice::from_ref(self), cx)
+    }
+
+    /// Asks a person once about all that need it.
+    pub(super) fn all_approved(targets: &[Self], cx: &ToolContext) -> Result<(), ToolError> {
+        let asks: Vec<&Self> = targets.iter().filter(|target| target.asks).collect();
+        let all = |name: fn(&Self) -> &VPath| {
+            asks.iter().map(|target| name(target).quoted().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let path = all(|target| &target.path);
+        let decided = cx.state().get::<ActionRequests>().and_then(|asked| asked.get(&cx.call_id().to_string()));
+        if asks.is_empty() || decided.is_some_and(|review| review.decision.is_some()) {
+            return Ok(());
+        }
+        if cx.thread().is_none() && cx.path().is_empty() {
+            let why = "is changed only where a person agrees, and nobody can be asked in this run";
+            return Err(ToolError::denied_by(format!("protected place: {path}"), format!("Error: {path} {why}")));
+        }
+        let place = all(|target| &target.place);
+        let leads = if place == path { String::new() } else { format!(", which leads to {place},") };
+        let (are, them) = if asks.len() > 1 { ("are", "them") } else { ("is", "it") };
+        let text = format!("{path}{leads} {are} part of what steers the agent. May {} change {them}?", cx.tool_name());
+        let rule = format!("protected place: {place}");
+        match cx.interrupt_by(rule, text, [DecisionKind::Approve, DecisionKind::Reject])? {
+            Decision::Approve => Ok(()),
+            Decision::Reject { message: Some(message) } => Err(failed(format!("{path} may not be changed: {message}"))),
+            _ => Err(failed(format!("{path} may not be changed: a person was asked and refused"))),
+        }
+    }
+}
+
+impl Filesystem {
+    /// A path as the model gave it, if the tools reach it and where it leads.
+    pub(super) async fn reach(&self, path: &str, cx: &ToolContext) -> Result<VPath, ToolError> {
+        let path = self.named(path)?;
+        if !self.options.allowed_prefixes.is_empty() {
+            let place = self.place(&path, AtLink::Follows, cx).await?;
+            self.check_place(&path, place.as_ref().unwrap_or(&path))?;
+        }
+        Ok(path)
+    }
+
+    /// A path that may be changed: what the harness keeps for the agent may not.
+    pub(super) async fn reach_to_change(
+        &self,
+        path: &str,
+        at_link: AtLink,
+        cx: &ToolContext,
+    ) -> Result<Target, ToolError> {
+        let path = self.named(path)?;
+        if path.is_root() {
+            return Err(failed(
+                "the path names the root of the workspace; give that of a file below it, such as /notes.md",
+            ));
+        }
+        let led = self.place(&path, at_link, cx).await?;
+        let place = led.clone().unwrap_or_else(|| path.clone());
+        self.check_place(&path, &place)?;
+        for kept in workspace::kept() {
+            if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
+                return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
+            }
+        }
+        let backend = self.workspace.backend_for(cx);
+        let mut asks = false;
+        for path in [&path, &place] {
+            asks |= backend.change_access(path).await == AccessMode::Ask;
+        }
+        let led = led.and_then(|place| backend.leading(&path, &place));
+        Ok(Target { path, place, asks, backend: led.unwrap_or(backend) })
+    }
+
+    /// The path to search, given what the model said: where the tools reach one directory alone, that.
+    pub(super) async fn reach_to_search(&self, path: Option<&str>, cx: &ToolContext) -> Result<VPath, ToolError> {
+        match (path, &self.options.allowed_prefixes[..]) {
+            (None, [only]) => self.reach(only.as_str(), cx).await,
+            (path, _) => self.reach(path.unwrap_or("/"), cx).await,
+        }
+    }
+
+    fn named(&self, path: &str) -> Result<VPath, ToolError> {
+        let path = VPath::parse(path).map_err(failed)?;
+        if self.within(&path) {
+            return Ok(path);
+        }
+        let allowed: Vec<&str> = self.options.allowed_prefixes.iter().map(VPath::as_str).collect();
+        Err(failed(format!("{path} is out of reach; give a path below {}", allowed.join(" or "))))
+    }
+
+    fn within(&self, path: &VPath) -> bool {
+        let allowed = &self.options.allowed_prefixes;
+        allowed.is_empty() || allowed.iter().any(|prefix| path.starts_with(prefix))
+    }
+
+    fn check_place(&self, path: &VPath, place: &VPath) -> Result<(), ToolError> {
+        if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
+    }
+
+    /// Where a path leads. Nothing where rules keep that from being known.
+    async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<Option<VPath>, ToolError> {
+        let backend = self.workspace.backend_for(cx);
+        let (from, name) = match (at_link, path.parent(), path.name()) {
+            (AtLink::NoFollow, Some(parent), Some(name)) => (parent, Some(name)),
+            _ => (path.clone(), None),
+        };
+        let place = match backend.resolve(cx.state(), &from).await {
+            // Rules that keep this from being read may let it be written; they judge that themselves.
+            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(None),
+            result => result.map_err(failed_at(path))?,
+        };
+        // A name of one path can be that of another.
+        Ok(Some(name.and_then(|name| place.join(name).ok()).unwrap_or(place)))
+    }
+}
