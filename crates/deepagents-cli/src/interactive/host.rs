@@ -19,7 +19,7 @@ use deepagents_persist::Sqlite;
 use deepagents_tui::{Connection, Effort, Host, Mode, Offered, Page, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::trust::{self, Definitions};
@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::hooks::{self, FoundHooks};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
-use crate::threads::{database, fresh, note_model, undo};
+use crate::threads::{Noted, database, fresh, undo};
 use crate::tracing::Tracing;
 use crate::{agent, auth, effort, mcp, permissions, run, sources};
 
@@ -58,8 +58,8 @@ struct Chosen {
     /// The model, where another one than the first was chosen.
     model: Option<String>,
     key_variable: Option<&'static str>,
-    /// What threads note of the model that is used.
-    noted: Map<String, Value>,
+    /// The model that threads note, where it can be used.
+    noted: Option<String>,
     /// How much the model is to think.
     effort: Option<crate::args::Effort>,
     /// The provider of the model.
@@ -125,10 +125,7 @@ impl ProgramHost {
             chosen.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
             chosen.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
             chosen.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
-            chosen.noted = Map::new();
-            if missing.is_none() {
-                note_model(&mut chosen.noted, &name, args.base_url.as_deref());
-            }
+            chosen.noted = missing.is_none().then(|| name.clone());
         });
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
@@ -338,11 +335,10 @@ impl Host for ProgramHost {
         async move { told(database::find(journal, given).await) }.boxed()
     }
 
-    fn metadata(&self) -> Map<String, Value> {
-        let mut metadata = run::process();
-        metadata.insert("root".to_owned(), json!(run::root(self.args.directory())));
-        metadata.extend(self.with(|chosen| chosen.noted.clone()));
-        metadata
+    fn metadata(&self, mode: Mode) -> Map<String, Value> {
+        let model = self.with(|chosen| chosen.noted.clone());
+        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
+        Noted { root: Some(self.args.directory()), model, approve: mode.into() }.metadata()
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {

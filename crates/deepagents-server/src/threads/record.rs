@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stopped::present_state;
-use crate::app::{App, OWN, shown_metadata};
+use crate::app::{App, OWN};
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
 
@@ -85,7 +85,7 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
         "created_at": crate::ids::time(info.created_at),
         "updated_at": updated,
         "state_updated_at": held.state_updated_at.as_deref().unwrap_or(&updated),
-        "metadata": shown_metadata(info),
+        "metadata": app.shown_metadata(info),
         "status": status(app, info, &held),
         "config": held.config,
         "values": state,

@@ -22,7 +22,7 @@ use super::search::{count, search};
 use super::state::{fresh, shown_entries, thread_state};
 use super::stopped::{calls_left_behind, changes_what_is_asked, has_next, leave_stop};
 use super::ttl::{Ttl, touch};
-use crate::app::{App, OWN, take_own};
+use crate::app::{App, OWN};
 use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params, present};
 use crate::error::{ApiError, Result};
@@ -103,7 +103,7 @@ fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]) -> Result
 /// Makes a thread that there is not.
 pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
     // So that it is there although nothing was said in it.
-    take_own(&mut metadata);
+    app.take_own(&mut metadata);
     metadata.insert(OWN.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     app.set_metadata(id, metadata).await
@@ -166,7 +166,7 @@ async fn update(
 ) -> Result<Response> {
     let info = app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
-    take_own(&mut metadata);
+    app.take_own(&mut metadata);
     if let Some(minutes) = body.ttl.map(Ttl::read).transpose()? {
         let held = Held { ttl: Some(minutes), ..Held::read(&info) };
         metadata.insert(OWN.to_owned(), json!(held));
