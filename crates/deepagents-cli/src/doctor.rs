@@ -4,18 +4,23 @@ use anyhow::Result;
 use deepagents::fs::sandbox::Sandbox;
 use serde_json::json;
 
-use crate::args::DoctorArgs;
+use crate::args::{AgentArgs, DoctorArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, env, key_variable, ordered_providers};
 use crate::render::json_text;
 use crate::threads::database;
-use crate::{auth, output, runtime};
+use crate::{auth, config, output, runtime};
 
 /// Says what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let sandbox = Sandbox::new().probe();
     let keys = keys();
-    let model = model_choice::choose(None, None, &env);
+    let settings = config::for_agent(&AgentArgs::default());
+    let (named, address) = match &settings {
+        Ok((options, _)) => (options.model.as_deref(), options.base_url.as_deref()),
+        Err(_) => (None, None),
+    };
+    let model = model_choice::choose(named, address, &env);
     let place = database::place(&args.database).and_then(|path| Ok((database::is_there(&path)?, path)));
     let threads = match &place {
         Ok((true, path)) => Some(runtime::start()?.block_on(database::count(path))),
@@ -37,6 +42,10 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
             "kernel": kernel(),
             "sandbox": sandbox,
             "keys": keys,
+            "settings": match &settings {
+                Ok((_, problems)) => json!({"problems": problems}),
+                Err(error) => json!({"error": error.to_string()}),
+            },
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
@@ -49,7 +58,12 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
-    output::print(&format!("{}\nthreads: {threads}\n{sandbox}", machine(None, None)))?;
+    let settings = match &settings {
+        Ok((_, problems)) if problems.is_empty() => String::new(),
+        Ok((_, problems)) => format!("settings: {}\n", problems.join("\n          ")),
+        Err(error) => format!("settings: no run begins with them: {error}\n"),
+    };
+    output::print(&format!("{}\n{settings}threads: {threads}\n{sandbox}", machine(named, address)))?;
     Ok(Exit::Done)
 }
 

@@ -266,8 +266,13 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
 fn explain(error: &ConfigError) -> anyhow::Error {
     match error {
         ConfigError::MissingKey { provider, variable } => {
-            let variable = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
-            anyhow!("{provider} needs a key: set {variable}, or name a model of another provider with --model")
+            let set = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
+            // A key is kept for who has a variable for it.
+            let kept = match variable {
+                Some(_) => format!(", keep one with `deepagents auth set {provider}` (/auth in the screens)"),
+                None => String::new(),
+            };
+            anyhow!("{provider} needs a key: set {set}{kept}, or name a model of another provider with --model")
         }
         ConfigError::MissingBaseUrl { provider, example } => {
             anyhow!("{provider} has no fixed address: give one with --base-url, such as {example}")

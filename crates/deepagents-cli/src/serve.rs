@@ -116,7 +116,7 @@ impl Hosting {
         let mut server = Server::new(self.shared.journal.clone(), self.store.clone());
         let mut servers = Vec::new();
         for one in built {
-            server = server.agent(one.name, one.agent)?;
+            server = server.agent(one.name, one.agent)?.note(one.note);
             if let Some(description) = one.description {
                 server = server.description(description);
             }

@@ -11,7 +11,7 @@ use crate::schema::{SchemaCheck, schema_of};
 /// Asks for the answer of a run in a shape.
 ///
 /// Where the provider can hold the answer to a schema it is asked to; elsewhere the model is given a tool with the
-/// shape as its arguments. An answer that does not fit is sent back with what is wrong.
+/// shape as its arguments, and text that is the JSON counts too. An answer that does not fit is sent back with what is wrong.
 ///
 /// ```
 /// use deepagents_core::structured::ResponseFormat;

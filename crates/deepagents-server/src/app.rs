@@ -25,6 +25,9 @@ use crate::webhooks::{WebhookPolicy, Webhooks};
 /// Under which key of a thread's metadata the server keeps what is its own.
 pub(crate) const OWN: &str = "deepagents_server";
 
+/// Under which key of a thread's metadata its runs keep whose note it has.
+const NOTED_BY: &str = "noted_by";
+
 /// States that clients have changed and that a slow reader has not read; of more the oldest are passed over.
 const STATE_UPDATES: usize = 256;
 
@@ -32,6 +35,8 @@ const STATE_UPDATES: usize = 256;
 pub(crate) struct ServedAgent {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
+    /// What its threads note of themselves; clients neither see nor set that.
+    pub(crate) note: Map<String, Value>,
     pub(crate) agent: DeepAgent,
     pub(crate) threads: ThreadAccess,
 }
@@ -136,21 +141,26 @@ impl App {
         found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
     }
 
+    /// Takes out of metadata what clients neither see nor set: a client that could name the address of a thread's model would
+    /// have whoever goes on with the thread send a key there.
+    pub(crate) fn take_own(&self, metadata: &mut Map<String, Value>) {
+        for key in [OWN, OWNER, NOTED_BY] {
+            metadata.remove(key);
+        }
+        for agent in self.agents().iter() {
+            metadata.retain(|key, _| !agent.note.contains_key(key));
+        }
+    }
+
+    /// What a client has put into a thread's metadata.
+    pub(crate) fn shown_metadata(&self, info: &ThreadInfo) -> Map<String, Value> {
+        let mut metadata = info.metadata.clone();
+        self.take_own(&mut metadata);
+        metadata
+    }
+
     /// Changes a thread's metadata; what is null goes away. A thread that does not exist begins to.
     pub(crate) async fn set_metadata(&self, thread: &str, metadata: Map<String, Value>) -> Result<()> {
         Ok(self.journal.threads().set_metadata(thread, metadata).await?)
     }
-}
-
-/// Takes out of metadata what clients neither see nor set.
-pub(crate) fn take_own(metadata: &mut Map<String, Value>) {
-    metadata.remove(OWN);
-    metadata.remove(OWNER);
-}
-
-/// What a client has put into a thread's metadata.
-pub(crate) fn shown_metadata(info: &ThreadInfo) -> Map<String, Value> {
-    let mut metadata = info.metadata.clone();
-    take_own(&mut metadata);
-    metadata
 }

@@ -9,6 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use deepagents::DeepAgent;
 use deepagents_core::journal::Journal;
 use deepagents_core::store::Store;
+use serde_json::{Map, Value};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
@@ -91,7 +92,7 @@ impl Server {
             Ok(threads) => threads,
             Err(error) => return Err(ServerError::Agent { name, reason: error.to_string() }),
         };
-        self.agents.push(Arc::new(ServedAgent { name, description: None, agent, threads }));
+        self.agents.push(Arc::new(ServedAgent { name, description: None, note: Map::new(), agent, threads }));
         Ok(self)
     }
 
@@ -100,6 +101,16 @@ impl Server {
         // Nobody else has it yet.
         if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
             last.description = Some(description.into());
+        }
+        self
+    }
+
+    /// Says what threads note of themselves while the agent that was added last works on them, such as their directory, for
+    /// other programs on the journal; see [`RunInput::note`](deepagents::RunInput::note). Such a thread is called `title` by
+    /// its first message, too, unless a client calls it something. Clients neither see nor set the other keys.
+    pub fn note(mut self, metadata: Map<String, Value>) -> Self {
+        if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
+            last.note = metadata;
         }
         self
     }
@@ -201,14 +212,15 @@ impl Server {
             .merge(mcp::routes())
             .merge(a2a::routes())
             .merge(page::routes())
-            .layer(axum::middleware::from_fn_with_state(access, authenticate));
+            .layer(axum::middleware::from_fn_with_state(access.clone(), authenticate));
         let routes = routes.merge(meta::open_routes()).merge(openapi::routes()).merge(page::files());
         let shared = Arc::new(self.guard);
         let routes = routes.method_not_allowed_fallback(meta::not_allowed).fallback(meta::unknown);
         let routes = routes.with_state(app.clone());
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
-        let routes = routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard));
+        let guarded = (shared.clone(), access);
+        let routes = routes.layer(cors(shared)).layer(axum::middleware::from_fn_with_state(guarded, guard));
         // Around the routes, as they are chosen by the path.
         let routes = Router::new().fallback_service(routes).layer(axum::middleware::from_fn(ids::read_path));
         Ok(RunningServer::new(routes, app))

@@ -49,8 +49,9 @@ pub trait Host: Send + Sync + 'static {
     fn find_thread<'a>(&'a self, journal: &'a dyn Journal, given: &'a str)
     -> BoxFuture<'a, Result<ThreadInfo, String>>;
 
-    /// What threads of this directory say of themselves, the process among it.
-    fn metadata(&self) -> Map<String, Value>;
+    /// What threads of this directory say of themselves when they are worked on in a mode: the directory, the process, the
+    /// model and how decisions are made.
+    fn metadata(&self, mode: Mode) -> Map<String, Value>;
 
     /// Gives a copy of a thread what was recorded of the files of the other.
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>>;

@@ -89,18 +89,44 @@ const ACTIONS: [(&str, &str); 10] = [
     ("quit", "ctrl-d"),
 ];
 
-/// Why a key is none.
+/// Why a key is none, or none that may be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no key: write it as in ctrl-o, alt-enter, f5, shift-tab or esc")]
-pub struct KeyError(String);
+#[error("`{name}` {why}")]
+pub struct KeyError {
+    name: String,
+    why: &'static str,
+}
+
+/// What is no key.
+const NO_KEY: &str = "is no key: write it as in ctrl-o, alt-enter, f5, shift-tab or esc";
 
 /// Checks the name of a key: `ctrl-`, `alt-` and `shift-` before a letter, or before `enter`, `esc`, `tab`, `up`, `down`,
 /// `left`, `right`, `home`, `end`, `pgup`, `pgdn`, `backspace`, `delete`, `space`, `f1` to `f12`.
 ///
 /// # Errors
-/// When it is none.
+/// When it is none, or none that may be chosen: messages are typed with it, Ctrl+C stops whatever goes on, and some no
+/// terminal sends.
 pub fn check_key(name: &str) -> Result<(), KeyError> {
-    key_named(name).map(drop)
+    chosen_key(name).map(drop)
+}
+
+/// The key of a name, where it may be chosen for an action.
+fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
+    let key = key_named(name)?;
+    let (control, alt) = (key.modifiers.contains(KeyModifiers::CONTROL), key.modifiers.contains(KeyModifiers::ALT));
+    let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+    let why = match key.code {
+        KeyCode::Enter if key.modifiers.is_empty() => "sends the message",
+        KeyCode::Char('c') if control && !alt => "stops what is under way, or quits",
+        KeyCode::Char(_) if !control && !alt => "is typed: put ctrl- or alt- before it",
+        // Terminals send Ctrl with a letter as one byte, which is that of Tab, Enter and Esc for three of them.
+        KeyCode::Char('i' | 'm') if control => "is sent by terminals as Tab and Enter are",
+        KeyCode::Char(c) if control && (shift || !(c.is_ascii_lowercase() || matches!(c, '4'..='7' | ' '))) => {
+            "is not sent by terminals"
+        }
+        _ => return Ok(key),
+    };
+    Err(KeyError { name: name.to_owned(), why })
 }
 
 /// The key of a name.
@@ -134,7 +160,7 @@ pub(crate) fn key_named(name: &str) -> Result<KeyEvent, KeyError> {
         (_, Some(letter), None) if !letter.is_control() => KeyCode::Char(letter),
         _ => match number {
             Some(number @ 1..=12) => KeyCode::F(number),
-            _ => return Err(KeyError(name.to_owned())),
+            _ => return Err(KeyError { name: name.to_owned(), why: NO_KEY }),
         },
     };
     Ok(KeyEvent::new(code, modifiers))
@@ -156,7 +182,7 @@ impl KeyMap {
                 problems.push(format!("there is no action `{action}` to choose a key for"));
                 return None;
             };
-            match (key_named(key), key_named(usual)) {
+            match (chosen_key(key), key_named(usual)) {
                 (Ok(key), Ok(usual)) => Some((key, usual)),
                 (Err(error), _) | (_, Err(error)) => {
                     problems.push(error.to_string());

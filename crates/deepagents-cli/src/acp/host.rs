@@ -21,11 +21,11 @@ use deepagents_persist::Sqlite;
 use serde_json::{Map, Value};
 
 use super::{models, skills};
-use crate::args::{AcpArgs, AgentArgs, SandboxMode};
+use crate::args::{AcpArgs, AgentArgs, Approve, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
-use crate::run::{is_gone, process};
-use crate::threads::{database, fresh, model_of, note_model, undo};
+use crate::run::is_gone;
+use crate::threads::{Noted, database, fresh, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, permissions, sources};
@@ -96,9 +96,9 @@ impl AgentHost for Host {
     }
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
-        let mut metadata = process();
-        note_model(&mut metadata, setup.model(), self.0.options.base_url.as_deref());
-        metadata
+        let model = Some((setup.model(), self.0.options.base_url.as_deref()));
+        // Its directory the session notes.
+        Noted { root: None, model, approve: approve(setup.mode()) }.metadata()
     }
 
     fn mcp(&self) -> McpSupport {
@@ -259,6 +259,15 @@ fn config(server: &McpServer) -> Option<ServerConfig> {
             Some(headers.iter().fold(config, |config, (name, value)| config.header(name, value)))
         }
         _ => None,
+    }
+}
+
+/// A mode as threads note it.
+fn approve(mode: Mode) -> Approve {
+    match mode {
+        Mode::Auto => Approve::Auto,
+        Mode::Plan => Approve::Deny,
+        _ => Approve::Ask,
     }
 }
 

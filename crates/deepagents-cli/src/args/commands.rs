@@ -48,7 +48,7 @@ pub(crate) struct CommandArgs {
     /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
     ///
     /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
-    /// rules about commands and --approve allow-list do not go with it, and each command is asked about.
+    /// neither rules about commands nor what was always allowed go with it, and each command is asked about.
     #[arg(long, conflicts_with = "keep_commands")]
     shell_session: bool,
 }

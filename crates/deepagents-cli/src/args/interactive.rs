@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{AgentArgs, Database};
+use super::{AgentArgs, Approve, Database};
 
 /// Which thread `attach` shows.
 #[derive(Debug, Args)]
@@ -68,6 +68,17 @@ pub(crate) enum ScreenMode {
     Auto,
     /// It is refused: the agent reads and plans
     Plan,
+}
+
+impl From<deepagents_tui::Mode> for Approve {
+    /// The mode as threads note it: a plan changes nothing.
+    fn from(mode: deepagents_tui::Mode) -> Self {
+        match mode {
+            deepagents_tui::Mode::Ask => Self::Ask,
+            deepagents_tui::Mode::Auto => Self::Auto,
+            deepagents_tui::Mode::Plan => Self::Deny,
+        }
+    }
 }
 
 impl From<ScreenMode> for deepagents_tui::Mode {

@@ -38,6 +38,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<Approve>,
 
+    /// The mode of the screens that it comes from, where it was said for them
+    #[arg(skip)]
+    pub(crate) screens: Option<ScreenMode>,
+
     /// What the result is judged by: the agent goes on until it is met, three times at most
     ///
     /// A run whose goal is not met in the end fails.
@@ -151,6 +155,7 @@ impl RunArgs {
             task,
             agent: args.agent.clone(),
             approve,
+            screens: args.approve,
             goal: None,
             go_on: args.go_on,
             resume: args.resume.clone(),

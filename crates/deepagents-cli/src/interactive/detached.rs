@@ -13,16 +13,16 @@ use anyhow::{Context, Result, anyhow, bail};
 use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::{Error, FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::host::ProgramHost;
-use super::{as_in, thread_of};
+use super::{as_in, mode_in, thread_of};
 use crate::args::InteractiveArgs;
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
 use crate::stopping::{EndSignal, EndSignals, Hangup};
-use crate::threads::{database, fresh, note_model};
+use crate::threads::{Noted, database, fresh, note};
 use crate::tracing::Tracing;
 use crate::{config, exit, output, own_files, run, runtime};
 
@@ -30,8 +30,6 @@ use crate::{config, exit, output, own_files, run, runtime};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Characters of the task that its thread is called by.
-const TITLE: usize = 80;
 
 /// Begins, or goes on with, a thread in a process of its own, and says how to see it.
 pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
@@ -46,6 +44,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         bail!("there is no thread of this directory yet");
     }
     let config::Screens { agent, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
+    let mode = mode_in(args, mode, thread.as_ref());
     // What is wrong is told here, where somebody reads it.
     let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &env)?;
     model_choice::make(&choice, &agent, &env, WithoutKey::Refuse)?;
@@ -62,11 +61,11 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         }
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
-        let mut metadata = Map::new();
-        metadata.insert("root".to_owned(), json!(run::root(agent.directory())));
-        metadata.insert("title".to_owned(), json!(task.chars().take(TITLE).collect::<String>()));
         // Whoever attaches may do so before the process has begun.
-        note_model(&mut metadata, agent.model.as_deref().unwrap_or(&choice.name), agent.base_url.as_deref());
+        let model = Some((agent.model.as_deref().unwrap_or(&choice.name), agent.base_url.as_deref()));
+        let noted = Noted { root: Some(agent.directory()), model, approve: deepagents_tui::Mode::from(mode).into() };
+        let mut metadata = noted.metadata();
+        note::name(&mut metadata, task);
         database.threads().set_metadata(&id, metadata).await?;
         Ok(id)
     })?;
@@ -158,7 +157,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
             bail!("{problem}");
         }
         let take_over = until_free(&connection, host.as_ref(), thread).await?;
-        let mut metadata = host.metadata();
+        let mut metadata = host.metadata(policy.mode());
         // A thread stays that of the directory where it was begun.
         metadata.remove("root");
         let input = match task.is_empty() {

@@ -15,10 +15,10 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
-use crate::args::{AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
+use crate::args::{Approve, AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
 use crate::exit::Exit;
 use crate::render::style;
-use crate::threads::{database, with_model_of};
+use crate::threads::{database, note, with_model_of};
 use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
@@ -79,7 +79,7 @@ async fn thread_of(args: &InteractiveArgs) -> Result<Option<ThreadInfo>> {
     match given {
         Some(id) => database::find(&database, id).await.map(Some),
         None => {
-            let query = ThreadQuery::default().metadata("root", run::root(args.agent.directory())).limit(1);
+            let query = ThreadQuery::default().metadata("root", note::root(args.agent.directory())).limit(1);
             Ok(database.threads().list(&query).await?.pop())
         }
     }
@@ -91,6 +91,19 @@ fn as_in(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> InteractiveArgs
     InteractiveArgs { agent: agent.unwrap_or_else(|| args.agent.clone()), ..args.clone() }
 }
 
+/// The mode for a thread, where none is named: that of the thread where it allows less. What was done in it without a person
+/// is asked about where one is there.
+fn mode_in(args: &InteractiveArgs, usual: ScreenMode, thread: Option<&ThreadInfo>) -> ScreenMode {
+    if args.approve.is_some() {
+        return usual;
+    }
+    match (thread.and_then(note::mode_of), usual) {
+        (Some(Approve::Deny), _) => ScreenMode::Plan,
+        (Some(Approve::Ask | Approve::AllowList), ScreenMode::Auto) => ScreenMode::Ask,
+        _ => usual,
+    }
+}
+
 fn show(args: &InteractiveArgs) -> Result<Ended> {
     if style::is_dumb() {
         bail!(
@@ -100,7 +113,8 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     own_files::check_root(args.agent.root.as_deref())?;
     let runtime = runtime::start()?;
     // Who names a thread that is not there sees that before the screens take the terminal.
-    let args = &as_in(args, runtime.block_on(thread_of(args))?.as_ref());
+    let thread = runtime.block_on(thread_of(args))?;
+    let args = &as_in(args, thread.as_ref());
     let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
     let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {
@@ -116,7 +130,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         (Ok(choice), None) => choice.name.clone(),
         (Err(_), None) => host::NO_MODEL.to_owned(),
     };
-    let mode = Mode::from(mode);
+    let mode = Mode::from(mode_in(args, mode, thread.as_ref()));
     let policy = Policy::new(mode);
     let history = args.history.clone().or_else(|| Some(home.as_ref()?.join(".deepagents").join("history.jsonl")));
     let options = Options {

@@ -38,7 +38,7 @@ fn remembered(root: &Path) -> Result<String> {
     if lines.is_empty() {
         return Ok("nothing is always allowed in this directory".to_owned());
     }
-    Ok(format!("{}\n`deepagents permissions remove ID` takes one back", lines.join("\n")))
+    Ok(format!("{}\n`deepagents permissions remove NUMBER` takes one back", lines.join("\n")))
 }
 
 /// What a report of a mistake should hold; nothing of what was said.

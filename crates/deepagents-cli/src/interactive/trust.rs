@@ -70,12 +70,7 @@ pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<V
 /// Agrees from now on.
 pub(super) fn remember(root: &Path, open: Vec<FoundItem>) -> Result<()> {
     let items: Vec<TrustItem> = open.into_iter().map(|found| found.item).collect();
-    match store() {
-        Some(store) if !items.is_empty() => {
-            store.decide(root, &items, Consent::Trusted).map_err(|error| anyhow!("{error}"))
-        }
-        _ => Ok(()),
-    }
+    crate::trust::remember(root, items)
 }
 
 pub(super) fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::stopping::{EndSignals, Hangup};
-use crate::threads::database;
+use crate::threads::{Noted, database};
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, output, runtime, sources};
 
@@ -49,6 +49,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let definitions = outside.beside(brought.files.clone());
     let hooks = runtime.block_on(hooks::find(options, &brought))?;
     let servers = super::servers(options, undecided, args.approve == Approve::Ask, false, &model)?;
+    let known = (choice.name.as_str(), options.base_url.as_deref());
+    let noted = Noted { root: Some(options.directory()), model: Some(known), approve: args.approve };
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
@@ -60,6 +62,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
         let tools = FILES.iter().filter(|_| args.files).copied();
         let server = AgentServer::new(&agent).tools(tools).read_only(READING).asks(args.approve == Approve::Ask);
+        let server = server.note(noted.metadata());
         let served = until_stopped(server, args).await;
         if let Some(servers) = &servers {
             servers.close().await;

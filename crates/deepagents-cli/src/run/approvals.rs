@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::prompt::{Answer, Lasting, Person};
 use super::stdin::Lines;
 use crate::agent::MODE_ASKS;
-use crate::args::Approve;
+use crate::args::{Approve, ScreenMode};
 use crate::output;
 use crate::render::{Renderer, escaped};
 
@@ -32,6 +32,8 @@ pub(super) enum Approver {
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) mode: Approve,
+    /// How it was said, as an option.
+    pub(super) said: &'static str,
     pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
     /// Whether what is asked first was asked by an earlier run.
@@ -47,6 +49,19 @@ pub(super) enum Reviewer {
     Program(Lines),
     /// Nobody can be.
     Nobody,
+}
+
+/// A mode as the option that it was said with: on the command line of the screens there are others, and nobody can be asked
+/// where there are none.
+pub(super) fn said(mode: Approve, screens: Option<ScreenMode>) -> &'static str {
+    match (screens, mode) {
+        (Some(ScreenMode::Plan), _) => "--approve plan",
+        (Some(ScreenMode::Ask), _) => "--approve ask, and nobody can be asked",
+        (_, Approve::Deny) => "--approve deny",
+        (_, Approve::AllowList) => "--approve allow-list",
+        (_, Approve::Ask) => "--approve ask",
+        (_, Approve::Auto) => "--approve auto",
+    }
 }
 
 /// What was always allowed.
@@ -135,6 +150,7 @@ impl Approver {
     pub(super) fn for_script() -> Self {
         Self::Policy(Policy {
             mode: Approve::Auto,
+            said: "--approve auto",
             reviewer: Reviewer::Nobody,
             rules: Rules::default(),
             resumes: false,
@@ -209,7 +225,8 @@ impl Policy {
     /// What a remembered rule or the mode says about a call.
     fn known(&self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
         if self.mode == Approve::Deny {
-            return Ok(Some(refused("nothing may be changed or run here (--approve deny)", rule("--approve deny"))));
+            let why = format!("nothing may be changed or run here ({})", self.said);
+            return Ok(Some(refused(&why, rule(self.said))));
         }
         if let Some(rule) = self.rules.find(question)? {
             let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
@@ -217,8 +234,8 @@ impl Policy {
         }
         Ok(match self.mode {
             Approve::AllowList => {
-                let why = "only what was always allowed is done here (--approve allow-list), and this was not";
-                Some(refused(why, rule("--approve allow-list")))
+                let why = format!("only what was always allowed is done here ({}), and this was not", self.said);
+                Some(refused(&why, rule(self.said)))
             }
             // What a call, a rule or a sub-agent wants asked about is asked about in every mode.
             Approve::Auto if self.resumes && question.is_gate() && is_of_mode(question) => {

@@ -49,7 +49,6 @@ pub(crate) use interrupt::PATIENCE;
 pub(crate) use process::{is_gone, process};
 use prompt::Person;
 use recording::{Played, Recording};
-pub(crate) use session::root;
 use session::{Found, Session};
 pub(crate) use stdin::piped;
 use stdin::{Lines, Task};
@@ -199,7 +198,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.session().is_some() };
     let project = RuleScope::project(options.directory()).ok();
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
-    let mut approver = Approver::Policy(Policy { mode, reviewer, rules, resumes: args.resumes() });
+    let mut approver = Approver::Policy(Policy {
+        mode,
+        said: approvals::said(mode, args.screens),
+        reviewer,
+        rules,
+        resumes: args.resumes(),
+    });
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
     } else if args.quiet || args.json_schema.is_some() {

@@ -1,6 +1,5 @@
 //! The thread of a run: a new one, or one that is gone on with.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
@@ -8,16 +7,14 @@ use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQu
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
-use super::process::{is_gone, process};
+use super::process::is_gone;
 use crate::args::{AgentArgs, Approve, RunArgs};
-use crate::render::style::first_line;
-use crate::threads::{database, fresh, note_model, with_model_of};
+use crate::threads::note::{self, root};
+use crate::threads::{Noted, database, fresh, with_model_of};
 use crate::tracing::Tracing;
 
 /// What is said where there is nothing to go on with.
 const NO_THREAD: &str = "there is no thread of this directory to go on with; name one with --resume";
-/// The key under which a thread notes how decisions are made in it.
-const MODE: &str = "approve";
 /// The key under which a thread notes the trace that its caller had.
 const CALLER: &str = "traceparent";
 /// Records of a log that are looked through for its end: what was changed since stands behind it.
@@ -30,6 +27,8 @@ const LEFT: &str = "This is a message of the system, not of the user: the backgr
 pub(super) struct Found {
     journal: Arc<dyn Journal>,
     info: ThreadInfo,
+    /// The mode that it was run in last, if that was noted; that of a background task is the one of the thread it belongs to.
+    mode: Option<Approve>,
 }
 
 impl Found {
@@ -47,7 +46,12 @@ impl Found {
         };
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;
-        Ok(Some(Self { journal, info }))
+        let (mut mode, mut parent) = (note::mode_of(&info), info.parent.clone());
+        while let (None, Some(above)) = (mode, parent.take()) {
+            let Some(above) = journal.threads().get(&above).await? else { break };
+            (mode, parent) = (note::mode_of(&above), above.parent);
+        }
+        Ok(Some(Self { journal, info, mode }))
     }
 
     /// The options with the model of the thread, where they name none.
@@ -55,25 +59,24 @@ impl Found {
         with_model_of(args, &self.info)
     }
 
-    /// The mode that the thread was run in last, if that was noted.
-    fn mode(&self) -> Option<Approve> {
-        serde_json::from_value(self.info.metadata.get(MODE)?.clone()).ok()
+    /// Whether calls were decided about in it that nobody knows how.
+    fn was_worked_on(&self) -> bool {
+        self.info.status != RunStatus::Empty
     }
 }
 
-/// How decisions are made: as the options say, or as in the thread before. Where calls of it wait for decisions and neither
-/// says anything, nobody decides in silence: a person is asked, or the run is refused.
+/// How decisions are made: as the options say, or as in the thread before. Where neither says anything of a thread that was
+/// worked on, nobody decides in silence: a person is asked, or the run is refused.
 pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool) -> Result<Approve> {
-    let kept = || found.and_then(Found::mode);
+    let kept = || found.and_then(|found| found.mode);
     if let Some(mode) = args.approve.or_else(kept) {
         return Ok(mode);
     }
     match found {
-        Some(found) if found.info.status == RunStatus::Interrupted && is_person_there => Ok(Approve::Ask),
-        Some(found) if found.info.status == RunStatus::Interrupted => bail!(
-            "calls of thread {} wait for decisions, and how they are made was not noted: say --approve ask, deny or auto",
-            found.info.id
-        ),
+        Some(found) if found.was_worked_on() && is_person_there => Ok(Approve::Ask),
+        Some(found) if found.was_worked_on() => {
+            bail!("how decisions are made in thread {} was not noted: say --approve ask, deny or auto", found.info.id)
+        }
         _ => Ok(Approve::default()),
     }
 }
@@ -125,9 +128,8 @@ impl Session {
                 note: Map::new(),
             });
         }
-        let root = root(args.agent.directory());
         let (journal, found) = match found {
-            Some(Found { journal, info }) => (journal, Some(info)),
+            Some(Found { journal, info, .. }) => (journal, Some(info)),
             None => (Arc::new(database::open(&args.database).await?) as Arc<dyn Journal>, None),
         };
         let tasks = match &found {
@@ -144,6 +146,9 @@ impl Session {
         };
         let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
         let (mut waits, mut is_over) = (false, false);
+        // A thread stays that of the directory where it was begun, and keeps its name.
+        let has_root = found.as_ref().is_some_and(note::has_root);
+        let has_name = found.as_ref().is_some_and(note::has_name);
         let (id, input) = match found {
             Some(info)
                 if task.is_none()
@@ -163,12 +168,10 @@ impl Session {
                 (id.clone(), RunInput::new(task.as_deref().unwrap_or_default()).thread(id))
             }
         };
-        let mut note = process();
-        note_model(&mut note, model, address);
-        note.insert(MODE.to_owned(), json!(mode));
-        if !args.resumes() {
-            note.insert("root".to_owned(), json!(root));
-            note.insert("title".to_owned(), json!(first_line(task.as_deref().unwrap_or_default(), 80)));
+        let root = Some(args.agent.directory()).filter(|_| !has_root);
+        let mut note = Noted { root, model: Some((model, address)), approve: mode }.metadata();
+        if let Some(task) = task.as_deref().filter(|_| !has_name) {
+            note::name(&mut note, task);
         }
         Ok(Self {
             journal: Some(journal),
@@ -235,9 +238,4 @@ fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<Run
 /// Whether a task in the background has not ended, or ended after its thread was run last.
 fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
     !matches!(task.status, RunStatus::Ended | RunStatus::Failed) || task.updated_at >= thread.updated_at
-}
-
-/// The directory as threads note it.
-pub(crate) fn root(given: &Path) -> String {
-    given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
 }

@@ -8,12 +8,14 @@ use deepagents::core::journal::Journal;
 use deepagents::fs::{Backend, CompositeBackend, LocalBackend, ReadOnly, StateBackend, VPath};
 use deepagents::middleware::AskUser;
 use deepagents::{DeepAgent, DeepAgentBuilder};
+use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::project::{AgentPlan, Layout};
 use crate::mcp::{self, Servers};
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
+use crate::threads::Noted;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, output, sources};
@@ -33,6 +35,8 @@ pub(super) struct Built {
     pub(super) description: Option<String>,
     pub(super) agent: DeepAgent,
     pub(super) model: String,
+    /// What its threads note.
+    pub(super) note: Map<String, Value>,
     /// Its MCP servers. They end when nothing has the agent any more.
     pub(super) servers: Option<Servers>,
 }
@@ -88,7 +92,12 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let builder = shared.tracing.watch_runs(agent::with_agents(builder.journal(shared.journal.clone()), options)?);
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let (name, description) = (plan.name.clone(), plan.description.clone());
-    Ok(Built { name, description, agent, model: choice.name, servers })
+    let root = has_files.then(|| options.directory());
+    let model = Some((choice.name.as_str(), options.base_url.as_deref()));
+    let mut note = Noted { root, model, approve: plan.approve }.metadata();
+    // What clients could call something of their own is theirs.
+    note.retain(|_, value| !value.is_null());
+    Ok(Built { name, description, agent, model: choice.name, note, servers })
 }
 
 /// What a directory with an `agent.json` adds: its sub-agents, its skills, which are read from there, and what it asks about.

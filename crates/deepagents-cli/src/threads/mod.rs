@@ -6,6 +6,7 @@ mod history;
 mod id;
 mod list;
 mod model;
+pub(crate) mod note;
 mod rewind;
 mod show;
 mod timeline;
@@ -29,7 +30,8 @@ use crate::run::is_gone;
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
-pub(crate) use model::{note as note_model, of_thread as model_of, with_model_of};
+pub(crate) use model::{of_thread as model_of, with_model_of};
+pub(crate) use note::Noted;
 
 /// Looks at and changes threads.
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {

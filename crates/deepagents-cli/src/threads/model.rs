@@ -10,10 +10,10 @@ const MODEL: &str = "model";
 /// The key under which a thread notes the address that its model was given with, or that there was none.
 const ADDRESS: &str = "base_url";
 
-/// Notes a model and the address that it was given with.
-pub(crate) fn note(metadata: &mut Map<String, Value>, model: &str, base_url: Option<&str>) {
+/// Notes a model and the address that it was given with; `false` says that there was none, as null would note nothing.
+pub(super) fn note(metadata: &mut Map<String, Value>, model: &str, base_url: Option<&str>) {
     metadata.insert(MODEL.to_owned(), json!(model));
-    metadata.insert(ADDRESS.to_owned(), json!(base_url.map(without_secrets)));
+    metadata.insert(ADDRESS.to_owned(), base_url.map_or(json!(false), |url| json!(without_secrets(url))));
 }
 
 /// The options with the model of a thread, and its address, where they name neither. Threads that do not say whether

@@ -30,6 +30,8 @@ const REST: &str = "   ┊ ";
 /// Shows what there is and asks until there is an answer; none leaves it out.
 pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
     let columns = Columns::new(output::stderr_columns());
+    // The directory by its name, where it was named by what it is to this process.
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let title =
         columns.wrap("", REST, &format!("{} brings what would steer the agent:", escaped(&root.display().to_string())));
     let mut problem = None;

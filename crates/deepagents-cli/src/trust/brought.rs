@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::fs::{Backend, VPath};
-use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
+use deepagents::trust::{FoundItem, Survey, TrustItem, TrustPlaces, TrustedFiles, survey};
 
-use super::{Undecided, admit};
+use super::{Undecided, admit, remember};
 use crate::args::AgentArgs;
 use crate::model_choice::env;
 use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
-use crate::{hooks, output};
+use crate::{config, file_commands, hooks, output};
 
 /// What a root brings and may be used: the files as they were when the user agreed to them.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,12 @@ impl Brought {
         // What lies in the user's own directory, which the root may hold, is the user's and not the root's.
         let theirs: Vec<FoundItem> = found.items.into_iter().filter(|found| !is_users_own(&root, found)).collect();
         // Asking waits for a person, and the record is a file.
-        let admitted = tokio::task::spawn_blocking(move || admit(&root, theirs, undecided)).await??;
+        let beside = if undecided == Undecided::Accept { beside(&root, files).await? } else { Vec::new() };
+        let admitted = tokio::task::spawn_blocking(move || {
+            remember(&root, beside)?;
+            admit(&root, theirs, undecided)
+        });
+        let admitted = admitted.await??;
         Ok(Self { files: Arc::new(admitted.iter().collect()) })
     }
 
@@ -39,6 +44,13 @@ impl Brought {
     pub(crate) fn has(&self, path: &VPath) -> bool {
         self.files.contains(path)
     }
+}
+
+/// What the root brings beside what an agent is made of: who agrees to all of it agrees to settings and commands, too.
+async fn beside(root: &Path, files: &dyn Backend) -> Result<Vec<TrustItem>> {
+    let (commands, _) = file_commands::brought(files).await?;
+    let all = commands.into_iter().chain(config::brought(files).await?);
+    Ok(all.filter(|found| !is_users_own(root, found)).map(|found| found.item).collect())
 }
 
 /// What the root brings, as far as it is wanted.

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use deepagents::trust::TrustStore;
+use deepagents::trust::{Consent, TrustItem, TrustStore};
 
 use crate::args::AgentArgs;
 use crate::model_choice::env;
@@ -50,6 +50,20 @@ impl Undecided {
 /// The user's record; none where there is no home directory.
 pub(crate) fn store() -> Option<TrustStore> {
     Some(TrustStore::at(Path::new(&env("HOME")?).join(".deepagents").join("trust.json")))
+}
+
+/// Remembers that the user agrees to items from now on.
+///
+/// # Errors
+/// When the record cannot be written.
+pub(crate) fn remember(root: &Path, mut items: Vec<TrustItem>) -> Result<()> {
+    let Some(store) = store().filter(|_| !items.is_empty()) else { return Ok(()) };
+    let known = store.of_root(root).map_err(|error| anyhow!("{error}"))?;
+    items.retain(|item| !known.iter().any(|known| known.item == *item && known.consent == Consent::Trusted));
+    if items.is_empty() {
+        return Ok(());
+    }
+    store.decide(root, &items, Consent::Trusted).map_err(|error| anyhow!("{error}"))
 }
 
 /// The user's record, for a command that is about nothing else.

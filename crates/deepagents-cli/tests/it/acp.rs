@@ -128,8 +128,14 @@ fn a_session_of_a_killed_program_goes_on_at_once() {
     let request = json!({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}});
     writeln!(editor.to, "{request}").unwrap();
     server.wait();
+    let standing = || {
+        let listed = finish(deepagents().env("HOME", home.path()).args(["threads", "list", "--json"])).out;
+        serde_json::from_str::<Value>(&listed).unwrap()[0]["status"].clone()
+    };
+    assert_eq!(standing(), "running");
     editor.child.kill().unwrap();
     editor.child.wait().unwrap();
+    assert_eq!(standing(), "interrupted");
     let mut editor = Editor::start(home.path(), &server.address);
     editor.call("session/resume", json!({"sessionId": session, "cwd": root.path(), "mcpServers": []}));
     assert_eq!(editor.prompt(&session, "Again.")["stopReason"], "end_turn");
@@ -369,4 +375,19 @@ fn a_directory_that_cannot_be_used_is_refused_in_words_that_help_in_an_editor() 
         assert!(refused["code"] == -32602 && said.contains(why) && !said.contains("--root"), "{said}");
     }
     editor.leave();
+}
+
+#[test]
+fn a_session_goes_on_in_the_terminal_in_its_mode() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "unasked"}));
+    let server = Server::start([Reply::Text(vec!["Hello."]), write]);
+    let mut editor = Editor::start(home.path(), &server.address);
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    editor.prompt(&session, "hi");
+    editor.leave();
+    let mut go_on = run(root.path(), &server.address);
+    let asked = finish(go_on.env("HOME", home.path()).args(["--continue", "Write a file."]));
+    assert!(asked.code == Some(1) && asked.err.contains("? write_file /a.txt"), "{asked:?}");
+    assert!(!root.path().join("a.txt").exists());
 }

@@ -262,6 +262,8 @@ fn where_calls_wait_and_no_mode_was_noted_a_run_without_a_terminal_is_refused() 
     assert_eq!(changed, 1);
     let refused = finish(&mut place.run(&server, &["--continue"]));
     assert!(refused.one_message().contains("say --approve ask, deny or auto"), "{refused:?}");
+    let refused = finish(&mut place.run(&server, &["--continue", "Write"]));
+    assert!(refused.one_message().contains("say --approve ask, deny or auto"), "{refused:?}");
     assert!(!place.has("a.txt"));
     let explicit = finish(&mut place.run(&server, &["--continue", "--approve", "auto"]));
     assert!(explicit.code == Some(0) && place.has("a.txt"), "{explicit:?}");

@@ -251,3 +251,26 @@ fn calls_in_text_are_made_where_the_flag_or_a_setting_says_so() {
     place.out(&["config", "set", "text_tool_calls", "true"]);
     assert_eq!(calls(&[]), (2, true));
 }
+
+#[test]
+fn keys_that_would_make_the_screens_unusable_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let set = |name: &str, key: &str| finish(deepagents().env("HOME", home.path()).args(["config", "set", name, key]));
+    for (name, key, why) in [
+        ("keys.stop", "enter", "sends the message"),
+        ("keys.details", "a", "is typed"),
+        ("keys.details", "shift-a", "is typed"),
+        ("keys.mode", "space", "is typed"),
+        ("keys.editor", "ctrl-c", "stops what is under way"),
+        ("keys.quit", "ctrl-1", "is not sent by terminals"),
+        ("keys.quit", "ctrl-i", "as Tab and Enter are"),
+        ("keys.quit", "ctrl-shift-a", "is not sent by terminals"),
+    ] {
+        let refused = set(name, key);
+        assert!(refused.code != Some(0) && refused.err.contains(why), "{key}: {refused:?}");
+    }
+    for key in ["alt-enter", "ctrl-t", "f5", "ctrl-space", "alt-a", "shift-tab", "ctrl-7"] {
+        let taken = set("keys.details", key);
+        assert_eq!(taken.code, Some(0), "{key}: {taken:?}");
+    }
+}

@@ -82,3 +82,23 @@ fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
     let answer = crate::program::finish_with(deepagents().args(["tools", "--root"]).arg(dir.path()), "garbage\n");
     assert!(answer.out.contains("it is no JSON\""), "{answer:?}");
 }
+
+#[test]
+fn the_doctor_names_settings_that_stop_every_run_and_the_model_that_they_name() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".deepagents")).unwrap();
+    let doctor = |settings: &str, more: &[&str]| {
+        fs::write(home.path().join(".deepagents/config.toml"), settings).unwrap();
+        finish(deepagents().env("HOME", home.path()).current_dir(home.path()).arg("doctor").args(more))
+    };
+    let broken = doctor("model = 3\n", &[]);
+    assert!(
+        broken.out.contains("settings: no run begins with them: ") && broken.out.contains("model = 3"),
+        "{broken:?}"
+    );
+    let json = doctor("model = 3\n", &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert!(report["settings"]["error"].as_str().unwrap().contains("config.toml"), "{report}");
+    let fine = doctor("model = \"openai:gpt-5.2\"\n", &[]);
+    assert!(fine.out.contains("model: openai:gpt-5.2") && !fine.out.contains("settings:"), "{fine:?}");
+}

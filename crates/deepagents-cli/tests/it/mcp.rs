@@ -376,6 +376,14 @@ fn what_a_client_gets_wrong_is_named_and_a_question_that_it_cannot_ask_is_a_refu
     assert_eq!(request(5, "tools/burn", json!({}))["error"]["code"], -32601);
     let done = request(6, "tools/call", json!({"name": "agent", "arguments": {"task": "Write."}}));
     assert!(done["result"]["content"].to_string().contains("It is over."), "{done}");
+    let listed = finish(deepagents().env("HOME", place.at("home")).args(["threads", "list", "--json"]));
+    let threads: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    let noted = &threads[0]["metadata"];
+    assert_eq!(
+        (&noted["title"], &noted["approve"], &noted["model"]),
+        (&json!("Write."), &json!("ask"), &json!("custom:test-model"))
+    );
+    assert_eq!(noted["root"], json!(place.at("root").canonicalize().unwrap()));
     assert!(!place.at("root/a.txt").exists());
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));

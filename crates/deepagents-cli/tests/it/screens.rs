@@ -468,3 +468,48 @@ fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
     assert!(terminal.echoes(), "{:?}", terminal.seen);
 }
+
+#[test]
+fn a_thread_goes_on_in_the_mode_of_the_screens() {
+    let write = || Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let server = Server::start([
+        Reply::Text(vec!["Planned."]),
+        write(),
+        Reply::Text(vec!["Then not."]),
+        write(),
+        Reply::Text(vec!["Written."]),
+    ]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &["--approve", "plan"]);
+    terminal.type_in("hi\r");
+    terminal.wait_for("Planned.");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    let go_on =
+        |args: &[&str]| finish(run(place.root.path(), &server.address).env("HOME", place.home.path()).args(args));
+    let denied = go_on(&["--continue", "write it"]);
+    assert!(denied.code == Some(0) && denied.out.contains("Then not."), "{denied:?}");
+    assert!(!place.root.path().join("a.txt").exists(), "{denied:?}");
+    // The screens go on in it, too.
+    let mut terminal = place.start(&server, &["--continue"]);
+    terminal.wait_for("Then not.");
+    terminal.wait_for("plan");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    let named = go_on(&["--continue", "--approve", "auto", "write it"]);
+    assert!(named.code == Some(0) && place.root.path().join("a.txt").exists(), "{named:?}");
+}
+
+#[test]
+fn text_from_a_pipe_is_refused_in_the_words_of_the_mode_that_was_named() {
+    for (mode, words) in [("plan", "(--approve plan)"), ("ask", "(--approve ask, and nobody can be asked)")] {
+        let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+        let server = Server::start([write, Reply::Text(vec!["Then not."])]);
+        let place = Place::new();
+        let mut command = screens(place.root.path(), place.home.path(), &server);
+        let refused = finish_with(command.args(["--approve", mode]), "write it");
+        assert_eq!(refused.code, Some(0), "{refused:?}");
+        let told = server.requests()[1].body.to_string();
+        assert!(told.contains(words) && !told.contains("allow-list") && !told.contains("deny"), "{told}");
+    }
+}

@@ -231,3 +231,36 @@ fn ended_by(signal: &str) {
     let (_, state) = again.ask("GET", &format!("{path}/state"), "", &json!({}));
     assert_eq!(state["values"]["messages"][1]["content"], "Hello.", "{state}");
 }
+
+#[test]
+fn what_began_in_a_browser_goes_on_at_the_terminal_with_its_model_and_in_its_mode() {
+    let place = Place::obeying();
+    fs::create_dir_all(place.path()).unwrap();
+    let serving = place.serve(|command| {
+        command.args(["--name", "one", "--model", "test-model", "--base-url", &place.model.address, "--root"]);
+        command.arg(place.path())
+    });
+    let metadata = json!({"approve": "auto", "base_url": "http://evil.example", "mine": 1});
+    let (_, thread) = serving.ask("POST", "/threads", "", &json!({"metadata": metadata}));
+    assert_eq!(thread["metadata"], json!({"mine": 1}), "what the program notes no client sets");
+    let id = thread["thread_id"].as_str().unwrap();
+    let input = json!({"messages": [{"role": "user", "content": "Say hello.\nPlease."}]});
+    let wait = format!("/threads/{id}/runs/wait");
+    let (status, values) = serving.ask("POST", &wait, "", &json!({"assistant_id": "one", "input": input}));
+    assert_eq!(status, 200, "{values}");
+    let (_, patched) = serving.ask("PATCH", &format!("/threads/{id}"), "", &json!({"metadata": {"approve": "auto"}}));
+    let (shown, title) = (&patched["metadata"], &patched["metadata"]["title"]);
+    assert_eq!((title, &shown["mine"]), (&json!("Say hello."), &json!(1)), "{shown}");
+    for own in ["root", "model", "base_url", "approve", "process", "noted_by"] {
+        assert!(shown.get(own).is_none(), "{own}: {shown}");
+    }
+    drop(serving);
+    let home = place.dir.path().join("home");
+    let program = |args: &[&str]| finish(deepagents().env("HOME", &home).current_dir(place.path()).args(args));
+    let listed = program(&["threads", "list"]);
+    assert!(listed.out.contains("Say hello."), "{listed:?}");
+    let asked = program(&["run", "--continue", "call write_file {\"file_path\": \"/a.txt\", \"content\": \"x\"}"]);
+    assert!(asked.code == Some(1) && asked.err.contains("? write_file /a.txt"), "{asked:?}");
+    assert!(!place.path().join("a.txt").exists());
+    assert_eq!(place.model.requests().pop().unwrap().body["model"], "test-model");
+}

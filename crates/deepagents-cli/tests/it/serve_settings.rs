@@ -175,6 +175,8 @@ fn hosts_origins_and_the_log_of_requests_are_as_they_say() {
     serving.ask("DELETE", &format!("/threads/{thread}"), "", &json!({}));
     let noted = fs::read_to_string(place.path().join("audit.log")).unwrap();
     assert!(noted.lines().any(|line| line.contains("DELETE") && line.contains(thread)), "{noted}");
+    // The two that came under a strange name, and from a strange page.
+    assert_eq!(noted.lines().filter(|line| line.contains("/info") && line.contains("403")).count(), 2, "{noted}");
 }
 
 #[test]

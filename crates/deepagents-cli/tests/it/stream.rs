@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::run;
+use crate::program::{deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 struct Talk {
@@ -89,6 +89,8 @@ fn two_messages_are_two_turns_of_one_thread() {
         talk.seen.iter().filter(|event| event["type"] == "run_started").map(|event| event["thread"].clone()).collect();
     assert!(threads.len() == 2 && threads[0] == threads[1], "{threads:?}");
     assert_eq!(talk.end(), (Some(0), String::new()));
+    let listed = finish(deepagents().env("HOME", place.home.path()).args(["threads", "list"]));
+    assert!(listed.out.trim_end().ends_with("one"), "it is called by its first message: {listed:?}");
     let last = server.requests()[1].body.to_string();
     assert!(last.contains("one") && last.contains("First.") && last.contains("two"), "{last}");
 }

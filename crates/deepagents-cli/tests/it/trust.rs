@@ -208,8 +208,12 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     let again = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go")).end();
     assert!(again.0 == Some(0) && !again.1.contains("Use it?"), "{again:?}");
     place.trust(&["revoke"]);
-    let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
+    // Where no directory is named, too, it is told by its name.
+    let mut here = deepagents();
+    here.args(["run", "--base-url", &server.address, "--model", "test-model", "Go"]).current_dir(place.root());
+    let mut terminal = Terminal::start(here.env("HOME", place.home()).env("NO_COLOR", "1"));
     terminal.wait_for("leaves it out): ");
+    assert!(terminal.seen.replace("\r\n   ┊ ", "").contains("/root brings what"), "{:?}", terminal.seen);
     terminal.type_in("n\n");
     assert_eq!(terminal.end().0, Some(0));
     assert!(is_clean(&server.requests()[2]) && place.remembered().is_empty());
@@ -290,4 +294,19 @@ fn explain_leaves_out_what_was_not_agreed_to_and_remembers_nothing() {
     assert!(!out.out.contains("deploy") && out.err.contains("left out"), "{out:?}");
     assert!(explain(&["--trust"]).out.contains("skills: deploy"));
     assert!(place.remembered().is_empty());
+}
+
+#[test]
+fn what_is_agreed_to_on_the_command_line_is_remembered_settings_and_commands_too() {
+    let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["Two."])]);
+    let place = Place { dir: tempfile::tempdir().unwrap() };
+    fs::create_dir_all(place.home()).unwrap();
+    put(&place.root().join(".deepagents/config.toml"), "tool_search = true\n");
+    put(&place.root().join(".deepagents/commands/fix.md"), "Fix it.\n");
+    let first = finish(place.run(&server).args(["--trust", "Go."]));
+    assert!(first.code == Some(0) && !first.err.contains("left out"), "{first:?}");
+    let list = place.trust(&["list"]).out;
+    assert!(list.contains("config.toml") && list.contains("command fix"), "{list}");
+    let again = finish(place.run(&server).arg("Go."));
+    assert!(again.code == Some(0) && !again.err.contains("left out"), "{again:?}");
 }

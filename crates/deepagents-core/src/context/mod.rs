@@ -149,6 +149,11 @@ impl Context {
         self.shared.thread.as_deref()
     }
 
+    /// The thread of the main agent, also for an agent below it, when there is one.
+    pub fn root_thread(&self) -> Option<&str> {
+        self.shared.root.as_ref().unwrap_or(&self.shared).thread.as_deref()
+    }
+
     /// Where the agent is in the tree: empty for the main one.
     pub fn path(&self) -> &[String] {
         &self.shared.path

@@ -99,7 +99,8 @@ impl Driver {
         message.usage = Some(usage);
         self.last_stop = stop.clone();
         let shape = match &self.shared.agent.format {
-            Some(format) if !self.shape_by_tool && !message.has_calls() => format.parse(&message.text()).ok(),
+            // Text that fits is an answer also where the model was given a tool for it.
+            Some(format) if !message.has_calls() => format.parse(&message.text()).ok(),
             _ => None,
         };
         let id = message.id.clone();

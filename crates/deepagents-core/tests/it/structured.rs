@@ -217,3 +217,11 @@ fn a_shape_with_the_name_of_a_tool_is_a_build_error_and_odd_names_are_made_legal
     assert_eq!(ResponseFormat::json("Vec<é>", json!({"type": "object"})).name(), "Vec___");
     assert_eq!(ResponseFormat::json("", json!({"type": "object"})).name(), "response");
 }
+
+#[tokio::test]
+async fn text_that_is_the_json_is_an_answer_also_where_there_is_a_tool_for_it() {
+    let model = ScriptedModel::new([Turn::text("Ada, 36"), Turn::text(ada().to_string())]);
+    let outcome = ask(model.clone(), person()).await.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
+    assert!(model.requests()[1].messages.last().unwrap().text().contains("calling the tool `Person`"));
+}

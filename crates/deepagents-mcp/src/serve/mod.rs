@@ -53,6 +53,7 @@ pub struct AgentServer {
     read_only: Arc<[String]>,
     asks: bool,
     session_idle: Duration,
+    note: JsonObject,
 }
 
 /// Why an agent cannot be served.
@@ -80,6 +81,7 @@ impl AgentServer {
             read_only: Arc::new([]),
             asks: true,
             session_idle: SESSION_IDLE,
+            note: JsonObject::new(),
         }
     }
 
@@ -109,6 +111,14 @@ impl AgentServer {
     #[must_use]
     pub fn session_idle(mut self, idle: Duration) -> Self {
         self.session_idle = idle;
+        self
+    }
+
+    /// Says what threads note of themselves while they are worked on, beside the `title` of a new one; see
+    /// [`RunInput::note`](deepagents_core::run::RunInput::note).
+    #[must_use]
+    pub fn note(mut self, metadata: serde_json::Map<String, Value>) -> Self {
+        self.note = metadata;
         self
     }
 

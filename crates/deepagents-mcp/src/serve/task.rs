@@ -20,6 +20,9 @@ use crate::text;
 /// Characters of a notice of progress.
 const SHOWN: usize = 200;
 
+/// Characters of a task that its thread is called by.
+const TITLE: usize = 80;
+
 /// How a run stands when it has ended.
 enum Ended {
     /// With an answer.
@@ -36,12 +39,12 @@ impl AgentServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let args = request.arguments.unwrap_or_default();
-        let text = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-        let Some(task) = args.get("task").and_then(text) else {
+        let said = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let Some(task) = args.get("task").and_then(said) else {
             return Err(ErrorData::invalid_params("`task` says what is to be done, as a text", None));
         };
         let named = match args.get("thread").filter(|thread| !thread.is_null()) {
-            Some(thread) => Some(text(thread).ok_or_else(|| {
+            Some(thread) => Some(said(thread).ok_or_else(|| {
                 let why = "`thread` is the thread of an earlier task, as a text; leave it out to begin a new one";
                 ErrorData::invalid_params(why, None)
             })?),
@@ -73,8 +76,10 @@ impl AgentServer {
             }
             (_, None) => {
                 let thread = RandomIds.next("mcp");
+                let title = text::line(&task, TITLE);
                 let input = RunInput::new(task);
-                (thread.clone(), if keeps { input.thread(&thread) } else { input })
+                let title = [("title".to_owned(), json!(title))].into_iter().collect();
+                (thread.clone(), if keeps { input.thread(&thread).note(title) } else { input })
             }
         };
         loop {
@@ -128,6 +133,7 @@ impl AgentServer {
         thread: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<Ended, ErrorData> {
+        let input = if self.keeps() { input.note(self.note.clone()) } else { input };
         let mut run = self.agent.run(input);
         let mut steps = 0u32;
         loop {

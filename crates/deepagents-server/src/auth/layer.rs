@@ -57,7 +57,8 @@ impl Access {
         Err(refusal)
     }
 
-    fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
+    /// Notes a request that changed something or was refused.
+    pub(crate) fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
         let Some(AuditLog(note)) = &self.audit else { return };
         let (method, path) = request;
         if method.is_safe() && status.is_success() {

@@ -212,7 +212,7 @@ async fn work(
     let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
     let create = &record.kwargs;
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref())?;
-    let input = input.lease(app.lease).with(ServedRun::of(record));
+    let input = input.lease(app.lease).with(ServedRun::of(record)).note(served.note.clone());
     let input = match &stops {
         Some(stops) => input.observer(stops.clone()),
         None => input,

@@ -8,7 +8,7 @@ use deepagents_core::journal::{RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::create::{Command, RunCreate, answers};
 use super::live::LiveRun;
@@ -17,6 +17,11 @@ use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::threads::{Held, Place};
 use crate::wire::{read_beside_input, read_input, read_update};
+
+/// Under which key of its metadata a thread notes what it is called.
+const TITLE: &str = "title";
+/// Characters of the first message that a thread is called by.
+const TITLE_LENGTH: usize = 80;
 
 /// What is to be done for a run.
 pub(super) enum Prepared {
@@ -128,7 +133,8 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     if !removed.is_empty() {
         threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
     }
-    let input = RunInput::messages(messages).id(run.id.clone()).thread(&info.id).update(rest);
+    let title = title(app, run, info, &messages);
+    let input = RunInput::messages(messages).note(title).id(run.id.clone()).thread(&info.id).update(rest);
     Ok(limited(match at.map(|at| at.state) {
         // A new input takes the place of the one that the checkpoint was before.
         Some(Some(position)) => input.at(position),
@@ -138,6 +144,16 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         }
         None => input,
     }))
+}
+
+/// What a thread is called by its first message, where its agent notes what it works on and nobody has called it something.
+fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> Map<String, Value> {
+    let notes = app.agent(&run.record().graph_id).is_some_and(|served| !served.note.is_empty());
+    let said = messages.iter().find(|message| notes && message.as_user().is_some());
+    let said = said.filter(|_| !info.metadata.contains_key(TITLE)).map(Message::text).unwrap_or_default();
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty());
+    let title = line.map(|line| line.chars().take(TITLE_LENGTH).collect::<String>());
+    title.map(|title| (TITLE.to_owned(), title.into())).into_iter().collect()
 }
 
 /// Ends a thread where it stands: calls that wait are answered as not made.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stopped::present_state;
-use crate::app::{App, OWN, shown_metadata, take_own};
+use crate::app::{App, OWN};
 use crate::auth::caller;
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
@@ -53,7 +53,7 @@ pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> 
 /// Makes a thread that there is not.
 pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
     // So that it is there although nothing was said in it.
-    take_own(&mut metadata);
+    app.take_own(&mut metadata);
     metadata.insert(OWN.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     app.set_metadata(id, metadata).await
@@ -95,7 +95,7 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
         "created_at": crate::ids::time(info.created_at),
         "updated_at": updated,
         "state_updated_at": held.state_updated_at.as_deref().unwrap_or(&updated),
-        "metadata": shown_metadata(info),
+        "metadata": app.shown_metadata(info),
         "status": status(app, info, &held),
         "config": held.config,
         "values": state,

@@ -18,7 +18,7 @@ use super::search::{count, search};
 use super::state_routes::{state, state_at, state_by_checkpoint, update_state};
 use super::stopped::leave_stop;
 use super::ttl::{Ttl, touch};
-use crate::app::{App, OWN, take_own};
+use crate::app::{App, OWN};
 use crate::auth::owns_thread;
 use crate::body::{Body, present};
 use crate::error::{ApiError, Result};
@@ -104,7 +104,7 @@ async fn update(
 ) -> Result<Response> {
     let info = app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
-    take_own(&mut metadata);
+    app.take_own(&mut metadata);
     if let Some(minutes) = body.ttl.map(Ttl::read).transpose()? {
         let held = Held { ttl: Some(minutes), ..Held::read(&info) };
         metadata.insert(OWN.to_owned(), json!(held));

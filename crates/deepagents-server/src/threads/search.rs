@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::extract::Paths;
 use super::page::{Fields, Limit, SortOrder, contains, pagination};
 use super::record::{Held, shown, status};
-use crate::app::{App, shown_metadata};
+use crate::app::App;
 use crate::auth::owns_thread;
 use crate::body::{Body, present};
 use crate::error::{ApiError, Result};
@@ -98,7 +98,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
     };
     found.retain(|info| {
         owns_thread(info)
-            && contains(&shown_metadata(info), &wanted)
+            && contains(&app.shown_metadata(info), &wanted)
             && search.status.is_none_or(|wanted| status(app, info, &Held::read(info)) == wanted.as_str())
     });
     if let Some(wanted) = search.values.as_ref().filter(|wanted| !wanted.is_empty()) {

@@ -116,6 +116,7 @@ impl App {
         self.waits = false;
         self.questions.clear();
         let mut effects = Vec::new();
+        let comes_back = end.unsent.is_some() && self.editor.is_empty();
         if let Some(text) = end.unsent {
             // What did not begin can be tried again, and is no part of the thread.
             let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
@@ -147,6 +148,8 @@ impl App {
                 self.give_back();
             }
         }
+        // A command may be what it takes before it can be sent.
+        self.came_back |= comes_back && !self.editor.is_empty();
         effects.append(&mut self.after);
         if long && !self.is_busy() {
             effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);

@@ -127,6 +127,7 @@ impl App {
             "takeover" if self.is_busy() => self.note("something is under way here", true),
             "takeover" => {
                 self.begin(Work::Run);
+                self.resumed_at = Some(self.items.len());
                 return vec![Effect::TakeOver];
             }
             "background" => return self.send_back(),

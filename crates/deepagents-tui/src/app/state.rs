@@ -131,7 +131,7 @@ pub(crate) struct App {
     pub(super) after: Vec<Effect>,
     /// How much of the conversation there was when it was asked to go on.
     pub(super) resumed_at: Option<usize>,
-    /// Whether what is in the input was put there by going back: a command takes its place.
+    /// Whether what is in the input was put there by going back, or was not sent: a command takes its place.
     pub(super) came_back: bool,
     /// The model to use then.
     pub(super) next_model: Option<String>,

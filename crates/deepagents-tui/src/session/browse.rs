@@ -2,6 +2,7 @@
 
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
+use deepagents::trust::TrustKind;
 
 use super::{Session, git};
 use crate::app::event::{Event, Subject, Trusted};
@@ -159,6 +160,8 @@ impl Session {
     pub(super) fn trust(&self, of: Trusted, agreed: bool) {
         let this = self.clone();
         self.spawn(async move {
+            let offered = this.host.offered().await.unwrap_or_default();
+            let has_settings = offered.iter().any(|offered| offered.kind == TrustKind::Config.as_str());
             let done = match of {
                 Trusted::Servers => this.host.trust_servers(agreed).await,
                 Trusted::Definitions if agreed => this.host.agree(None).await,
@@ -171,7 +174,9 @@ impl Session {
                     match of {
                         Trusted::Servers => this.page(Subject::Servers).await.ok(),
                         Trusted::Definitions => {
-                            Some(Event::Notice { text: "in use from now on".to_owned(), bad: false })
+                            // The screens and the model are as the settings said when the program was started.
+                            let later = if has_settings { "; settings from the next start" } else { "" };
+                            Some(Event::Notice { text: format!("in use from now on{later}"), bad: false })
                         }
                     }
                 }

@@ -131,7 +131,7 @@ impl Session {
         let copy = self.host.new_thread(&*connection.journal).await?;
         let threads = connection.journal.threads();
         threads.copy(id, &copy, None).await.map_err(|error| error.to_string())?;
-        let mut metadata = self.host.metadata();
+        let mut metadata = self.noted_now();
         metadata.insert("forked_from".to_owned(), json!(id));
         threads.set_metadata(&copy, metadata).await.map_err(|error| error.to_string())?;
         self.host.adopt(&connection, &copy).await?;

@@ -71,7 +71,7 @@ impl Session {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
                 let abandoned = by_force || this.is_abandoned(&connection).await?;
-                let note = this.noted(&connection, &thread, this.host.metadata()).await?;
+                let note = this.noted(&connection, &thread, this.noted_now()).await?;
                 let input = answers
                     .into_iter()
                     .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
@@ -116,7 +116,7 @@ impl Session {
 
     /// The thread of a message and what it is to note; a new one is given its name.
     async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>), String> {
-        let mut metadata = self.host.metadata();
+        let mut metadata = self.noted_now();
         metadata.insert("model".to_owned(), json!(connection.model));
         let thread = match self.thread() {
             Some(thread) => thread,
@@ -129,6 +129,11 @@ impl Session {
         };
         let note = self.noted(connection, &thread, metadata).await?;
         Ok((thread, note))
+    }
+
+    /// What a thread notes that is worked on here, as things are now.
+    pub(super) fn noted_now(&self) -> Map<String, Value> {
+        self.host.metadata(self.policy.mode())
     }
 
     /// What a thread is to note once it is this process'.

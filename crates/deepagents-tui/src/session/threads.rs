@@ -27,7 +27,7 @@ impl Session {
 
     pub(super) async fn threads(&self) -> Result<Choices, String> {
         let connection = self.connection().await?;
-        let metadata = self.host.metadata();
+        let metadata = self.noted_now();
         let root = metadata.get("root").cloned().unwrap_or_default();
         let query = ThreadQuery::default().metadata("root", root).limit(THREADS);
         let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
@@ -65,7 +65,7 @@ impl Session {
             Begin::New => return Ok(Opened::default()),
             Begin::Resume(id) => self.host.find_thread(&*connection.journal, id).await?,
             Begin::Continue => {
-                let root = self.host.metadata().get("root").cloned().unwrap_or_default();
+                let root = self.noted_now().get("root").cloned().unwrap_or_default();
                 let query = ThreadQuery::default().metadata("root", root).limit(1);
                 let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
                 found.into_iter().next().ok_or("there is no thread of this directory yet")?

@@ -169,7 +169,8 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
         about: "Sails the ship.".to_owned(),
         text: "You are a sailor.".to_owned(),
     };
-    *world.offered.lock().unwrap() = vec![offered("sub-agent", "sailor"), offered("command", "reef")];
+    let definitions = || vec![offered("sub-agent", "sailor"), offered("command", "reef")];
+    *world.offered.lock().unwrap() = definitions();
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/agents").await;
     assert!(screens.wait_for("not in use before you agree").await, "{}", screens.text());
@@ -179,7 +180,13 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
     assert!(screens.wait_for("You are a sailor.").await, "{}", screens.text());
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("in use from now on").await, "{}", screens.text());
+    assert!(!screens.text().contains("settings from the next start"), "{}", screens.text());
     assert!(world.offered.lock().unwrap().is_empty());
+    *world.offered.lock().unwrap() = vec![offered("config", "config.toml")];
+    say(&mut screens, "/trust").await;
+    assert!(screens.wait_for("config config.toml").await, "{}", screens.text());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("in use from now on; settings from the next start").await, "{}", screens.text());
     say(&mut screens, "/trust").await;
     assert!(screens.wait_for("there is nothing that you have not decided about").await, "{}", screens.text());
 }

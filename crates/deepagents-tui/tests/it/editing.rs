@@ -207,6 +207,10 @@ async fn a_command_takes_the_place_of_a_message_that_came_back() {
     say(&mut screens, "/resume").await;
     assert!(screens.wait_for("there is nothing to go on with").await, "{}", screens.text());
     screens.press("ctrl-c").await.unwrap();
+    say(&mut screens, "/takeover").await;
+    assert!(screens.wait_idle().await, "{}", screens.text());
+    assert_eq!(screens.text().matches("there is nothing to go on with").count(), 2, "{}", screens.text());
+    screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "/editor with these words").await;
     assert!(input(&screens).contains("› with these words"), "{}", input(&screens));
 }

@@ -293,7 +293,7 @@ impl Host for TestHost {
         .boxed()
     }
 
-    fn metadata(&self) -> Map<String, Value> {
+    fn metadata(&self, _mode: Mode) -> Map<String, Value> {
         Map::from_iter([("root".to_owned(), json!(self.root))])
     }
 

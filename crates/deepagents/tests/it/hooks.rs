@@ -715,3 +715,25 @@ fn every_event_has_a_name_that_files_use() {
         assert_eq!(serde_json::to_value(event).unwrap(), event.as_str());
     }
 }
+
+#[tokio::test]
+async fn hooks_below_the_main_agent_are_told_of_its_session() {
+    let place = Place::new();
+    let task = Turn::call("task", json!({"description": "Look.", "subagent_type": "general-purpose"}));
+    let model = ScriptedModel::new([task, write(), Turn::text("Below."), Turn::text("Main.")]);
+    let mut hooks = at("SubagentStart", &["cat >> told"]);
+    for event in ["SubagentStop", "PreToolUse", "Stop"] {
+        hooks[event] = at("", &["cat >> told"])[""].clone();
+    }
+    let agent = place.agent(&model, &hooks).build().unwrap();
+    run(&agent, RunInput::new("Main.").thread("t")).await;
+    let told: Vec<(Value, Value)> = place
+        .inputs("told")
+        .iter()
+        .map(|input| (input["hook_event_name"].clone(), input["session_id"].clone()))
+        .collect();
+    assert!(told.iter().all(|(_, session)| session == "t"), "{told:?}");
+    for event in ["SubagentStart", "SubagentStop", "PreToolUse", "Stop"] {
+        assert!(told.iter().any(|(name, _)| name == event), "{event}: {told:?}");
+    }
+}

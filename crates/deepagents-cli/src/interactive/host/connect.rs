@@ -13,7 +13,6 @@ use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::remembered::{CommandReach, RememberedRule, RuleScope};
 use deepagents_tui::{Connection, Mode, Policy};
-use serde_json::Map;
 
 use super::{NO_MODEL, ProgramHost};
 use crate::args::{AgentArgs, SandboxMode};
@@ -21,7 +20,7 @@ use crate::hooks::{self, FoundHooks};
 use crate::interactive::trust::{self, Definitions};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
-use crate::threads::{database, note_model, undo};
+use crate::threads::{database, undo};
 use crate::{agent, permissions, sources};
 
 /// The model that is used.
@@ -142,10 +141,7 @@ impl ProgramHost {
             chosen.key_variable = made.as_ref().ok().and_then(|(_, choice)| choice.key_variable());
             chosen.provider = made.as_ref().map(|(_, choice)| choice.provider().to_owned()).unwrap_or_default();
             chosen.sampling = made.as_ref().ok().map(|(model, _)| model.clone());
-            chosen.noted = Map::new();
-            if missing.is_none() {
-                note_model(&mut chosen.noted, &name, args.base_url.as_deref());
-            }
+            chosen.noted = missing.is_none().then(|| name.clone());
         });
         UsedModel { name, model, missing }
     }

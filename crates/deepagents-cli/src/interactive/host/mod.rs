@@ -18,14 +18,14 @@ use deepagents_persist::Sqlite;
 use deepagents_tui::{Connection, Effort, Host, Mode, Offered, Page, Policy, Servers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::{choices, detached, pages, trust};
 use crate::args::{AgentArgs, Database};
 use crate::config::Config;
 use crate::model_choice::{self, env};
-use crate::threads::{database, fresh, undo};
+use crate::threads::{Noted, database, fresh, undo};
 use crate::tracing::Tracing;
 use crate::{auth, effort, mcp, permissions, run};
 use servers::CONNECT;
@@ -53,8 +53,8 @@ struct Chosen {
     /// The model, where another one than the first was chosen.
     model: Option<String>,
     key_variable: Option<&'static str>,
-    /// What threads note of the model that is used.
-    noted: Map<String, Value>,
+    /// The model that threads note, where it can be used.
+    noted: Option<String>,
     /// How much the model is to think.
     effort: Option<crate::args::Effort>,
     /// The provider of the model.
@@ -186,11 +186,10 @@ impl Host for ProgramHost {
         async move { told(database::find(journal, given).await) }.boxed()
     }
 
-    fn metadata(&self) -> Map<String, Value> {
-        let mut metadata = run::process();
-        metadata.insert("root".to_owned(), json!(run::root(self.args.directory())));
-        metadata.extend(self.with(|chosen| chosen.noted.clone()));
-        metadata
+    fn metadata(&self, mode: Mode) -> Map<String, Value> {
+        let model = self.with(|chosen| chosen.noted.clone());
+        let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
+        Noted { root: Some(self.args.directory()), model, approve: mode.into() }.metadata()
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {

@@ -11,19 +11,16 @@ use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::Journal;
 use deepagents::{ActionRequest, Decision, DeepAgent, Event, EventKind, FinishReason, RunError, RunInput};
 use futures_util::StreamExt;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::Limits;
 use super::interrupt::{HowToStop, Signals};
 use super::stdin::Lines;
 use crate::args::Approve;
 use crate::exit::Exit;
-use crate::render::style::first_line;
 use crate::render::{JsonLines, Renderer};
+use crate::threads::note;
 use talk::Talk;
-
-/// Characters of the first message that a thread is called by.
-const TITLE: usize = 80;
 
 /// What the turns are made with.
 pub(super) struct Stream<'a> {
@@ -96,11 +93,9 @@ impl Stream<'_> {
     /// Calls the thread by its first message.
     async fn name(&self, text: &str) {
         let titled = self.journal.threads().get(&self.thread).await;
-        let has_title = |info: &deepagents::core::journal::ThreadInfo| {
-            info.metadata.get("title").and_then(Value::as_str).is_some_and(|title| !title.is_empty())
-        };
-        if !titled.ok().flatten().is_some_and(|info| has_title(&info)) {
-            let title = Map::from_iter([("title".to_owned(), json!(first_line(text, TITLE)))]);
+        if !titled.ok().flatten().is_some_and(|info| note::has_name(&info)) {
+            let mut title = Map::new();
+            note::name(&mut title, text);
             // A thread without a name can be gone on with all the same.
             let _ = self.journal.threads().set_metadata(&self.thread, title).await;
         }

@@ -151,7 +151,7 @@ impl HookRunner {
 
     /// Runs the hooks of an event as part of a run, and reduces their answers. What is wrong with one is told.
     pub(super) async fn ask(&self, event: HookEvent, fields: Value, cx: &Context) -> HookAnswer {
-        let mut input = json!({"session_id": cx.thread().unwrap_or(cx.run_id()), "prompt_id": cx.run_id()});
+        let mut input = json!({"session_id": cx.root_thread().unwrap_or(cx.run_id()), "prompt_id": cx.run_id()});
         if !cx.path().is_empty() {
             let agent = json!({"agent_id": cx.path().join("/"), "agent_type": cx.agent_name()});
             input = with_fields(input, agent);
