@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::auth::AuditLog;
 use crate::error::ApiError;
 
 /// The hosts under which the server may be called, and those whose pages may call it, beside those of this machine.
@@ -43,11 +44,18 @@ impl Guard {
 }
 
 /// Refuses pages of strangers, and names that only look like this machine's: a browser sends whatever a page tells it to.
-pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State((guard, audit)): State<(Arc<Guard>, Option<AuditLog>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     if guard.takes(request.headers(), request.uri()) {
         return next.run(request).await;
     }
     let detail =
         "this server is called under its own name, and by pages of its own machine; name others when it is started";
+    if let Some(audit) = audit {
+        audit.note((request.method().clone(), request.uri().path().to_owned()), None, StatusCode::FORBIDDEN);
+    }
     ApiError::new(StatusCode::FORBIDDEN, detail).into_response()
 }

@@ -181,6 +181,7 @@ impl Server {
         let limits = Arc::new(self.limits);
         let mut access = self.access;
         access.limits = limits.clone();
+        let audit = access.audit.clone();
         let access = Arc::new(access);
         let mut app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
         app.limits = limits;
@@ -208,7 +209,8 @@ impl Server {
         let routes = routes.with_state(app.clone());
         let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
-        let routes = routes.layer(cors(shared.clone())).layer(axum::middleware::from_fn_with_state(shared, guard));
+        let guarded = axum::middleware::from_fn_with_state((shared.clone(), audit), guard);
+        let routes = routes.layer(cors(shared)).layer(guarded);
         // Around the routes, as they are chosen by the path.
         let routes = Router::new().fallback_service(routes).layer(axum::middleware::from_fn(ids::read_path));
         Ok(RunningServer::new(routes, app))

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use axum::http::{Method, StatusCode};
 use serde::Serialize;
+
+use super::Identity;
+use crate::ids;
 
 /// What is noted of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +28,23 @@ pub struct AuditEntry {
 /// Where notes go.
 #[derive(Clone)]
 pub(crate) struct AuditLog(pub(crate) Arc<dyn Fn(&AuditEntry) + Send + Sync>);
+
+impl AuditLog {
+    /// Notes a request that changed something or was refused.
+    pub(crate) fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
+        let (method, path) = request;
+        if method.is_safe() && status.is_success() {
+            return;
+        }
+        (self.0)(&AuditEntry {
+            at: ids::now(),
+            identity: identity.map(|identity| identity.id().to_owned()),
+            method: method.to_string(),
+            path,
+            status: status.as_u16(),
+        });
+    }
+}
 
 impl fmt::Debug for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,9 +10,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::caller::CALLER;
 use super::limits::RateLimiter;
-use super::{AuditEntry, AuditLog, DynAuthenticate, Identity, LimitTable, Presented, Refusal};
+use super::{AuditLog, DynAuthenticate, Identity, LimitTable, Presented, Refusal};
 use crate::error::ApiError;
-use crate::ids;
 
 /// Who is asked, and what is noted.
 #[derive(Default)]
@@ -58,18 +57,9 @@ impl Access {
     }
 
     fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
-        let Some(AuditLog(note)) = &self.audit else { return };
-        let (method, path) = request;
-        if method.is_safe() && status.is_success() {
-            return;
+        if let Some(audit) = &self.audit {
+            audit.note(request, identity, status);
         }
-        note(&AuditEntry {
-            at: ids::now(),
-            identity: identity.map(|identity| identity.id().to_owned()),
-            method: method.to_string(),
-            path,
-            status: status.as_u16(),
-        });
     }
 }
 
