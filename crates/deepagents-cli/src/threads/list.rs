@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::render::json_text;
 use crate::render::style::first_line;
+use crate::run::is_gone;
 
 /// Which threads are listed.
 pub(super) enum Scope {
@@ -101,6 +102,8 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
 pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
         _ if thread.damage.is_some() => "damaged",
+        // Its process was killed, whose lease has not run out yet.
+        (RunStatus::Open, Some(_)) if is_gone(thread) => "interrupted",
         (RunStatus::Open, Some(_)) => "running",
         (RunStatus::Open, None) => "interrupted",
         (status, _) => status.as_str(),
