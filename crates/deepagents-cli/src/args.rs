@@ -65,6 +65,8 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 /// Agents that plan, work with files, and say what they do.
 #[derive(Debug, Parser)]
 #[command(name = "deepagents", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+// Of the commands below, those that keep threads have it themselves.
+#[command(mut_arg("db", |db| db.global(false)))]
 pub(crate) struct Cli {
     /// What is done; without it the screens are shown
     #[command(subcommand)]
@@ -77,19 +79,33 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line; what is wrong with it ends the program.
     pub(crate) fn read() -> Self {
-        let cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
-        let idle = match &cli.command {
-            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
-                let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
-                let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
-                judged.then(|| SESSION_AND_LIST.to_owned()).or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
-            }),
-            Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
-            Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
-            _ => None,
+        let mut cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
+        if let Some(Command::Mcp(args)) = &mut cli.command
+            && let McpCommand::Add(args) = &mut args.command
+            && let Err(error) = args.read_behind_address()
+        {
+            end(&error);
+        }
+        let (name, idle) = match &cli.command {
+            Some(Command::Run(args)) => (
+                "run",
+                args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
+                    let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
+                    let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
+                    judged
+                        .then(|| SESSION_AND_LIST.to_owned())
+                        .or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
+                }),
+            ),
+            Some(Command::Explain(args)) => ("explain", args.agent.commands.idle_option(args.agent.commands.are_run())),
+            Some(Command::Tools(args)) => ("tools", args.commands.idle_option(args.backend == BackendKind::Local)),
+            _ => ("", None),
         };
         if let Some(problem) = idle {
-            end(&Self::command().error(ErrorKind::ArgumentConflict, problem));
+            let mut all = Self::command();
+            all.build();
+            let own = all.find_subcommand(name).cloned();
+            end(&own.unwrap_or(all).error(ErrorKind::ArgumentConflict, problem));
         }
         cli
     }
@@ -497,7 +513,7 @@ pub(crate) struct DemoArgs {
     pub(crate) web: bool,
 
     /// The address to listen on for the browser, of this machine alone
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "web")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = serve::address, requires = "web")]
     pub(crate) listen: std::net::SocketAddr,
 }
 
@@ -512,6 +528,10 @@ impl Default for DemoArgs {
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
+
+    /// With the tools for sub-agents that it does not wait for
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) background: bool,
 
     /// Print JSON
     #[arg(long)]
@@ -529,7 +549,8 @@ pub(crate) struct ModelsArgs {
 
 const TOOLS_EXAMPLES: &str = "\
 A call is {\"name\": TOOL, \"args\": {...}}, its result {\"text\": STRING, \"error\": BOOLEAN}; every line has its result,
-in order. Files in state, and which files were read, are kept from line to line.
+in order. Files in state, and which files were read, are kept from line to line. Commands are run in the sandbox, unless
+--sandbox says otherwise; with --backend state there are none.
 
 Example:
   echo '{\"name\":\"ls\",\"args\":{\"path\":\"/\"}}' | deepagents tools --root .
@@ -539,7 +560,7 @@ Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**
 Rules about files bind commands too: what may not be read is hidden from them, what may not be written is read-only.";
 
 #[derive(Debug, Args)]
-#[command(after_help = TOOLS_EXAMPLES)]
+#[command(after_help = TOOLS_EXAMPLES, mut_arg("execute", |execute| execute.hide(true)))]
 pub(crate) struct ToolsArgs {
     /// The directory of the files; with --backend state they are copied from there and it is never changed
     #[arg(long, value_name = "DIR")]
