@@ -69,7 +69,7 @@ pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result
         return Ok(builder);
     }
     let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(OWN)).ok());
-    let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home));
+    let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home).shown_as(format!("~/{OWN}/{AGENTS}")));
     let sources = of_user.into_iter().chain([AgentSource::from(format!("/{OWN}/{AGENTS}"))]);
     Ok(builder.agents_from(sources))
 }

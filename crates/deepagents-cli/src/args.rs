@@ -61,6 +61,8 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 /// Agents that plan, work with files, and say what they do.
 #[derive(Debug, Parser)]
 #[command(name = "deepagents", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+// Of the commands below, those that keep threads have it themselves.
+#[command(mut_arg("db", |db| db.global(false)))]
 pub(crate) struct Cli {
     /// What is done; without it the screens are shown
     #[command(subcommand)]
@@ -73,19 +75,33 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line; what is wrong with it ends the program.
     pub(crate) fn read() -> Self {
-        let cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
-        let idle = match &cli.command {
-            Some(Command::Run(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
-                let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
-                let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
-                judged.then(|| SESSION_AND_LIST.to_owned()).or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
-            }),
-            Some(Command::Explain(args)) => args.agent.commands.idle_option(args.agent.commands.are_run()),
-            Some(Command::Tools(args)) => args.commands.idle_option(args.backend == BackendKind::Local),
-            _ => None,
+        let mut cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
+        if let Some(Command::Mcp(args)) = &mut cli.command
+            && let McpCommand::Add(args) = &mut args.command
+            && let Err(error) = args.read_behind_address()
+        {
+            end(&error);
+        }
+        let (name, idle) = match &cli.command {
+            Some(Command::Run(args)) => (
+                "run",
+                args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
+                    let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
+                    let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
+                    judged
+                        .then(|| SESSION_AND_LIST.to_owned())
+                        .or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
+                }),
+            ),
+            Some(Command::Explain(args)) => ("explain", args.agent.commands.idle_option(args.agent.commands.are_run())),
+            Some(Command::Tools(args)) => ("tools", args.commands.idle_option(args.backend == BackendKind::Local)),
+            _ => ("", None),
         };
         if let Some(problem) = idle {
-            end(&Self::command().error(ErrorKind::ArgumentConflict, problem));
+            let mut all = Self::command();
+            all.build();
+            let own = all.find_subcommand(name).cloned();
+            end(&own.unwrap_or(all).error(ErrorKind::ArgumentConflict, problem));
         }
         cli
     }

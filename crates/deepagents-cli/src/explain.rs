@@ -51,7 +51,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     };
     let model = model_choice::make(&choice, &options, &model_choice::env, WithoutKey::Pretend)?;
     let runtime = runtime::start()?;
-    let agent = runtime.block_on(agent::builder(&options, model))?.build()?;
+    let agent = runtime.block_on(agent::builder(&options, model))?.background_agents(args.background).build()?;
     let mut explanation = agent.explain();
     let about = if cfg!(feature = "tokens") { "" } else { "about " };
     if about.is_empty() {

@@ -9,13 +9,13 @@ mod watch;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use deepagents::core::store::Store;
 use deepagents_server::{RunningServer, Server};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::mcp::Servers;
 use crate::stopping::{EndSignals, Hangup};
 use crate::tracing::Tracing;
@@ -102,9 +102,13 @@ struct Hosting {
 impl Hosting {
     fn build(&self, project: &Project) -> Result<Vec<Built>> {
         let built = project.agents.iter().map(|plan| {
-            build(plan, &self.shared).with_context(|| match project.agents.len() {
-                1 => "the agent cannot be served".to_owned(),
-                _ => format!("agent `{}` cannot be served", plan.name),
+            // The end of the program shows one error, without those below it.
+            build(plan, &self.shared).map_err(|error| {
+                let text = match project.agents.len() {
+                    1 => format!("the agent cannot be served: {error:#}"),
+                    _ => format!("agent `{}` cannot be served: {error:#}", plan.name),
+                };
+                if error.is::<WrongUsage>() { WrongUsage(text).into() } else { anyhow!(text) }
             })
         });
         built.collect()

@@ -39,6 +39,9 @@ impl Tracing {
                 for ignored in &config.ignored {
                     output::remark(&format!("tracing: {ignored}"));
                 }
+                if config.export.traces.is_none() && config.export.metrics.is_none() && file.is_none() {
+                    return Ok(Self::default());
+                }
                 (config.export, config.options)
             }
             None if file.is_none() => return Ok(Self::default()),

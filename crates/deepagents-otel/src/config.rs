@@ -53,8 +53,8 @@ const HTTP: &str = "http://localhost:4318";
 const GRPC: &str = "http://localhost:4317";
 
 impl OtelConfig {
-    /// Reads the variables; none where they ask for nothing: neither an address nor the exporter `otlp` is named, or
-    /// `OTEL_SDK_DISABLED` is true.
+    /// Reads the variables; none where they ask for nothing: neither an address nor an exporter is named, or
+    /// `OTEL_SDK_DISABLED` is true. Where all that is asked for is [`ignored`](Self::ignored), there is no receiver.
     ///
     /// # Errors
     /// When a variable has a value that it cannot have.
@@ -66,7 +66,7 @@ impl OtelConfig {
         let mut ignored = Vec::new();
         let traces = env.endpoint("TRACES", "traces", &mut ignored)?;
         let metrics = env.endpoint("METRICS", "metrics", &mut ignored)?;
-        if traces.is_none() && metrics.is_none() {
+        if traces.is_none() && metrics.is_none() && ignored.is_empty() {
             return Ok(None);
         }
         if let Some(value) = env.get("OTEL_EXPORTER_OTLP_COMPRESSION").filter(|value| value != "none") {
@@ -168,10 +168,11 @@ impl Env<'_> {
             }
         };
         let url = match (own, protocol) {
-            (Some(own), _) => own,
+            (Some(own), _) => address(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"), own, protocol)?,
             (None, Protocol::Grpc) => base.unwrap_or_else(|| GRPC.to_owned()),
             (None, _) => {
                 let base = base.unwrap_or_else(|| HTTP.to_owned());
+                let base = address("OTEL_EXPORTER_OTLP_ENDPOINT", base, protocol)?;
                 format!("{}/v1/{path}", base.trim_end_matches('/'))
             }
         };
@@ -241,4 +242,12 @@ impl Env<'_> {
 
 fn wrong(variable: &str, value: &str, expected: &'static str) -> ConfigError {
     ConfigError::Value { variable: variable.to_owned(), value: value.to_owned(), expected }
+}
+
+/// An address as it is named: one of HTTP has a scheme.
+fn address(variable: &str, value: String, protocol: Protocol) -> Result<String, ConfigError> {
+    if protocol == Protocol::Grpc || value.starts_with("http://") || value.starts_with("https://") {
+        return Ok(value);
+    }
+    Err(wrong(variable, &value, "write an address with its scheme, such as http://localhost:4318"))
 }

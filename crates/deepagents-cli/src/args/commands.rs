@@ -10,46 +10,45 @@ use serde::Deserialize;
 
 /// Whether and how the agent runs commands.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Commands")]
 pub(crate) struct CommandArgs {
     /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
-    #[arg(long)]
+    #[arg(long, help_heading = "Commands")]
     execute: bool,
 
     /// What commands may do to this machine; lets the agent run them as --execute does
-    #[arg(long, value_name = "HOW", value_enum)]
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Commands")]
     sandbox: Option<SandboxMode>,
 
     /// A host that commands may reach, otherwise they have no network; *.HOST is all below it; may be repeated
     ///
     /// Without a port it is 80 and 443. Names of this machine and of private networks need their address on the list
     /// too, except localhost.
-    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]", help_heading = "Commands")]
     pub(crate) allow_hosts: Vec<HostPattern>,
 
     /// A variable of your environment that commands get too, or one with a value of its own; may be repeated
     ///
     /// They have PATH, the places of your tool chains, LANG and TERM, and no others.
-    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable, help_heading = "Commands")]
     pub(crate) env: Vec<(String, Option<String>)>,
 
     /// Let what commands put into the caches of cargo, npm, pip, go and others stay there
     ///
     /// Otherwise they have a copy that ends with the command. What stays may be run outside of the sandbox later.
-    #[arg(long)]
+    #[arg(long, help_heading = "Commands")]
     pub(crate) share_caches: bool,
 
     /// Let commands in the background go on from one turn to the next, until the program ends
     ///
     /// Otherwise they end with the run that started them.
-    #[arg(long)]
+    #[arg(long, help_heading = "Commands")]
     keep_commands: bool,
 
     /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
     ///
     /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
     /// neither rules about commands nor what was always allowed go with it, and each command is asked about.
-    #[arg(long, conflicts_with = "keep_commands")]
+    #[arg(long, conflicts_with = "keep_commands", help_heading = "Commands")]
     shell_session: bool,
 }
 

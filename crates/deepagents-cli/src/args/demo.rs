@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::serve::address;
+
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Where to put the demo's files: a new or empty directory; one of its own by default
@@ -19,7 +21,7 @@ pub(crate) struct DemoArgs {
     pub(crate) web: bool,
 
     /// The address to listen on for the browser, of this machine alone
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "web")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address, requires = "web")]
     pub(crate) listen: std::net::SocketAddr,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{AgentArgs, Approve, Database};
 
@@ -97,6 +97,13 @@ pub(crate) struct McpAddArgs {
     #[arg(required = true, num_args = 1.., trailing_var_arg = true)]
     pub(crate) target: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) options: McpAddOptions,
+}
+
+/// What is said of a server besides where it is.
+#[derive(Debug, Default, Args)]
+pub(crate) struct McpAddOptions {
     /// A variable of the program, as NAME=VALUE; may be repeated
     #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
@@ -109,15 +116,43 @@ pub(crate) struct McpAddArgs {
     #[arg(long, value_name = "HOW", value_parser = ["ask", "allow"])]
     pub(crate) sampling: Option<String>,
 
-    /// The file
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) scope: Scope,
+    /// The file [default: user]
+    #[arg(long, value_enum)]
+    pub(crate) scope: Option<Scope>,
+}
+
+/// What stands behind an address; behind a program it would be the program's.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, override_usage = "deepagents mcp add <NAME> <ADDRESS> [OPTIONS]")]
+struct BehindAddress {
+    #[command(flatten)]
+    options: McpAddOptions,
+}
+
+impl McpAddArgs {
+    /// Whether it is an address, not a program.
+    pub(crate) fn is_address(&self) -> bool {
+        self.target.first().is_some_and(|first| first.starts_with("http://") || first.starts_with("https://"))
+    }
+
+    /// Reads options that stand behind an address.
+    pub(super) fn read_behind_address(&mut self) -> Result<(), clap::Error> {
+        if !self.is_address() {
+            return Ok(());
+        }
+        let behind = BehindAddress::try_parse_from(self.target.split_off(1))?.options;
+        self.options.env.extend(behind.env);
+        self.options.headers.extend(behind.headers);
+        self.options.sampling = behind.sampling.or(self.options.sampling.take());
+        self.options.scope = behind.scope.or(self.options.scope);
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct McpServeArgs {
     /// The address to listen on over HTTP, such as 127.0.0.1:8765; without it stdin and stdout are spoken to
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = super::serve::address)]
     pub(crate) http: Option<std::net::SocketAddr>,
 
     /// Offer the tools for the files of the directory too

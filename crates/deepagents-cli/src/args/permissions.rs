@@ -26,6 +26,7 @@ pub(crate) enum PermissionsCommand {
         json: bool,
     },
     /// Forget rules, so that you are asked again
+    #[command(override_usage = "deepagents permissions remove <NUMBER>...\n       deepagents permissions remove --all")]
     Remove {
         /// Numbers that `list` shows
         #[arg(value_name = "NUMBER", required_unless_present = "all", value_parser = number)]

@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     pub(crate) schema: bool,
 
     /// The address to listen on; one that others reach needs --tokens [default: 127.0.0.1:8123]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// Open the page in a browser
@@ -79,4 +79,10 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) database: Database,
+}
+
+/// Reads an address to listen on.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let hint = "write the number of an address of this machine and a port, such as 127.0.0.1:8123";
+    text.trim().parse().map_err(|_| hint.to_owned())
 }

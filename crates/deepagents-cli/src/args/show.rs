@@ -9,6 +9,10 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
+    /// With the tools for sub-agents that it does not wait for
+    #[arg(long, help_heading = "Agent")]
+    pub(crate) background: bool,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -133,6 +133,9 @@ pub(crate) enum ThreadsCommand {
         force: bool,
     },
     /// Remove the history of threads and of the background tasks that they were told of; their present state stays
+    #[command(
+        override_usage = "deepagents threads prune [OPTIONS] <THREADS>...\n       deepagents threads prune [OPTIONS] --all"
+    )]
     Prune {
         /// The threads
         #[arg(required_unless_present = "all", conflicts_with = "all")]

@@ -8,7 +8,8 @@ use super::CommandArgs;
 
 const EXAMPLES: &str = "\
 A call is {\"name\": TOOL, \"args\": {...}}, its result {\"text\": STRING, \"error\": BOOLEAN}; every line has its result,
-in order. Files in state, and which files were read, are kept from line to line.
+in order. Files in state, and which files were read, are kept from line to line. Commands are run in the sandbox, unless
+--sandbox says otherwise; with --backend state there are none.
 
 Example:
   echo '{\"name\":\"ls\",\"args\":{\"path\":\"/\"}}' | deepagents tools --root .
@@ -18,7 +19,7 @@ Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**
 Rules about files bind commands too: what may not be read is hidden from them, what may not be written is read-only.";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("execute", |execute| execute.hide(true)))]
 pub(crate) struct ToolsArgs {
     /// The directory of the files; with --backend state they are copied from there and it is never changed
     #[arg(long, value_name = "DIR")]

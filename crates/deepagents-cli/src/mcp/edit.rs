@@ -14,7 +14,7 @@ use crate::output;
 
 /// Describes a server in a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
-    let file = file(args.scope, root)?;
+    let file = file(args.options.scope.unwrap_or_default(), root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.contains_key(&args.name) {
         bail!("{} describes a server `{}` already; remove it first", file.display(), args.name);
@@ -31,24 +31,25 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
         pairs.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
     };
     let mut entry = Map::new();
-    if first.starts_with("http://") || first.starts_with("https://") {
-        if !rest.is_empty() || !args.env.is_empty() {
+    let options = &args.options;
+    if args.is_address() {
+        if !rest.is_empty() || !options.env.is_empty() {
             bail!("an address has neither arguments nor an environment");
         }
         entry.extend([("type".to_owned(), json!("http")), ("url".to_owned(), json!(first))]);
-        if !args.headers.is_empty() {
-            entry.insert("headers".to_owned(), all(&args.headers).into());
+        if !options.headers.is_empty() {
+            entry.insert("headers".to_owned(), all(&options.headers).into());
         }
     } else {
-        if !args.headers.is_empty() {
+        if !options.headers.is_empty() {
             bail!("a program has no headers; an address begins with http:// or https://");
         }
         entry.extend([("command".to_owned(), json!(first)), ("args".to_owned(), json!(rest))]);
-        if !args.env.is_empty() {
-            entry.insert("env".to_owned(), all(&args.env).into());
+        if !options.env.is_empty() {
+            entry.insert("env".to_owned(), all(&options.env).into());
         }
     }
-    entry.extend(args.sampling.iter().map(|how| ("sampling".to_owned(), json!(how))));
+    entry.extend(options.sampling.iter().map(|how| ("sampling".to_owned(), json!(how))));
     Ok(entry.into())
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Live {
 enum Shown {
     Nothing,
     Text,
+    /// Text of a model call after which another one began.
+    Answer,
     Tools,
     Todos,
     SubAgents,
@@ -195,6 +197,9 @@ impl Renderer for Live {
         }
         match &event.kind {
             EventKind::ModelStarted { .. } if depth == 0 => {
+                if self.last == Shown::Text {
+                    self.last = Shown::Answer;
+                }
                 self.tell_loaded()?;
                 self.waiting("waiting for the model")
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use deepagents_server::{Identity, JwtTokens, Server, StaticTokens, WebhookPolicy};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::project::{JwtSection, LimitsSection, ProjectFile};
@@ -153,12 +153,23 @@ fn append(file: &Path) -> Result<File> {
 }
 
 fn tls(certificates: &Path, key: &Path) -> Result<ServerConfig> {
-    let read = || -> Result<_, rustls::pki_types::pem::Error> {
-        let chain = CertificateDer::pem_file_iter(certificates)?.collect::<Result<Vec<_>, _>>()?;
-        Ok((chain, PrivateKeyDer::from_pem_file(key)?))
-    };
-    let (chain, key) = read().with_context(|| format!("reading {} and {}", certificates.display(), key.display()))?;
+    let chain = CertificateDer::pem_file_iter(certificates).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| unreadable("certificates", certificates, &error))?;
+    if chain.is_empty() {
+        return Err(unreadable("certificates", certificates, &pem::Error::NoItemsFound));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("key", key, &error))?;
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    config.with_no_client_auth().with_single_cert(chain, key).context("the certificate and the key")
+    let config = config.with_no_client_auth().with_single_cert(chain, key);
+    config.map_err(|error| anyhow!("the TLS certificates and their key cannot be used: {error}"))
+}
+
+fn unreadable(what: &str, file: &Path, error: &pem::Error) -> anyhow::Error {
+    let file = file.display();
+    match error {
+        pem::Error::Io(error) => anyhow!("the file of the TLS {what} `{file}` cannot be read: {error}"),
+        pem::Error::NoItemsFound => anyhow!("the file `{file}` has no TLS {what} in it; it is written as PEM"),
+        other => anyhow!("the file of the TLS {what} `{file}` is no PEM: {other}"),
+    }
 }

@@ -68,8 +68,12 @@ fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String>
     let asks: Vec<String> = (0..)
         .zip(asks_for)
         .map(|(at, what)| {
-            let (before, after) = (if at == 0 { "asks for " } else { "" }, if at == last { "" } else { "," });
-            format!("{before}{}{after}", escaped(what))
+            let before = match (at, what.starts_with("to ")) {
+                (0, true) => "asks ",
+                (0, false) => "asks for ",
+                _ => "",
+            };
+            format!("{before}{}{}", escaped(what), if at == last { "" } else { "," })
         })
         .collect();
     lines.extend(columns.join("             ", REST, " ", &asks));

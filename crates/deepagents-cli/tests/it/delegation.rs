@@ -47,6 +47,7 @@ fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_
     put(dir.path(), "reviewer.md", "---\ndescription: Reviews here.\n---\nYou review.\n");
     put(dir.path(), "broken.md", "---\ndescription: d\ncolour: red\n---\n");
     put(home.path(), "reviewer.md", "---\ndescription: Reviews everywhere.\n---\n");
+    put(home.path(), "bad.md", "---\ndescription: d\ncolour: red\n---\n");
     put(home.path(), "helper.md", "---\ndescription: Helps everywhere.\n---\n");
     let server = Server::start([
         Reply::Call("task", json!({"description": "Look", "subagent_type": "reviewer"})),
@@ -57,6 +58,7 @@ fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_
     let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["--trust", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.err.contains("Skipped /.deepagents/agents/broken.md: unknown field `colour`"), "{finished:?}");
+    assert!(finished.err.contains("Skipped ~/.deepagents/agents/bad.md: unknown field `colour`"), "{finished:?}");
     let requests = server.requests();
     let task = |at: usize| requests[at].body["tools"].to_string();
     assert!(task(0).contains("- reviewer: Reviews here.") && task(0).contains("- helper: Helps everywhere."));

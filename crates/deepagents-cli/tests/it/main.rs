@@ -10,6 +10,7 @@
 
 mod acp;
 mod approve;
+mod book;
 mod budgets;
 mod choice;
 mod config;
@@ -44,3 +45,4 @@ mod threads;
 mod tools;
 mod tracing;
 mod trust;
+mod usage;

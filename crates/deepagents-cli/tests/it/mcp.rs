@@ -113,6 +113,35 @@ fn a_server_is_described_tried_used_and_removed() {
 }
 
 #[test]
+fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_program_is_the_programs() {
+    let place = Place::new();
+    let file = || -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(place.at("home/.deepagents/.mcp.json")).unwrap()).unwrap()
+    };
+    // As the help has it.
+    let help = place.mcp(&["--help"]).out;
+    let example = help.lines().find(|line| line.contains("mcp add docs ")).unwrap().trim();
+    let mut shell = Command::new("sh");
+    let program = format!("deepagents() {{ {} \"$@\"; }}; {example}", env!("CARGO_BIN_EXE_deepagents"));
+    let added = finish(shell.env("HOME", place.at("home")).args(["-c", &program]));
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let (address, token) = ("https://docs.example.com/mcp", "Bearer ${DOCS_TOKEN}");
+    let docs = json!({"type": "http", "url": address, "headers": {"Authorization": token}});
+    assert_eq!(file()["mcpServers"]["docs"], docs);
+
+    let more = ["add", "asks", "--header", "A: b", address, "--sampling", "ask", "--header", "C: d"];
+    assert_eq!(place.mcp(&more).code, Some(0));
+    let headers = json!({"A": "b", "C": "d"});
+    let asks = json!({"type": "http", "url": address, "headers": headers, "sampling": "ask"});
+    assert_eq!(file()["mcpServers"]["asks"], asks);
+
+    assert_eq!(place.mcp(&["add", "bare", "prog", "--header", "x", "-e", "A=b"]).code, Some(0));
+    assert_eq!(file()["mcpServers"]["bare"], json!({"command": "prog", "args": ["--header", "x", "-e", "A=b"]}));
+    let wrong = place.mcp(&["add", "odd", address, "--colour", "red"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--colour"), "{wrong:?}");
+}
+
+#[test]
 fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_has_changed() {
     let place = Place::new().in_project();
     let (left_out, _) = place.call(&[]);

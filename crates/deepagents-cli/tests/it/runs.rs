@@ -167,6 +167,19 @@ fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_gues
 }
 
 #[test]
+fn answers_that_follow_each_other_stand_apart() {
+    let pending = json!({"todos": [{"content": "look", "status": "pending"}]});
+    let server = Server::start([
+        Reply::Call("write_todos", pending),
+        Reply::Text(vec!["The first ", "answer."]),
+        Reply::Text(vec!["The second ", "answer."]),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).arg("Look"));
+    assert!(finished.out.contains("The first answer.\n\nThe second answer.\n\n"), "{finished:?}");
+}
+
+#[test]
 fn the_todo_list_shows_what_changed() {
     let todos = |first: &str, second: &str| {
         Reply::Call(

@@ -1,7 +1,9 @@
 //! An answer in the shape of a schema.
 
 use std::fs;
+use std::process::Command;
 
+use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
 use crate::program::{finish, run};
@@ -30,4 +32,32 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
     let missing = dir.path().join("missing.json");
     let refused = finish(run(dir.path(), &server.address).arg("--json-schema").arg(&missing).arg("Judge"));
     assert!(refused.wrong_usage().contains("cannot be read"), "{refused:?}");
+}
+
+/// The script of a step of a workflow.
+fn script(workflow: &str) -> String {
+    let (_, rest) = workflow.split_once("run: |\n").unwrap();
+    let lines = rest.lines().take_while(|line| line.is_empty() || line.starts_with("          "));
+    lines.map(|line| format!("{}\n", line.trim_start_matches("          "))).collect()
+}
+
+#[test]
+fn the_workflow_of_the_book_reviews_a_change() {
+    let workflow = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/review.yml")).unwrap();
+    let script = script(&workflow).replace("${{ github.base_ref }}", "main");
+    assert!(script.contains("deepagents run "), "{script}");
+    let found = Command::new("jq").arg("--version").output().is_ok_and(|found| found.status.success());
+    if !found {
+        return skip("jq", "jq is not installed");
+    }
+    let server = Server::start([Reply::Text(vec![r#"{"faults": [], "summary": "All is well."}"#])]);
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program =
+        format!("deepagents() {{ {} \"$@\"; }}; git() {{ echo '+ a line'; }}\n", env!("CARGO_BIN_EXE_deepagents"));
+    let mut command = Command::new("bash");
+    command.current_dir(dir.path()).env("HOME", home.path()).env("GITHUB_STEP_SUMMARY", dir.path().join("summary"));
+    command.env("DEEPAGENTS_MODEL", "gpt-4o").env("DEEPAGENTS_BASE_URL", &server.address);
+    let finished = finish(command.args(["-e", "-c", &(program + &script)]));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("summary")).unwrap(), "All is well.\n");
 }

@@ -48,6 +48,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
         ("[auth.jwt]\nissuer = \"https://a.example\"\naudience = []\n", 6, "name an audience"),
         ("[limits.users.ada]\nusd_per_week = 1\n", 5, "unknown field `usd_per_week`"),
         ("[server]\ntls_cert = \"a\"\n", 4, "go together"),
+        ("[agents.\"sup port\"]\n", 4, "letters, digits"),
     ] {
         place.describe(rest);
         let message = place.refused();
@@ -61,6 +62,18 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
     assert!(place.refused().contains("[auth]"));
     place.describe("[auth.jwt]\nissuer = \"http://a.example\"\naudience = [\"b\"]\n");
     assert!(place.refused().contains("no https:// address"));
+    place.describe("");
+    place.write("some.pem", "nothing of that kind");
+    let at = |name: &str| place.path().join(name).display().to_string();
+    for (file, why) in [("none.pem", "No such file"), ("some.pem", "has no TLS certificates in it")] {
+        let mut command = place.command();
+        let refused = finish(command.args(["--tls-cert", &at(file), "--tls-key", &at("other.pem")]));
+        let message = refused.one_message();
+        assert!(message.contains(&at(file)) && message.contains(why) && !message.contains("other.pem"), "{message}");
+    }
+    let mut command = place.command();
+    let keyless = finish(command.args(["--model", "anthropic:claude-sonnet-4-5", "--root"]).arg(place.path()));
+    assert!(keyless.one_message().contains("ANTHROPIC_API_KEY"), "{keyless:?}");
     let missing = finish(place.command().arg(place.path().join("other")));
     assert!(missing.one_message().contains("name a directory"), "{missing:?}");
 }

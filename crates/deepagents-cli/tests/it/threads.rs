@@ -156,6 +156,8 @@ fn a_run_that_was_killed_goes_on_with_resume_at_once() {
     child.wait().unwrap();
     // The server is still busy with the request of the dead process, which it gives up when that is gone.
     let id = place.ids()[0].clone();
+    let listed = place.threads(&["list"]).out;
+    assert!(listed.contains("interrupted") && !listed.contains("running"), "{listed}");
     let finished = finish(place.run(&server).args(["-q", "--resume", &id]));
     assert_eq!((finished.code, finished.out.as_str()), (Some(0), "All is done.\n"), "{finished:?}");
     let requests = server.requests();

@@ -148,6 +148,13 @@ fn a_receiver_that_is_not_there_ends_no_run_and_the_loss_is_told() {
     let ran = finish(command.arg("Write it down"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("Written.") && ran.err.contains("4 spans were lost"), "{ran:?}");
+    // Also where the variables leave more time than the end has.
+    let mut command = place.run(&server);
+    let ran = finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{nobody}")).arg("--continue"));
+    assert!(ran.err.contains(&format!("cannot be reached: http://{nobody}: ")), "{ran:?}");
+    let mut command = place.run(&server);
+    let ran = finish(command.env("OTEL_TRACES_EXPORTER", "console").arg("--continue"));
+    assert!(ran.code == Some(0) && ran.err.contains("OTEL_TRACES_EXPORTER=console"), "{ran:?}");
     let wrong =
         finish(place.run(&server).env("OTEL_TRACES_SAMPLER", "perhaps").env("OTEL_TRACES_EXPORTER", "otlp").arg("Go"));
     assert!(wrong.one_message().contains("OTEL_TRACES_SAMPLER"), "{wrong:?}");

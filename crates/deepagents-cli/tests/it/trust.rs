@@ -188,6 +188,16 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
 }
 
 #[test]
+fn what_is_asked_for_is_said_in_a_sentence() {
+    let place = Place::hostile();
+    let hook = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "exit 0"}]}]}}"#;
+    put(&place.root().join(".deepagents/hooks.json"), hook);
+    put(&place.root().join(".deepagents/config.toml"), "theme = \"light\"\n");
+    let shown = place.trust(&["show"]).out;
+    assert!(shown.contains("asks to run `exit 0`") && shown.contains("asks to change settings"), "{shown}");
+}
+
+#[test]
 fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() {
     let (place, server) = (Place::hostile(), answers(3));
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));

@@ -66,12 +66,21 @@ pub(super) fn client(endpoint: &Endpoint, url: &Url) -> Result<Client, ExportErr
     builder.build().map_err(|error| failed(&error))
 }
 
-/// What went wrong below HTTP, in words, without the address.
+/// Where a receiver is, in words: of its address what is not secret.
+pub(super) fn place(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// What went wrong below HTTP, in words, without what may be secret in the address.
 pub(super) fn transport(error: reqwest::Error) -> ExportError {
+    let at = error.url().map(place);
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
     while let Some(below) = cause.source() {
         cause = below;
     }
-    ExportError::Transport(cause.to_string())
+    ExportError::Transport(match at {
+        Some(at) => format!("{at}: {cause}"),
+        None => cause.to_string(),
+    })
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use reqwest::{Body as HttpBody, Client, Url};
 
-use super::client::{address, client, headers, transport};
+use super::client::{address, client, headers, place, transport};
 use super::http::refused;
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError};
@@ -39,6 +39,10 @@ impl Grpc {
             metrics: service("metrics.v1.MetricsService"),
             headers,
         })
+    }
+
+    pub(super) fn place(&self) -> String {
+        place(&self.traces)
     }
 
     pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {

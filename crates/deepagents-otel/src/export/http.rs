@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use reqwest::{Client, Response, Url};
 
-use super::client::{address, client, headers, transport};
+use super::client::{address, client, headers, place, transport};
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError, Protocol};
 
@@ -32,6 +32,10 @@ impl Http {
         let url = address(endpoint)?;
         let headers = headers(endpoint, if json { "application/json" } else { "application/x-protobuf" })?;
         Ok(Self { client: client(endpoint, &url)?, url, headers, json })
+    }
+
+    pub(super) fn place(&self) -> String {
+        place(&self.url)
     }
 
     pub(super) fn is_json(&self) -> bool {

@@ -162,7 +162,7 @@ impl Exporter {
         let mut workers = Vec::new();
         let resource = crate::otlp::resource(&config.resource);
         let worker = |transport: Transport, delay: Duration| {
-            let queue = Arc::new(Queue::new(config.max_queue, config.max_batch));
+            let queue = Arc::new(Queue::new(config.max_queue, config.max_batch, transport.receiver()));
             let worker = Worker {
                 queue: queue.clone(),
                 transport,

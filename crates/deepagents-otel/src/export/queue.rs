@@ -12,6 +12,8 @@ use crate::Span;
 pub(super) struct Queue {
     limit: usize,
     batch: usize,
+    /// Who takes the spans, in words.
+    receiver: String,
     inner: Mutex<Inner>,
     /// A batch is complete.
     pub(super) full: Notify,
@@ -26,12 +28,14 @@ struct Inner {
     dropped: u64,
     closed: bool,
     error: Option<String>,
+    /// Why the last try failed to send what is under way.
+    failing: Option<String>,
 }
 
 impl Queue {
-    pub(super) fn new(limit: usize, batch: usize) -> Self {
+    pub(super) fn new(limit: usize, batch: usize, receiver: String) -> Self {
         let (limit, batch) = (limit.max(1), batch.clamp(1, limit.max(1)));
-        Self { limit, batch, inner: Mutex::default(), full: Notify::new() }
+        Self { limit, batch, receiver, inner: Mutex::default(), full: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -60,10 +64,16 @@ impl Queue {
         inner.waiting.drain(..count).collect()
     }
 
+    /// Notes why a try failed that is followed by another one.
+    pub(super) fn fails(&self, why: String) {
+        self.lock().failing = Some(why);
+    }
+
     /// Counts what became of the spans that were taken; some may have been refused though the rest was exported.
     pub(super) fn settle(&self, result: Result<u64, String>) {
         let mut inner = self.lock();
         let taken = std::mem::take(&mut inner.under_way);
+        inner.failing = None;
         match result {
             Ok(refused) => {
                 let refused = refused.min(taken);
@@ -88,7 +98,8 @@ impl Queue {
         inner.waiting.clear();
         inner.dropped += left;
         if left > 0 && inner.error.is_none() {
-            inner.error = Some("the receiver of traces did not take them before the end".to_owned());
+            let why = inner.failing.take().map(|why| format!(": {why}")).unwrap_or_default();
+            inner.error = Some(format!("{} did not take them before the end{why}", self.receiver));
         }
     }
 

@@ -45,6 +45,15 @@ impl Transport {
         })
     }
 
+    /// What is at the other end, in words.
+    pub(super) fn receiver(&self) -> String {
+        match self {
+            Self::Http(http) => format!("the receiver of traces at {}", http.place()),
+            Self::Grpc(grpc) => format!("the receiver of traces at {}", grpc.place()),
+            Self::File(_) => "the file of traces".to_owned(),
+        }
+    }
+
     pub(super) fn encode(&self, batch: &Batch) -> Body {
         let json = match self {
             Self::Http(http) => http.is_json(),

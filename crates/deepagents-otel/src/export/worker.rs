@@ -18,6 +18,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Tries of the end to reach a receiver.
+const TRIES_AT_END: u32 = 2;
+
 /// Exports the spans of a queue.
 pub(super) struct Worker {
     pub(super) queue: Arc<Queue>,
@@ -44,7 +47,8 @@ impl Worker {
                 }
                 let batch = Batch::Traces(otlp::spans(&self.resource, &spans));
                 drop(spans);
-                let result = send(&mut self.transport, batch, self.timeout).await;
+                let fails = |why: &ExportError| self.queue.fails(why.to_string());
+                let result = send(&mut self.transport, batch, self.timeout, &self.closing, fails).await;
                 self.queue.settle(result.map_err(|error| error.to_string()));
             }
             if ends {
@@ -84,7 +88,7 @@ impl MetricWorker {
             if !measured.series.is_empty() {
                 let dropped = self.queues.iter().map(|queue| queue.counts().1).sum();
                 let batch = Batch::Metrics(otlp::metrics(&self.resource, &measured, dropped, self.temporality));
-                let sent = send(&mut self.transport, batch, self.timeout).await;
+                let sent = send(&mut self.transport, batch, self.timeout, &self.closing, |_| ()).await;
                 let error = match sent {
                     Ok(0) => None,
                     Ok(refused) => Some(format!("the receiver of metrics refused {refused} measurements")),
@@ -99,13 +103,24 @@ impl MetricWorker {
     }
 }
 
-/// Sends once, and again where that may help, as long as there is time; says how much the receiver refused of it.
-async fn send(transport: &mut Transport, batch: Batch, timeout: Duration) -> Result<u64, ExportError> {
+/// Sends once, and again where that may help, as long as there is time; says how much the receiver refused of it. `fails` is
+/// told of each try that is followed by another one. At the end a receiver that cannot be reached is tried once more alone:
+/// the program waits for it.
+async fn send(
+    transport: &mut Transport,
+    batch: Batch,
+    timeout: Duration,
+    closing: &CancellationToken,
+    fails: impl Fn(&ExportError),
+) -> Result<u64, ExportError> {
     let until = Instant::now() + timeout;
     let body = transport.encode(&batch);
     drop(batch);
     let mut pause = FIRST_PAUSE;
+    let mut tries_at_end = 0;
     loop {
+        let is_closing = closing.is_cancelled();
+        tries_at_end += u32::from(is_closing);
         let sent = timeout_at(until, transport.send(&body)).await;
         let error = match sent.unwrap_or(Err(ExportError::Timeout(timeout))) {
             Ok(refused) => return Ok(refused),
@@ -114,10 +129,15 @@ async fn send(transport: &mut Transport, batch: Batch, timeout: Duration) -> Res
         // Up to a half more, so that processes do not come back together.
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
         let again = Instant::now() + error.retry_after().unwrap_or(pause + spread);
-        if !error.is_retryable() || again >= until {
+        let is_given_up = tries_at_end >= TRIES_AT_END && matches!(error, ExportError::Transport(_));
+        if !error.is_retryable() || is_given_up || again >= until {
             return Err(error);
         }
-        sleep_until(again).await;
+        fails(&error);
+        tokio::select! {
+            () = sleep_until(again) => {}
+            () = closing.cancelled(), if !is_closing => {}
+        }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

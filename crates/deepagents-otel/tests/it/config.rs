@@ -27,6 +27,9 @@ fn tracing_is_off_unless_a_variable_asks_for_it() {
     let on = read(&[("OTEL_TRACES_EXPORTER", "otlp")]).unwrap().unwrap();
     assert_eq!(on.export.traces.unwrap().url, "http://localhost:4318/v1/traces");
     assert!(on.export.metrics.is_none());
+    let other = read(&[("OTEL_TRACES_EXPORTER", "console")]).unwrap().unwrap();
+    assert!(other.export.traces.is_none() && other.export.metrics.is_none());
+    assert_eq!(other.ignored, ["OTEL_TRACES_EXPORTER=console: only otlp is exported"]);
 }
 
 #[test]
@@ -69,6 +72,10 @@ fn a_value_that_cannot_be_is_an_error_that_says_what_can() {
     ] {
         let error = read(&[on, (variable, value)]).unwrap_err().to_string();
         assert!(error.contains(variable) && error.contains(value) && error.contains("write"), "{error}");
+    }
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+        let error = read(&[(variable, "nonsense")]).unwrap_err().to_string();
+        assert!(error.contains(variable) && error.contains("nonsense") && error.contains("http://"), "{error}");
     }
     let error = read(&[on, ("OTEL_EXPORTER_OTLP_HEADERS", "s3cr3t")]).unwrap_err().to_string();
     assert!(!error.contains("s3cr3t"), "{error}");

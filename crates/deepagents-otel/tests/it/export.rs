@@ -127,7 +127,8 @@ async fn no_run_waits_for_a_receiver_that_hangs_and_the_queue_has_an_end() {
     assert!(tracer.report().dropped >= 100 - 12, "{:?}", tracer.report());
     let report = tracer.shutdown(Duration::from_millis(20)).await;
     assert_eq!((report.exported, report.dropped), (0, 100), "{report:?}");
-    assert!(report.last_error.is_some());
+    let why = report.last_error.unwrap();
+    assert!(why.contains(&receiver.url("")) && why.contains("before the end"), "{why}");
 }
 
 #[tokio::test]
@@ -148,7 +149,8 @@ async fn a_receiver_that_is_killed_or_was_never_there_ends_no_run_and_the_loss_i
         agent.invoke(tracer.observe("Go.")).await.unwrap();
         let report = tracer.shutdown(LONG).await;
         assert_eq!((report.exported, report.dropped), (2, 4), "{protocol:?} {report:?}");
-        assert!(report.last_error.is_some());
+        let why = report.last_error.unwrap();
+        assert!(why.contains("cannot be reached: http://127.0.0.1:"), "{why}");
     }
 }
 

@@ -169,7 +169,14 @@ pub(super) fn reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<C
 fn create_private(path: &Path) -> Result<(), DatabaseError> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            // SQLite takes a file of one byte for an empty one, and overwrites it.
+            if std::fs::metadata(path).is_ok_and(|file| file.len() == 1) {
+                let (database, reason) = (path.display().to_string(), "it has one byte".to_owned());
+                return Err(DatabaseError::Foreign { database, reason });
+            }
+            Ok(())
+        }
         Err(error) => {
             let (database, reason) = (path.display().to_string(), error.to_string());
             Err(match error.kind() {

@@ -29,6 +29,13 @@ async fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
     assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "My notes. ".repeat(1000));
 
+    // SQLite itself would take this for an empty one.
+    let path = place();
+    std::fs::write(&path, "x").unwrap();
+    let error = Sqlite::open(&path).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "x");
+
     let path = place();
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE thread (id)").unwrap();
     let before = std::fs::read(&path).unwrap();

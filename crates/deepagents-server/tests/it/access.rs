@@ -198,6 +198,24 @@ async fn pages_of_the_origins_that_are_named_may_call_and_no_others() {
 }
 
 #[tokio::test]
+async fn what_a_stranger_or_a_page_of_one_is_refused_is_noted() {
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = notes.clone();
+    let server = server(vec![]).audit(move |entry| {
+        noted.lock().unwrap().push(format!("{:?} {} {} {}", entry.identity, entry.method, entry.path, entry.status));
+    });
+    let client = run(server).await.0;
+    for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
+        assert_eq!(client.status_with(name, value).await, StatusCode::FORBIDDEN);
+    }
+    preflight(&client, "https://evil.example").await;
+    let notes = notes.lock().unwrap().clone();
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert_eq!(notes.iter().filter(|note| note.ends_with(" 403") && note.starts_with("None ")).count(), 3, "{notes:?}");
+    assert_eq!(notes[2], "None OPTIONS /threads 403");
+}
+
+#[tokio::test]
 async fn tools_know_who_asks_and_with_what_and_the_model_does_not() {
     let who = tool_fn("who", "Says who asks.", |_: Nothing, cx| async move {
         let run = cx.extension::<ServedRun>().cloned().unwrap_or_default();

@@ -100,6 +100,10 @@ impl Project {
         }
         let (mut agents, mut described_by) = (Vec::new(), vec![path.to_owned()]);
         for (name, section) in &settings.agents {
+            if !is_name(name) {
+                let why = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
+                return Err(source.wrong(&["agents", name], why).into());
+            }
             let agent = described(args, &source, name, section)?;
             described_by.extend(agent.layout.iter().map(|layout| layout.directory.clone()));
             agents.push(agent);
@@ -125,6 +129,11 @@ impl Project {
         }
         Ok(Self { agents, settings, described_by })
     }
+}
+
+/// Whether clients can name an agent so.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// Whether somebody at a client answers the questions of an agent with this mode.

@@ -34,31 +34,54 @@ const MAX_FILES: usize = 500;
 pub struct AgentSource {
     path: String,
     backend: Option<Shared<dyn Backend>>,
+    shown_as: Option<String>,
 }
 
 impl AgentSource {
     /// A directory of another backend than the agent's.
     pub fn on(path: impl Into<String>, backend: impl Backend) -> Self {
-        Self { path: path.into(), backend: Some(Shared(Arc::new(backend))) }
+        Self { path: path.into(), backend: Some(Shared(Arc::new(backend))), shown_as: None }
+    }
+
+    /// What people know the directory as, in words about its files: its path otherwise.
+    #[must_use]
+    pub fn shown_as(mut self, place: impl Into<String>) -> Self {
+        self.shown_as = Some(place.into());
+        self
     }
 }
 
 impl From<&str> for AgentSource {
     fn from(path: &str) -> Self {
-        Self { path: path.to_owned(), backend: None }
+        Self { path: path.to_owned(), backend: None, shown_as: None }
     }
 }
 
 impl From<String> for AgentSource {
     fn from(path: String) -> Self {
-        Self { path, backend: None }
+        Self { path, backend: None, shown_as: None }
     }
 }
 
 /// Where sub-agents are defined.
 pub(crate) struct AgentFiles {
     workspace: Workspace,
-    sources: Vec<(VPath, Option<Shared<dyn Backend>>)>,
+    sources: Vec<Source>,
+}
+
+/// A directory whose files define sub-agents.
+struct Source {
+    path: VPath,
+    backend: Option<Shared<dyn Backend>>,
+    shown_as: Option<String>,
+}
+
+impl Source {
+    /// What people know a path in it as.
+    fn shown(&self, path: &VPath) -> String {
+        let below = self.shown_as.as_deref().zip(path.as_str().strip_prefix(self.path.as_str()));
+        below.map_or_else(|| path.to_string(), |(place, rest)| format!("{place}{rest}"))
+    }
 }
 
 /// A file that may define a sub-agent.
@@ -67,6 +90,8 @@ struct Candidate {
     source: usize,
     name: String,
     path: VPath,
+    /// What people know it as.
+    shown: String,
 }
 
 impl AgentFiles {
@@ -74,7 +99,7 @@ impl AgentFiles {
         let parse = |source: AgentSource| {
             let path = VPath::parse(&source.path);
             let path = path.map_err(|error| BuildError::Option(format!("sub-agents cannot be there: {error}")))?;
-            Ok((path, source.backend))
+            Ok(Source { path, backend: source.backend, shown_as: source.shown_as })
         };
         Ok(Self { workspace, sources: sources.into_iter().map(parse).collect::<Result<_, BuildError>>()? })
     }
@@ -97,17 +122,17 @@ impl AgentFiles {
                 let own = self.workspace.backend_for(cx);
                 self.sources
                     .iter()
-                    .map(|(_, backend)| backend.as_ref().map_or(&own, |backend| &backend.0).clone())
+                    .map(|source| source.backend.as_ref().map_or(&own, |backend| &backend.0).clone())
                     .collect()
             }
         };
         let mut warnings = Vec::new();
         let mut sources = Vec::new();
         let mut candidates = Vec::new();
-        for (source, ((path, _), backend)) in self.sources.iter().zip(&backends).enumerate() {
-            let (found, versions) = survey(&**backend, state, path, source, &mut warnings).await;
+        for (number, (source, backend)) in self.sources.iter().zip(&backends).enumerate() {
+            let (found, versions) = survey(&**backend, state, source, number, &mut warnings).await;
             candidates.extend(found);
-            sources.push((path.clone(), versions));
+            sources.push((source.path.clone(), versions));
         }
         let skills = of_skills(state).map(|(name, agents)| (name.to_owned(), agents.to_vec())).collect();
         let fingerprint = AgentFingerprint { sources, skills };
@@ -128,41 +153,41 @@ impl AgentFiles {
         });
         let reads: Vec<_> = reads.collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
-        let mut found: Vec<(usize, ListedAgent)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         for (candidate, definition) in read {
             match definition {
-                Err(why) => warnings.push(format!("Skipped {}: {why}", candidate.path)),
+                Err(why) => warnings.push(format!("Skipped {}: {why}", candidate.shown)),
                 Ok((definition, odd)) => {
-                    warnings.extend(odd.map(|odd| format!("{}: {odd}", candidate.path)));
+                    warnings.extend(odd.map(|odd| format!("{}: {odd}", candidate.shown)));
                     let listed = ListedAgent { origin: AgentOrigin::File(candidate.path.clone()), definition };
-                    place(&mut found, candidate.source, listed, &mut warnings);
+                    let (source, shown) = (candidate.source, candidate.shown.clone());
+                    place(&mut found, Found { source, shown, listed }, &mut warnings);
                 }
             }
         }
-        let of_files = found.into_iter().map(|(_, listed)| listed);
+        let of_files = found.into_iter().map(|found| (found.shown, found.listed));
         let of_skills = fingerprint.skills.iter().flat_map(|(skill, agents)| {
-            let listed = |definition: &SubAgentSpec| ListedAgent {
-                origin: AgentOrigin::Skill(skill.clone()),
-                definition: definition.clone(),
+            let listed = move |definition: &SubAgentSpec| {
+                let origin = AgentOrigin::Skill(skill.clone());
+                (format!("the skill `{skill}`"), ListedAgent { origin, definition: definition.clone() })
             };
             agents.iter().map(listed)
         });
-        let mut agents: Vec<ListedAgent> = Vec::new();
-        for listed in of_files.chain(of_skills) {
-            let left_out = match agents.iter().find(|known| known.definition.name == listed.definition.name) {
-                Some(known) => Some(format!("{} defines one of that name", place_of(&known.origin))),
+        let mut agents: Vec<(String, ListedAgent)> = Vec::new();
+        for (shown, listed) in of_files.chain(of_skills) {
+            let left_out = match agents.iter().find(|(_, known)| known.definition.name == listed.definition.name) {
+                Some((known, _)) => Some(format!("{known} defines one of that name")),
                 None if agents.len() >= MAX_AGENTS => Some(format!("there are {MAX_AGENTS} already")),
                 None => admit(&listed).err(),
             };
             match left_out {
-                Some(why) => warnings.push(format!(
-                    "{}: the sub-agent `{}` was left out: {why}",
-                    place_of(&listed.origin),
-                    listed.definition.name
-                )),
-                None => agents.push(listed),
+                Some(why) => {
+                    warnings.push(format!("{shown}: the sub-agent `{}` was left out: {why}", listed.definition.name))
+                }
+                None => agents.push((shown, listed)),
             }
         }
+        let agents = agents.into_iter().map(|(_, listed)| listed).collect();
         Some(AgentCatalogue { agents, warnings, fingerprint })
     }
 }
@@ -180,24 +205,24 @@ pub(super) fn skills_changed(state: &State, known: Option<&AgentCatalogue>) -> b
     !of_skills(state).eq(known.map(|(name, agents)| (name.as_str(), agents.as_slice())))
 }
 
-fn place_of(origin: &AgentOrigin) -> String {
-    match origin {
-        AgentOrigin::File(path) => path.to_string(),
-        AgentOrigin::Skill(name) => format!("the skill `{name}`"),
-    }
+/// A sub-agent that a file defines.
+struct Found {
+    /// The source's number.
+    source: usize,
+    /// What people know the file as.
+    shown: String,
+    listed: ListedAgent,
 }
 
 /// Puts one among the others: a later source takes the place of an earlier one.
-fn place(found: &mut Vec<(usize, ListedAgent)>, source: usize, listed: ListedAgent, warnings: &mut Vec<String>) {
-    match found.iter_mut().find(|(_, known)| known.definition.name == listed.definition.name) {
-        Some((before, known)) if *before == source => warnings.push(format!(
-            "{}: {} already defines a sub-agent `{}`",
-            place_of(&listed.origin),
-            place_of(&known.origin),
-            known.definition.name
-        )),
-        Some(known) => *known = (source, listed),
-        None => found.push((source, listed)),
+fn place(found: &mut Vec<Found>, new: Found, warnings: &mut Vec<String>) {
+    let name = &new.listed.definition.name;
+    match found.iter_mut().find(|known| known.listed.definition.name == *name) {
+        Some(known) if known.source == new.source => {
+            warnings.push(format!("{}: {} already defines a sub-agent `{name}`", new.shown, known.shown));
+        }
+        Some(known) => *known = new,
+        None => found.push(new),
     }
 }
 
@@ -205,16 +230,17 @@ fn place(found: &mut Vec<(usize, ListedAgent)>, source: usize, listed: ListedAge
 async fn survey(
     backend: &dyn Backend,
     state: &State,
-    path: &VPath,
-    source: usize,
+    source: &Source,
+    number: usize,
     warnings: &mut Vec<String>,
 ) -> (Vec<Candidate>, BTreeMap<VPath, Version>) {
+    let path = &source.path;
     let listing = match backend.list(state, path).await {
         Ok(listing) => listing,
         Err(error) => {
             // A source may be a place where sub-agents will be.
             let Some(version) = version_of(&error) else { return Default::default() };
-            warnings.push(format!("Cannot load sub-agents from '{path}': {error}"));
+            warnings.push(format!("Cannot load sub-agents from '{}': {error}", source.shown(path)));
             return (Vec::new(), BTreeMap::from([(path.clone(), version)]));
         }
     };
@@ -224,12 +250,14 @@ async fn survey(
             Kind::Directory => (name.to_owned(), entry.path.join("AGENTS.md").ok()?),
             _ => (name.strip_suffix(".md")?.to_owned(), entry.path.clone()),
         };
-        Some(Candidate { source, name, path })
+        let shown = source.shown(&path);
+        Some(Candidate { source: number, name, path, shown })
     });
     let mut candidates: Vec<Candidate> = candidates.collect();
     if candidates.len() > MAX_FILES {
         warnings.push(format!(
-            "{path} holds more than {MAX_FILES} files and directories; those after the first were left out"
+            "{} holds more than {MAX_FILES} files and directories; those after the first were left out",
+            source.shown(path)
         ));
         candidates.truncate(MAX_FILES);
     }

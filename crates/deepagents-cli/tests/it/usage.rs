@@ -1,0 +1,39 @@
+//! What the program says of its command line, where something is asked of it that it has not.
+
+use crate::program::{deepagents, finish};
+
+fn said(args: &[&str]) -> String {
+    finish(deepagents().args(args)).err
+}
+
+#[test]
+fn wrong_usage_is_told_with_the_usage_of_the_command_and_what_else_there_is() {
+    for (command, args) in [("run", &["Go"][..]), ("explain", &[]), ("tools", &["--backend", "state"])] {
+        let said = said(&[&[command, "--env", "A=b"], args].concat());
+        assert!(said.contains(&format!("Usage: deepagents {command} ")), "{said}");
+    }
+    assert!(said(&["threads", "prune"]).contains("deepagents threads prune [OPTIONS] --all"));
+    assert!(said(&["permissions", "remove"]).contains("deepagents permissions remove --all"));
+    for command in [&["serve", "--listen"][..], &["mcp", "serve", "--http"], &["demo", "--web", "--listen"]] {
+        let said = said(&[command, &["localhost:8123"]].concat());
+        assert!(said.contains("such as 127.0.0.1:8123"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_offers_what_means_something_to_it_alone() {
+    for command in ["completions", "config", "auth", "hooks", "models", "demo", "explain", "tools", "trust"] {
+        let help = finish(deepagents().args([command, "--help"])).out;
+        assert!(!help.contains("--db"), "{help}");
+    }
+    for command in ["threads", "run", "doctor", "serve"] {
+        assert!(finish(deepagents().args([command, "--help"])).out.contains("--db <FILE>"), "{command}");
+    }
+    assert!(finish(deepagents().arg("--help")).out.contains("--db <FILE>"));
+    let tools = finish(deepagents().args(["tools", "-h"])).out;
+    assert!(!tools.contains("--execute\n") && !tools.contains("--execute  "), "{tools}");
+    // Who has always given it may go on.
+    assert_eq!(finish(deepagents().args(["tools", "--execute"])).code, Some(0));
+    let explained = finish(deepagents().args(["explain", "--background", "--model", "openai:gpt-5.2"]));
+    assert!(explained.out.contains("start_async_task"), "{explained:?}");
+}
