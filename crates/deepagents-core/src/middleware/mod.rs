@@ -10,7 +10,9 @@ mod next;
 mod output;
 
 use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
@@ -28,6 +30,17 @@ pub use next::{ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
 pub use output::HookOutput;
 
 pub use crate::machine::{EndReason, JumpTo};
+
+/// What a middleware answers that offers no tools. Nobody else can make one, so the type tells that the method is not theirs.
+struct NothingOffered;
+
+impl Future for NothingOffered {
+    type Output = Result<Option<ToolSet>>;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(None))
+    }
+}
 
 /// A part of an agent.
 ///
@@ -89,7 +102,7 @@ pub trait Middleware: Send + Sync + 'static {
     /// }
     /// ```
     fn offered_tools(&self, _cx: &Context) -> impl Future<Output = Result<Option<ToolSet>>> + Send {
-        ready(Ok(None))
+        NothingOffered
     }
 
     /// A fixed section of the system prompt.
@@ -155,7 +168,8 @@ pub trait Middleware: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Runs once, when a run is about to end. [`JumpTo::Model`] makes it go on.
+    /// Runs when a run is about to end. [`JumpTo::Model`] makes it go on, and the hook runs again at its next end: one that
+    /// always jumps never lets a run end, but for a [budget](crate::run::Budget) or the limit of model calls.
     fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
     }

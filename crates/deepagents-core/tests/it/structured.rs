@@ -217,3 +217,10 @@ fn a_shape_with_the_name_of_a_tool_is_a_build_error_and_odd_names_are_made_legal
     assert_eq!(ResponseFormat::json("Vec<é>", json!({"type": "object"})).name(), "Vec___");
     assert_eq!(ResponseFormat::json("", json!({"type": "object"})).name(), "response");
 }
+
+#[test]
+fn a_schema_that_is_none_is_refused_when_the_agent_is_built() {
+    let format = ResponseFormat::json("x", json!({"type": "nonsense"}));
+    let error = agent(ScriptedModel::new([])).response_format(format).build().unwrap_err().to_string();
+    assert!(error.starts_with("the schema of response format `x` is not valid: "), "{error}");
+}
