@@ -1,5 +1,6 @@
 //! The rest of the stack, as seen from a wrap.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -12,6 +13,7 @@ use crate::ids::CallId;
 use crate::interrupt::{Decision, DecisionAuthor, DecisionRecord};
 use crate::message::{Block, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::panics::blamed;
 use crate::state::Update;
 use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
 
@@ -168,19 +170,23 @@ impl ModelNext {
             let request = Box::new(request);
             return Box::pin(async move {
                 let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
-                let (output, attempt) = crate::context::call_model(&next.cx, &model, request).await?;
+                let call = crate::context::call_model(&next.cx, &model, request);
+                let (output, attempt) = blamed(call, || format!("the model {} panicked", model.name())).await?;
                 Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })
             });
         };
         next.at += 1;
         let begin = Box::new((request, next));
         Box::pin(async move {
-            let call = {
-                let begin = begin;
-                let (request, next) = *begin;
-                middleware.wrap_model_call(request, next)
+            let call = async {
+                let call = {
+                    let begin = begin;
+                    let (request, next) = *begin;
+                    middleware.wrap_model_call(request, next)
+                };
+                call.await
             };
-            call.await
+            wrap(&*middleware, "wrap_model_call", call).await
         })
     }
 }
@@ -355,13 +361,16 @@ impl ToolNext {
             let begin = move || *begin;
             match &middleware {
                 Some(middleware) => {
-                    let call = {
-                        let (request, next) = begin();
-                        middleware.wrap_tool_call(request, next)
+                    let call = async {
+                        let call = {
+                            let (request, next) = begin();
+                            middleware.wrap_tool_call(request, next)
+                        };
+                        call.await
                     };
-                    call.await
+                    wrap(&**middleware, "wrap_tool_call", call).await
                 }
-                None => call_tool(begin().0).await,
+                None => blamed(call_tool(begin().0), || "the tool crashed".to_owned()).await,
             }
         })
     }
@@ -371,6 +380,21 @@ impl std::fmt::Debug for ToolNext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ToolNext").field("at", &self.at).finish_non_exhaustive()
     }
+}
+
+/// Names the middleware in what its wrap fails with. Errors of what it stands around come through as they are.
+async fn wrap<T>(
+    middleware: &dyn DynMiddleware,
+    hook: &'static str,
+    call: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let result = blamed(call, || format!("{hook} of middleware `{}` panicked", middleware.name())).await;
+    result.map_err(|error| match error {
+        Error::Other(_) | Error::Store(_) => {
+            Error::Hook { middleware: middleware.name().to_owned(), hook, source: Box::new(error) }
+        }
+        error => error,
+    })
 }
 
 /// Characters of the name of a tool that does not exist which the model is shown.
