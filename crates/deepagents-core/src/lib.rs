@@ -8,6 +8,9 @@
 //! This crate opens no file and no socket, prints nothing and reads no environment. Models live in
 //! `deepagents-models`, files in `deepagents-fs`, the standard middlewares in `deepagents`.
 
+/// Futures and streams, as the traits are written with.
+pub use futures_core;
+
 pub mod agent;
 mod context;
 pub mod env;

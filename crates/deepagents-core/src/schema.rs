@@ -128,8 +128,7 @@ impl SchemaCheck {
     /// # Errors
     /// What is wrong with it, every problem with its place; or that the schema itself is not one.
     pub fn check(&self, value: &Value) -> Result<(), String> {
-        let compiled = self.compiled.get_or_init(|| jsonschema::validator_for(&self.schema).map_err(|e| e.to_string()));
-        let validator = compiled.as_ref().map_err(|e| format!("the schema is not valid: {e}"))?;
+        let validator = self.validator().map_err(|e| format!("the schema is not valid: {e}"))?;
         let problems: Vec<String> = validator
             .iter_errors(value)
             .map(|e| {
@@ -138,5 +137,18 @@ impl SchemaCheck {
             })
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+
+    /// Compiles the schema now.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn compile(&self) -> Result<(), String> {
+        self.validator().map(|_| ()).map_err(Clone::clone)
+    }
+
+    fn validator(&self) -> Result<&jsonschema::Validator, &String> {
+        let compiled = self.compiled.get_or_init(|| jsonschema::validator_for(&self.schema).map_err(|e| e.to_string()));
+        compiled.as_ref()
     }
 }

@@ -101,6 +101,11 @@ impl ResponseFormat {
         }
     }
 
+    /// Looks whether values can be checked against it, so that a wrong schema is not found out by asking a model.
+    pub(crate) fn check_schema(&self) -> Result<(), String> {
+        self.check.compile()
+    }
+
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         self.check.check(value)
     }

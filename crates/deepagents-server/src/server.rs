@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method};
 use deepagents::DeepAgent;
-use deepagents_core::journal::Journal;
+use deepagents_core::journal::{Claim, Journal};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -40,6 +40,17 @@ pub enum ServerError {
         /// What it lacks.
         reason: String,
     },
+    /// A name that cannot be part of addresses.
+    #[error(
+        "`{0}` is no name for an agent: it may not be empty, begin or end with a blank, or have a `/` or a control character"
+    )]
+    Name(String),
+    /// An agent keeps its threads elsewhere than the server looks for them.
+    #[error(
+        "agent `{0}` has another journal than the server: what its runs do would not be found; give `.journal(...)` of its \
+         builder the journal that `Server::new` is given"
+    )]
+    OtherJournal(String),
     /// There is no agent.
     #[error("a server needs an agent")]
     NoAgent,
@@ -82,9 +93,12 @@ impl Server {
     /// Serves an agent under a name.
     ///
     /// # Errors
-    /// When the agent has no journal, or another one has the name.
+    /// When the agent has no journal, another one has the name, or it is none.
     pub fn agent(mut self, name: impl Into<String>, agent: DeepAgent) -> Result<Self, ServerError> {
         let name = name.into();
+        if name.is_empty() || name.trim() != name || name.chars().any(|c| c == '/' || c.is_control()) {
+            return Err(ServerError::Name(name));
+        }
         if self.agents.iter().any(|other| other.name == name) {
             return Err(ServerError::AgentTwice(name));
         }
@@ -172,10 +186,28 @@ impl Server {
         if self.agents.is_empty() { Err(ServerError::NoAgent) } else { Ok(self.agents) }
     }
 
+    /// Refuses agents on other journals. Two handles may be of one database, so what tells is whether an agent finds a thread
+    /// that the server begins.
+    async fn check_journals(&self) -> Result<(), ServerError> {
+        let thread = format!("server_starts_{}", ids::fresh());
+        // What is wrong with the storage is told by those who need it.
+        let Ok(fence) = self.journal.claim(&thread, Claim::new("server", LEASE)).await else { return Ok(()) };
+        let mut other = None;
+        for agent in &self.agents {
+            if matches!(agent.threads.journal().threads().get(&thread).await, Ok(None)) {
+                other = Some(agent.name.clone());
+                break;
+            }
+        }
+        let _ = self.journal.release(&thread, fence).await;
+        let _ = self.journal.threads().delete(&thread).await;
+        other.map_or(Ok(()), |name| Err(ServerError::OtherJournal(name)))
+    }
+
     /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
     ///
     /// # Errors
-    /// When there is no agent, or the store cannot be read.
+    /// As [`start`](Self::start).
     pub async fn router(self) -> Result<Router, ServerError> {
         Ok(self.start().await?.router())
     }
@@ -184,11 +216,12 @@ impl Server {
     /// with.
     ///
     /// # Errors
-    /// When there is no agent, or the store cannot be read.
+    /// When there is no agent, one has another journal, or the store cannot be read.
     pub async fn start(self) -> Result<RunningServer, ServerError> {
         if self.agents.is_empty() {
             return Err(ServerError::NoAgent);
         }
+        self.check_journals().await?;
         let limits = Arc::new(self.limits);
         let mut access = self.access;
         access.limits = limits.clone();

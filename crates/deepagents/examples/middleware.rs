@@ -1,16 +1,23 @@
-//! A middleware of one's own: it counts what tools return and ends a run that has seen too much.
+//! A middleware of one's own: it counts the calls of a run and refuses those beyond a limit.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
 // ANCHOR: example
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use deepagents::core::last_value;
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, Middleware, Result, ToolNext, ToolRequest, ToolResponse};
+use deepagents::{
+    ChannelSpec, Context, DeepAgent, HookOutput, Middleware, Result, ToolNext, ToolRequest, ToolResponse,
+};
 use serde_json::json;
 
+last_value!(
+    /// How many calls the run wants made.
+    Wanted("wanted_calls"): usize => private
+);
+
+/// What belongs to a run is in a channel: the fields are shared by all runs.
 struct Ceiling {
-    left: AtomicUsize,
+    limit: usize,
 }
 
 impl Middleware for Ceiling {
@@ -18,8 +25,23 @@ impl Middleware for Ceiling {
         "Ceiling"
     }
 
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<Wanted>()]
+    }
+
+    async fn before_agent(&self, _cx: &Context) -> Result<HookOutput> {
+        // A thread keeps its channels from run to run.
+        Ok(HookOutput::set::<Wanted>(0))
+    }
+
+    async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
+        let answer = cx.messages().iter().rev().find_map(|message| message.as_assistant());
+        let calls = answer.map_or(0, |answer| answer.tool_calls().count());
+        Ok(HookOutput::set::<Wanted>(cx.get::<Wanted>() + calls))
+    }
+
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err() {
+        if *request.cx.get::<Wanted>() > self.limit {
             return Ok(ToolResponse::error("Error: no tool calls are left; answer with what you have."));
         }
         next.run(request).await
@@ -28,17 +50,22 @@ impl Middleware for Ceiling {
 
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let look = || Turn::call("ls", json!({"path": "/"}));
     let model = ScriptedModel::new([
-        Turn::call("ls", json!({"path": "/"})),
-        Turn::call("ls", json!({"path": "/"})),
+        look(),
+        look(),
         Turn::text("One look had to do."),
+        look(),
+        Turn::text("Another run may look again."),
     ]);
-    let agent = DeepAgent::builder().model(model).middleware(Ceiling { left: AtomicUsize::new(1) }).build()?;
-    let outcome = agent.invoke("Look around twice.").await?;
-    for result in outcome.messages().iter().filter_map(|m| m.as_tool()) {
-        println!("{}: {}", result.name, if result.is_error { "refused" } else { "ran" });
+    let agent = DeepAgent::builder().model(model).middleware(Ceiling { limit: 1 }).build()?;
+    for task in ["Look around twice.", "Look around."] {
+        let outcome = agent.invoke(task).await?;
+        for result in outcome.messages().iter().filter_map(|m| m.as_tool()) {
+            println!("{}: {}", result.name, if result.is_error { "refused" } else { "ran" });
+        }
+        println!("{}", outcome.text());
     }
-    println!("{}", outcome.text());
     Ok(())
 }
 // ANCHOR_END: example

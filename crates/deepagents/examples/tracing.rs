@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
+// ANCHOR: example
 use std::time::Duration;
 
 use deepagents::DeepAgent;
@@ -16,7 +17,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::text("I have written it down."),
     ]);
     let file = tempfile::NamedTempFile::new()?;
-    // ANCHOR: example
     // What `OTEL_EXPORTER_OTLP_ENDPOINT` and its like say; here nothing, so spans go to a file alone.
     let environment = |name: &str| std::env::var(name).ok();
     let asked = OtelConfig::from_variables(&environment)?;
@@ -34,8 +34,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // No run waits for a receiver; the end of the program does, for so long.
     let report = tracer.shutdown(Duration::from_secs(5)).await;
     println!("{} {} spans, {} lost", outcome.text(), report.exported, report.dropped);
-    // ANCHOR_END: example
     let trace = std::fs::read_to_string(file.path())?;
     println!("{} lines, the key is in them: {}", trace.lines().count(), trace.contains("s3cr3t"));
     Ok(())
 }
+// ANCHOR_END: example

@@ -38,6 +38,10 @@ pub struct Explanation {
     pub middlewares: Vec<ExplainedPart>,
     /// The tools by name, with what their name, description and schema cost.
     pub tools: Vec<ExplainedPart>,
+    /// Tools that a person is to be asked about and that there are not yet: right where a server brings them, else a name
+    /// that is wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asked_later: Vec<String>,
     /// The static system prompt.
     pub system: String,
     /// How many tokens the system prompt has.
@@ -81,7 +85,7 @@ fn written(tool: &ToolSpec) -> String {
 
 impl Explanation {
     /// Of an agent that does not offer the tools of these names at first.
-    pub(crate) fn new(agent: &Agent, withheld: &BTreeSet<String>) -> Self {
+    pub(crate) fn new(agent: &Agent, withheld: &BTreeSet<String>, asked_later: &[String]) -> Self {
         let system: Vec<&str> = agent.system().iter().map(|block| &*block.text).collect();
         let section = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let offered = agent.tools().iter().filter(|tool| !withheld.contains(&tool.name));
@@ -92,6 +96,7 @@ impl Explanation {
                 .map(|m| ExplainedPart::new(m.name(), section(m.system_prompt())))
                 .collect(),
             tools: offered.map(|tool| ExplainedPart::new(&tool.name, written(tool))).collect(),
+            asked_later: asked_later.to_vec(),
             system: system.join("\n\n"),
             ..Self::default()
         };
@@ -133,6 +138,9 @@ impl fmt::Display for Explanation {
         writeln!(f, "tokens       {}", self.tokenizer)?;
         writeln!(f, "\nmiddlewares, outermost first {:>25}", "tokens of prompt")?;
         writeln!(f, "{}\ntools\n{}", parts(&self.middlewares), parts(&self.tools))?;
+        if !self.asked_later.is_empty() {
+            writeln!(f, "asked about once there are tools of the name: {}\n", self.asked_later.join(", "))?;
+        }
         writeln!(f, "system prompt{:>41}", self.system_tokens)?;
         for line in self.system.lines() {
             writeln!(f, "  | {line}")?;

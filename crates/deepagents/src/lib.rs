@@ -54,20 +54,32 @@ pub use deepagents_core::interrupt::{
     FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
-pub use deepagents_core::message::{Block, Message, Usage};
+pub use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall, Usage};
 pub use deepagents_core::middleware::{
     EndReason, HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
-    after_agent, after_model, before_agent, before_model, modify_request, wrap_model_call, wrap_tool_call,
+    after_agent, after_model, before_agent, before_model, modify_request, offered_tools, wrap_model_call,
+    wrap_tool_call,
 };
-pub use deepagents_core::model::{ChatModel, ModelError, ModelRequest, ModelSettings};
+pub use deepagents_core::model::{
+    ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, ModelSettings, NoModel,
+};
 pub use deepagents_core::run::{
-    Budget, BudgetKind, Context, FinishReason, Outcome, Run, RunError, RunHandle, RunInput,
+    Budget, BudgetKind, Context, ContextBuilder, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, RunObserver,
 };
-pub use deepagents_core::state::{Channel, State, Update};
+pub use deepagents_core::state::{Channel, ChannelSpec, State, Update};
+pub use deepagents_core::store::Store;
 pub use deepagents_core::structured::ResponseFormat;
-pub use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};
+pub use deepagents_core::tool::{
+    DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool, tool_fn,
+};
 pub use explain::{ExplainedPart, Explanation};
+pub use middleware::tool_errors::ToolErrorAction;
 pub use user_file::UserFileError;
+
+/// Bytes, as [`fs::Backend`] is written with.
+pub use bytes;
+/// Futures and streams, as [`ChatModel`], [`Journal`], [`Store`] and [`RunObserver`] are written with.
+pub use deepagents_core::futures_core;
 
 /// The core: everything that is not re-exported at the top.
 pub use deepagents_core as core;

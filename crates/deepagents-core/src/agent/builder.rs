@@ -76,8 +76,8 @@ pub enum BuildError {
     /// Two middlewares have one name.
     #[error("two middlewares are named `{0}`; rename one of them")]
     MiddlewareTwice(String),
-    /// Two tools of one source have one name.
-    #[error("two tools are named `{name}`, from {first} and {second}; rename one or leave it out")]
+    /// Two tools have one name, and neither is there to be replaced.
+    #[error("two tools are named `{name}`, {}; rename one or leave it out", from(first, second))]
     ToolTwice {
         /// The name.
         name: String,
@@ -109,6 +109,11 @@ pub enum BuildError {
     /// An option is missing or cannot be used.
     #[error("{0}")]
     Option(String),
+}
+
+/// Who brings two tools, in words.
+fn from(first: &str, second: &str) -> String {
+    if first == second { format!("both from {first}") } else { format!("from {first} and {second}") }
 }
 
 /// The options that every builder of agents has, as methods of one with a field `options: AgentOptions`.
@@ -242,8 +247,18 @@ impl AgentBuilder {
             return Err(BuildError::Option("max_model_calls must be at least 1".to_owned()));
         }
         self.options.budget.check()?;
+        if let Some(format) = &self.options.format {
+            format.check_schema().map_err(|why| {
+                BuildError::Option(format!("the schema of response format `{}` is not valid: {why}", format.name()))
+            })?;
+        }
         let mut names = HashSet::new();
         for middleware in &self.middlewares {
+            if middleware.name().trim().is_empty() {
+                return Err(BuildError::Option(
+                    "a middleware has an empty name; errors and `explain` need one".to_owned(),
+                ));
+            }
             if !names.insert(middleware.name()) {
                 return Err(BuildError::MiddlewareTwice(middleware.name().to_owned()));
             }

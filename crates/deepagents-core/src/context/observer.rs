@@ -22,26 +22,55 @@ use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest
 /// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer), any number of
 /// them; runs that a tool starts on its own, such as those
 /// in the background, have none.
+///
+/// Every method has a default, so that an observer names only what it looks at:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use deepagents_core::event::{Event, EventKind};
+/// use deepagents_core::run::{RunInput, RunObserver};
+///
+/// /// Counts the calls that begin.
+/// #[derive(Default)]
+/// struct Calls(AtomicUsize);
+///
+/// impl RunObserver for Calls {
+///     fn event(&self, event: &Event) {
+///         if matches!(event.kind, EventKind::ToolStarted { .. }) {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let input = RunInput::new("Go.").observer(Arc::new(Calls::default()));
+/// ```
 pub trait RunObserver: Send + Sync + 'static {
     /// A run begins or goes on; an error ends it.
     ///
     /// # Errors
     /// When the run is none that the tap can be part of.
-    fn begin(&self, beginning: RunStart<'_>) -> Result<()>;
+    fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes a model call, or answers in the model's place.
     fn model(
         self: Arc<Self>,
-        call: ModelCall,
+        _call: ModelCall,
         model: &Arc<dyn ChatModel>,
         request: ModelRequest,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        model.stream(request)
+    }
 
     /// Makes a tool call with everything around it, or answers in its place.
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>>;
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        next.run(request)
+    }
 
     /// Something happened. Called in the order of the events, before anybody can read them; it must not block.
-    fn event(&self, event: &Event);
+    fn event(&self, _event: &Event) {}
 }
 
 /// Gives an observer for each run of an agent.

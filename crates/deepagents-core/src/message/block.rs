@@ -70,6 +70,12 @@ pub struct Reasoning {
 }
 
 /// A request to run a tool.
+///
+/// ```
+/// use deepagents_core::message::ToolCall;
+/// let call = ToolCall::new("call_1", "ls", serde_json::json!({"path": "/"}));
+/// assert_eq!(call.args["path"], "/");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The provider's id, for the wire only: some providers repeat ids.
@@ -81,6 +87,13 @@ pub struct ToolCall {
     /// The provider's item, where it says more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<ProviderItem>,
+}
+
+impl ToolCall {
+    /// A call with the id that a provider, or a test, gives it.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, args: Value) -> Self {
+        Self { id: id.into(), name: name.into(), args, native: None }
+    }
 }
 
 /// A request to run a tool whose arguments could not be read.

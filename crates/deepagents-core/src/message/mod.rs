@@ -86,6 +86,14 @@ impl Author {
 }
 
 /// A model's turn: blocks in the order the model produced them.
+///
+/// ```
+/// use deepagents_core::message::{AssistantMessage, Block, ToolCall};
+/// use serde_json::json;
+/// let call = ToolCall::new("call_1", "ls", json!({"path": "/"}));
+/// let answer = AssistantMessage::new(vec![Block::text("I will look."), Block::ToolCall(call)]);
+/// assert_eq!(answer.tool_calls().count(), 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
     /// The provider's id of the answer, or one of ours.

@@ -1,10 +1,11 @@
 //! The object-safe form of middlewares.
 
+use std::any::type_name;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
-use super::{HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse};
+use super::{HookOutput, Middleware, ModelNext, ModelResponse, NothingOffered, ToolNext, ToolRequest, ToolResponse};
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
 use crate::message::Message;
@@ -22,6 +23,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     fn tools(&self) -> Vec<Arc<dyn DynTool>>;
     /// See [`Middleware::offered_tools`].
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
+    /// Whether it may ever offer tools: it has an [`offered_tools`](Middleware::offered_tools) of its own.
+    fn offers_tools(&self) -> bool;
     /// See [`Middleware::system_prompt`].
     fn system_prompt(&self) -> Option<&str>;
     /// See [`Middleware::background_agent`].
@@ -60,6 +63,9 @@ impl<M: Middleware> DynMiddleware for M {
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
         Box::pin(Middleware::offered_tools(self, cx))
     }
+    fn offers_tools(&self) -> bool {
+        answers(M::offered_tools) != type_name::<NothingOffered>()
+    }
     fn system_prompt(&self) -> Option<&str> {
         Middleware::system_prompt(self)
     }
@@ -92,6 +98,11 @@ impl<M: Middleware> DynMiddleware for M {
     }
 }
 
+/// The name of the type that a method answers with. Types with lifetimes have no other mark than their name.
+fn answers<'a, M: 'a, F>(_: fn(&'a M, &'a Context) -> F) -> &'static str {
+    type_name::<F>()
+}
+
 /// So that a builder takes a middleware and a shared one alike.
 impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     fn name(&self) -> &str {
@@ -105,6 +116,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
         (**self).offered_tools(cx)
+    }
+    fn offers_tools(&self) -> bool {
+        (**self).offers_tools()
     }
     fn system_prompt(&self) -> Option<&str> {
         (**self).system_prompt()

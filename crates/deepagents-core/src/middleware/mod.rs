@@ -9,9 +9,12 @@ mod erased;
 mod model_next;
 mod output;
 mod tool_next;
+mod wrapped;
 
 use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
@@ -33,6 +36,17 @@ pub use crate::machine::{EndReason, JumpTo};
 
 /// All middlewares of an agent, the outermost first.
 pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
+
+/// What a middleware answers that offers no tools. Nobody else can make one, so the type tells that the method is not theirs.
+struct NothingOffered;
+
+impl Future for NothingOffered {
+    type Output = Result<Option<ToolSet>>;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(None))
+    }
+}
 
 /// A part of an agent.
 ///
@@ -94,7 +108,7 @@ pub trait Middleware: Send + Sync + 'static {
     /// }
     /// ```
     fn offered_tools(&self, _cx: &Context) -> impl Future<Output = Result<Option<ToolSet>>> + Send {
-        ready(Ok(None))
+        NothingOffered
     }
 
     /// A fixed section of the system prompt.
@@ -160,7 +174,8 @@ pub trait Middleware: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Runs once, when a run is about to end. [`JumpTo::Model`] makes it go on.
+    /// Runs when a run is about to end. [`JumpTo::Model`] makes it go on, and the hook runs again at its next end: one that
+    /// always jumps never lets a run end, but for a [budget](crate::run::Budget) or the limit of model calls.
     fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
     }

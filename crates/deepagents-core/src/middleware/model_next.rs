@@ -5,9 +5,11 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 
 use super::Stack;
+use super::wrapped::wrap;
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::panics::blamed;
 use crate::state::Update;
 
 /// What a model call gave.
@@ -161,19 +163,23 @@ impl ModelNext {
             let request = Box::new(request);
             return Box::pin(async move {
                 let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
-                let (output, attempt) = crate::context::call_model(&next.cx, &model, request).await?;
+                let call = crate::context::call_model(&next.cx, &model, request);
+                let (output, attempt) = blamed(call, || format!("the model {} panicked", model.name())).await?;
                 Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })
             });
         };
         next.at += 1;
         let begin = Box::new((request, next));
         Box::pin(async move {
-            let call = {
-                let begin = begin;
-                let (request, next) = *begin;
-                middleware.wrap_model_call(request, next)
+            let call = async {
+                let call = {
+                    let begin = begin;
+                    let (request, next) = *begin;
+                    middleware.wrap_model_call(request, next)
+                };
+                call.await
             };
-            call.await
+            wrap(&*middleware, "wrap_model_call", call).await
         })
     }
 }

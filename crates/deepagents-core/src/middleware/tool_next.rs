@@ -5,12 +5,14 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
+use super::wrapped::wrap;
 use super::Stack;
 use crate::context::RunObserver;
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::interrupt::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use crate::message::{Block, ToolCall};
+use crate::panics::blamed;
 use crate::state::Update;
 use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
 
@@ -192,13 +194,16 @@ impl ToolNext {
             let begin = move || *begin;
             match &middleware {
                 Some(middleware) => {
-                    let call = {
-                        let (request, next) = begin();
-                        middleware.wrap_tool_call(request, next)
+                    let call = async {
+                        let call = {
+                            let (request, next) = begin();
+                            middleware.wrap_tool_call(request, next)
+                        };
+                        call.await
                     };
-                    call.await
+                    wrap(&**middleware, "wrap_tool_call", call).await
                 }
-                None => call_tool(begin().0).await,
+                None => blamed(call_tool(begin().0), || "the tool crashed".to_owned()).await,
             }
         })
     }

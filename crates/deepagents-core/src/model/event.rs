@@ -9,6 +9,13 @@ use super::error::milliseconds;
 use crate::message::{AssistantMessage, Usage};
 
 /// A piece of an answer. `block` is the position of the block within the answer; pieces are true deltas.
+///
+/// ```
+/// use deepagents_core::model::ModelEvent;
+/// let piece = ModelEvent::Text { block: 0, delta: "Hel".to_owned() };
+/// assert_eq!(serde_json::to_value(piece)?["kind"], "text");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -56,6 +63,13 @@ pub enum ModelEvent {
 }
 
 /// A complete answer.
+///
+/// ```
+/// use deepagents_core::message::{AssistantMessage, Block};
+/// use deepagents_core::model::ModelOutput;
+/// let answer = ModelOutput::new(AssistantMessage::new(vec![Block::text("Four.")]));
+/// assert_eq!(answer.message.text(), "Four.");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelOutput {
     /// The turn.

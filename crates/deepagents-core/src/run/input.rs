@@ -273,7 +273,8 @@ impl RunInput {
     }
 
     /// Gives a value to hooks and tools, found again by its type with
-    /// [`Context::extension`](super::Context::extension): the user, the tenant, a connection.
+    /// [`Context::extension`](super::Context::extension): the user, the tenant, a connection. The type is the one that is given:
+    /// an `Arc<User>` is found as `extension::<Arc<User>>()`, and `extension::<User>()` is `None` then.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);

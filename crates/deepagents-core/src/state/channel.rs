@@ -129,6 +129,12 @@ type JsonResult<T> = Result<T, ChannelError>;
 type AnyJoin = (Option<AnyUpdate>, Vec<String>);
 
 /// The erased form of a [`Channel`]: a `Copy` table of functions.
+///
+/// ```
+/// use deepagents_core::state::ChannelSpec;
+/// deepagents_core::last_value!(City("city"): Option<String>);
+/// assert_eq!(ChannelSpec::new::<City>().name(), "city");
+/// ```
 #[derive(Clone, Copy)]
 pub struct ChannelSpec {
     table: &'static Table,

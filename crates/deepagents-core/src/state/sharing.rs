@@ -106,8 +106,9 @@ impl<V, U> Sharing<V, U> {
         Self { hidden: false, fork: Fork::Empty, join: Join::Nothing }
     }
 
-    /// As [`separate`](Self::separate), and callers do not see it: for what a middleware remembers. It is kept in the
-    /// journal and shown to hooks.
+    /// As [`separate`](Self::separate), for what a middleware remembers: it is left out where a state is shown, by servers, as
+    /// JSON and by `Debug`, and cannot be given with the input of a server's run. Whoever names its type reads it, in hooks and
+    /// with [`State::get`](crate::state::State::get) of an outcome; the journal keeps it. It is no place for secrets.
     pub const fn private() -> Self {
         Self::separate().hidden()
     }

@@ -249,8 +249,7 @@ impl Default for State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map()
-            .entries(self.schema.channels().iter().zip(&self.slots).map(|(s, v)| (s.name(), s.value_to_json(v))))
-            .finish()
+        let shown = self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| !spec.is_private());
+        f.debug_map().entries(shown.map(|(spec, slot)| (spec.name(), spec.value_to_json(slot)))).finish()
     }
 }

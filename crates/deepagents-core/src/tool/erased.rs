@@ -15,6 +15,15 @@ use crate::schema::{SchemaCheck, schema_of};
 use crate::state::ChannelSpec;
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::tool::{DynTool, json_tool};
+/// use serde_json::json;
+/// let now = json_tool("now", "Tells the time.", json!({"type": "object"}), |_args, _cx| async { Ok("noon") });
+/// let tools: Vec<Arc<dyn DynTool>> = vec![Arc::new(now)];
+/// assert_eq!(tools[0].spec().name, "now");
+/// ```
 pub trait DynTool: Send + Sync + 'static {
     /// What the model is told. Asked for once, when the agent or the [`ToolSet`](super::ToolSet) is built.
     fn spec(&self) -> ToolSpec;

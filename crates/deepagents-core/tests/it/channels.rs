@@ -299,3 +299,14 @@ async fn a_panic_in_a_reducer_refuses_the_result_of_its_call_and_spoils_nothing_
     let refused = "error: Error: the result of adds was not kept: channel `fragile`: it panicked: three is too much.";
     assert_eq!(lines[2..], ["result: added", refused, "assistant: done"]);
 }
+
+#[test]
+fn a_private_channel_is_read_by_its_type_and_not_shown() {
+    let mut state =
+        State::new(Arc::new(Schema::new([ChannelSpec::new::<Secret>(), ChannelSpec::new::<City>()]).unwrap()));
+    state.apply(&Update::new::<Secret>("hush".to_owned()).and(Update::new::<City>(Some("Turin".to_owned())))).unwrap();
+    assert_eq!(state.get::<Secret>().map(String::as_str), Some("hush"));
+    let shown = format!("{state:?}");
+    assert!(shown.contains("Turin") && !shown.contains("hush") && !shown.contains("secret"), "{shown}");
+    assert!(!state.to_json(false).unwrap().contains_key("secret"));
+}

@@ -225,3 +225,10 @@ async fn text_that_is_the_json_is_an_answer_also_where_there_is_a_tool_for_it() 
     assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
     assert!(model.requests()[1].messages.last().unwrap().text().contains("calling the tool `Person`"));
 }
+
+#[test]
+fn a_schema_that_is_none_is_refused_when_the_agent_is_built() {
+    let format = ResponseFormat::json("x", json!({"type": "nonsense"}));
+    let error = agent(ScriptedModel::new([])).response_format(format).build().unwrap_err().to_string();
+    assert!(error.starts_with("the schema of response format `x` is not valid: "), "{error}");
+}

@@ -246,3 +246,75 @@ async fn a_wrap_may_change_arguments_and_the_thread_keeps_those_of_the_model() {
     let outcome = agent.invoke("go").await.unwrap();
     assert_eq!(lines(outcome.messages())[1..3], ["assistant: [echo {\"x\":1}]", "result: {\"x\":2}"]);
 }
+
+#[tokio::test]
+async fn what_a_wrap_fails_with_names_it_and_what_comes_through_it_does_not() {
+    use deepagents_core::error::Error;
+    let call = || Turn::call("echo", json!({"text": "x"}));
+    let outer = || wrap_tool_call(|request, next| async move { next.run(request).await }).named("Outer");
+    let bad = wrap_tool_call(|_request, _next| async {
+        "x".parse::<u8>().map(|_| ToolResponse::text("")).map_err(Error::other)
+    });
+    let made = agent(ScriptedModel::new([call()])).tool(echo()).middleware(outer()).middleware(bad.named("Bad"));
+    let error = made.build().unwrap().invoke("Go.").await.unwrap_err();
+    assert_eq!(error.to_string(), "wrap_tool_call of middleware `Bad` failed: invalid digit found in string");
+    assert_eq!(error.error.kind(), "other");
+
+    let bad = wrap_model_call(|_request, _next| async { Err(Error::other("no")) }).named("Bad");
+    let error = agent(ScriptedModel::new([])).middleware(bad).build().unwrap().invoke("Go.").await.unwrap_err();
+    assert_eq!(error.to_string(), "wrap_model_call of middleware `Bad` failed: no");
+
+    let through = wrap_model_call(|request, next| async move { next.run(request).await });
+    let model = ScriptedModel::new([Turn::error(ModelError::invalid("wrong"))]);
+    let error = agent(model).middleware(through).build().unwrap().invoke("Go.").await.unwrap_err();
+    assert!(matches!(&*error.error, Error::Model(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_panic_is_told_of_the_code_that_it_came_out_of() {
+    let calls = || [Turn::call("echo", json!({"text": "x"})), Turn::text("Done.")];
+    let through = || wrap_tool_call(|request, next| async move { next.run(request).await }).named("Outer");
+    let bad =
+        wrap_tool_call(|_request, _next| async { if true { panic!("ouch") } else { Ok(ToolResponse::text("")) } });
+    let made = agent(ScriptedModel::new(calls()))
+        .tool(echo())
+        .middleware(through())
+        .middleware(bad.named("Bad"))
+        .build()
+        .unwrap();
+    let told = lines(made.invoke("Go.").await.unwrap().messages());
+    assert!(told.iter().any(|line| line.contains("wrap_tool_call of middleware `Bad` panicked: ouch")), "{told:?}");
+
+    let crash = tool("echo", |_, _| async { if true { panic!("ouch") } else { Ok("x") } });
+    let made = agent(ScriptedModel::new(calls())).tool(crash).middleware(through()).build().unwrap();
+    let told = lines(made.invoke("Go.").await.unwrap().messages());
+    assert!(told.iter().any(|line| line.contains("Error: the tool crashed: ouch")), "{told:?}");
+
+    let through = wrap_model_call(|request, next| async move { next.run(request).await });
+    let model = ScriptedModel::new([Turn::with(|_| panic!("ouch"))]);
+    let error = agent(model).middleware(through).build().unwrap().invoke("Go.").await.unwrap_err();
+    assert!(error.to_string().starts_with("the model ") && error.to_string().ends_with(" panicked: ouch"), "{error}");
+    let bad = wrap_model_call(|_request, _next| async { if true { panic!("ouch") } else { Ok(said("")) } });
+    let error =
+        agent(ScriptedModel::new([])).middleware(bad.named("Bad")).build().unwrap().invoke("Go.").await.unwrap_err();
+    assert_eq!(error.to_string(), "wrap_model_call of middleware `Bad` panicked: ouch");
+}
+
+#[tokio::test]
+async fn an_observer_that_looks_at_events_alone_changes_nothing() {
+    use deepagents_core::event::Event;
+    use deepagents_core::run::{RunInput, RunObserver};
+    #[derive(Default)]
+    struct Counts(AtomicU32);
+    impl RunObserver for Counts {
+        fn event(&self, _event: &Event) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let model = ScriptedModel::new([Turn::call("echo", json!({"text": "x"})), Turn::text("Done.")]);
+    let counts = Arc::new(Counts::default());
+    let agent = agent(model).tool(echo()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Go.").observer(counts.clone())).await.unwrap();
+    assert_eq!(outcome.text(), "Done.");
+    assert!(counts.0.load(Ordering::Relaxed) > 5);
+}

@@ -13,7 +13,7 @@ use futures_core::stream::BoxStream;
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::error::{REQUEST_ID, authority, compressed, from_body, from_transport};
+use super::error::{REQUEST_ID, authority, compressed, from_body, from_transport, page};
 use super::size::{self, StreamSize};
 use super::{Endpoint, FrameDecoder, Framing, Wire};
 use crate::body::RequestBody;
@@ -204,6 +204,9 @@ impl Call {
         let body = within(until, size::body(response, url), slow).await??;
         if !status.is_success() {
             return Err(from_body(status.as_u16(), &headers, &body));
+        }
+        if let Some(why) = page(&headers, &body, url) {
+            return Err(with_request_id(ModelError::invalid(why), request_id));
         }
         let decoded = super::decode_recorded(&*self.wire, status.as_u16(), &headers, &body)
             .map_err(|error| with_request_id(error, request_id))?;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use deepagents_core::model::{ErrorInfo, ModelError};
 use reqwest::Url;
-use reqwest::header::{CONTENT_ENCODING, HeaderMap};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use super::error_body::{quote, read, words};
@@ -58,6 +58,23 @@ pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     let is_known = |encoding: &&str| KNOWN.iter().any(|known| encoding.trim().eq_ignore_ascii_case(known));
     let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok().filter(is_known)?;
     Some(format!("the server compresses its answers without being asked (content-encoding: {encoding})"))
+}
+
+/// That an answer is a page for people or another text and none of an API, if it is: the address is wrong, and asking again
+/// would not help. What a server calls JSON or events is read as such, and so is what looks like it.
+pub(super) fn page(headers: &HeaderMap, body: &[u8], url: &Url) -> Option<String> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let is_page = kind.contains("html") || kind.contains("text/plain");
+    let text = body.trim_ascii_start();
+    let looks_like_api = text.first().is_none_or(|first| matches!(first, b'{' | b'[' | 0))
+        || text.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| line.starts_with(b"data:"));
+    if looks_like_api || !(is_page || text.starts_with(b"<")) {
+        return None;
+    }
+    let what = if text.starts_with(b"<") { "a web page" } else { "a text" };
+    let hint = if url.path().contains("/v1") { "" } else { " Addresses of such APIs often end with `/v1`." };
+    let (server, path) = (authority(url), url.path());
+    Some(format!("{server}{path} answered with {what} and not as an API does; is the address right?{hint}"))
 }
 
 /// An error inside a streamed answer whose status was a success; `value` is the whole event.

@@ -49,16 +49,16 @@ impl RecordingModel {
     ///
     /// # Errors
     /// [`RecordingError::Write`] when the writing thread cannot be started.
-    pub fn new(model: Arc<dyn ChatModel>, sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
-        Ok(Self::with_writer(model, LineWriter::new(sink)?))
+    pub fn new(model: impl ChatModel, sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
+        Ok(Self::with_writer(Arc::new(model), LineWriter::new(sink)?))
     }
 
     /// Records into a new file.
     ///
     /// # Errors
     /// As [`LineWriter::create`].
-    pub async fn create(model: Arc<dyn ChatModel>, path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
-        Ok(Self::with_writer(model, LineWriter::create(path).await?))
+    pub async fn create(model: impl ChatModel, path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
+        Ok(Self::with_writer(Arc::new(model), LineWriter::create(path).await?))
     }
 
     fn with_writer(model: Arc<dyn ChatModel>, writer: LineWriter) -> Self {

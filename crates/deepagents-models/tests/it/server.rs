@@ -48,6 +48,10 @@ impl Reply {
         Self { status: 200, body: body.into(), ..Self::default() }.header("content-type", content_type)
     }
 
+    pub(crate) fn body(self, body: &str) -> Self {
+        Self { body: body.into(), ..self }
+    }
+
     pub(crate) fn status(self, status: u16) -> Self {
         Self { status, ..self }
     }

@@ -301,3 +301,25 @@ async fn chat_completions_go_to_their_path_with_a_bearer_key() {
     );
     assert!(heads[1].contains("api-key: sk-very-secret") && !heads[1].contains("bearer"));
 }
+
+#[tokio::test]
+async fn a_page_in_the_place_of_an_answer_is_a_wrong_address_and_not_asked_for_again() {
+    let page = || Reply::stream("text/html; charset=utf-8", "<!doctype html><title>Welcome</title>");
+    let words = || Reply::stream("text/plain", "It works.");
+    let bare = || Reply::default().status(200).body("\n<html></html>");
+    for (reply, what) in [(page(), "a web page"), (words(), "a text"), (bare(), "a web page")] {
+        let server = Server::start([reply.clone(), reply.clone(), reply]).await;
+        for model in [&server.chat("custom") as &dyn ChatModel, &server.anthropic()] {
+            let error = failure(model).await;
+            assert_eq!((error.kind(), error.is_retryable()), ("invalid_request", false), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("{}/", server.url)) && text.contains(what), "{text}");
+        }
+        assert_eq!(server.seen().len(), 2);
+        let text = failure(&server.chat("custom")).await.to_string();
+        assert!(text.contains("often end with `/v1`"), "{text}");
+    }
+    // A gateway that calls its events text is read as ever.
+    let server = Server::start([Reply::stream("text/plain", anthropic_text("ok"))]).await;
+    assert_eq!(server.anthropic().invoke(ModelRequest::new("x")).await.unwrap().message.text(), "ok");
+}

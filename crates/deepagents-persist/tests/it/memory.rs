@@ -18,6 +18,95 @@ mod store {
     deepagents_testing::store_suite!(async |clock| Some(Arc::new(MemoryStore::new(clock)) as Arc<dyn Store>));
 }
 
+/// One counter for all items makes versions that grow, and so do.
+mod one_counter {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use deepagents_core::store::{Expected, Item, MemoryStore, Namespace, Query, Store, StoreError, Write};
+    use futures_util::future::BoxFuture;
+    use serde_json::Value;
+    use tokio::sync::Mutex;
+
+    /// The versions of the store below, renumbered in the order of all writes.
+    struct OneCounter {
+        store: MemoryStore,
+        writes: AtomicU64,
+        numbers: Mutex<std::collections::HashMap<(Namespace, String, u64), u64>>,
+    }
+
+    type Done<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+    impl OneCounter {
+        async fn numbered(&self, mut item: Item) -> Item {
+            let place = (item.namespace.clone(), item.key.clone(), item.version);
+            item.version = self.numbers.lock().await.get(&place).copied().unwrap_or_default();
+            item
+        }
+    }
+
+    impl Store for OneCounter {
+        fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, Option<Item>> {
+            Box::pin(async move {
+                match self.store.get(namespace, key).await? {
+                    Some(item) => Ok(Some(self.numbered(item).await)),
+                    None => Ok(None),
+                }
+            })
+        }
+
+        fn write<'a>(
+            &'a self,
+            namespace: &'a [String],
+            key: &'a str,
+            value: Value,
+            mut write: Write,
+        ) -> Done<'a, Item> {
+            Box::pin(async move {
+                let mut numbers = self.numbers.lock().await;
+                if let Expected::Version(Some(number)) = write.expected {
+                    let known =
+                        numbers.iter().find(|((space, at, _), of)| space == namespace && at == key && **of == number);
+                    write.expected = Expected::Version(Some(known.map_or(u64::MAX, |((_, _, version), _)| *version)));
+                }
+                let mut item = self.store.write(namespace, key, value, write).await?;
+                let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+                numbers.insert((namespace.to_vec(), key.to_owned(), item.version), number);
+                item.version = number;
+                Ok(item)
+            })
+        }
+
+        fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> Done<'a, bool> {
+            self.store.delete(namespace, key)
+        }
+
+        fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> Done<'a, Vec<Item>> {
+            Box::pin(async move {
+                let mut found = Vec::new();
+                for item in self.store.search(prefix, query).await? {
+                    found.push(self.numbered(item).await);
+                }
+                Ok(found)
+            })
+        }
+
+        fn namespaces<'a>(&'a self, prefix: &'a [String]) -> Done<'a, Vec<Namespace>> {
+            self.store.namespaces(prefix)
+        }
+
+        fn sweep(&self) -> Done<'_, u64> {
+            self.store.sweep()
+        }
+    }
+
+    deepagents_testing::store_suite!(async |clock| Some(Arc::new(OneCounter {
+        store: MemoryStore::new(clock),
+        writes: AtomicU64::default(),
+        numbers: Mutex::default(),
+    }) as Arc<dyn Store>));
+}
+
 /// A store of one's own has the methods that are required.
 mod least {
     use std::sync::Arc;

@@ -1,10 +1,16 @@
 //! What is refused, with which status, and what is taken although it looks odd.
 
+use std::sync::Arc;
+
 use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::journal::ThreadQuery;
+use deepagents_core::store::MemoryStore;
+use deepagents_server::{Server, ServerError};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Client, say, serve};
+use crate::support::{Client, agent, say, serve};
 
 /// The status of a request.
 async fn status(client: &Client, method: Method, path: &str, body: &Value) -> u16 {
@@ -179,4 +185,29 @@ async fn a_stream_is_read_from_its_beginning_under_both_names_of_it() {
     let all = client.events(Method::GET, &path, Some("-1"), &json!({})).await;
     assert!(all.len() > 1);
     assert_eq!(client.events(Method::GET, &path, Some("0"), &json!({})).await, all);
+}
+
+#[tokio::test]
+async fn an_agent_on_another_journal_is_not_served_and_nothing_is_left_of_the_question() {
+    let (here, there) = (Arc::new(MemoryJournal::new()), Arc::new(MemoryJournal::new()));
+    let server = |journal: &Arc<MemoryJournal>| Server::new(journal.clone(), Arc::new(MemoryStore::default()));
+    let served = server(&here).agent("near", agent(vec![], here.clone())).unwrap();
+    let error = served.agent("far", agent(vec![], there.clone())).unwrap().start().await.unwrap_err();
+    assert!(matches!(&error, ServerError::OtherJournal(name) if name == "far"), "{error}");
+    // Two handles of one journal are one journal.
+    let wrapped: Arc<dyn Journal> = Arc::new(here.clone());
+    server(&here).agent("agent", agent(vec![], wrapped)).unwrap().start().await.unwrap();
+    for journal in [here, there] {
+        assert!(journal.threads().list(&ThreadQuery::default()).await.unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_part_of_an_address_is_none() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    for name in ["", " ", "a/ b", "a\n", " a"] {
+        let server = Server::new(journal.clone(), Arc::new(MemoryStore::default()));
+        let error = server.agent(name, agent(vec![], journal.clone())).unwrap_err();
+        assert!(matches!(error, ServerError::Name(_)), "{error}");
+    }
 }

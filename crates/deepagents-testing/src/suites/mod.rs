@@ -157,7 +157,14 @@ macro_rules! journal_suite {
     )* };
 }
 
-/// One test for every case of [`suites::store`](crate::suites::store), for the stores that a closure makes.
+/// One test for every case of [`suites::store`](crate::suites::store), for the stores that a closure makes, as
+/// `Arc<dyn Store>`. It is given a clock to tell the time by, and answers with `None` where there is nothing to test.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::store::{MemoryStore, Store};
+/// deepagents_testing::store_suite!(async |clock| Some(Arc::new(MemoryStore::new(clock)) as Arc<dyn Store>));
+/// ```
 #[macro_export]
 macro_rules! store_suite {
     ($make:expr) => {

@@ -72,7 +72,7 @@ pub async fn overwriting_keeps_the_time_of_creation_and_counts_versions(store: A
     let first = store.put(&a, "k", json!(1)).await.unwrap();
     clock.pass(Duration::from_secs(1));
     let second = store.put(&a, "k", json!(2)).await.unwrap();
-    assert_eq!((first.version, second.version), (1, 2));
+    assert!(first.version < second.version, "{} before {}", first.version, second.version);
     assert_eq!(second.created_at, first.created_at);
     assert!(second.updated_at > first.updated_at, "{} after {}", second.updated_at, first.updated_at);
     assert_eq!(store.get(&a, "k").await.unwrap(), Some(second));
@@ -82,10 +82,10 @@ pub async fn overwriting_keeps_the_time_of_creation_and_counts_versions(store: A
 pub async fn a_conditional_write_wins_only_at_the_version_it_expects(store: Any, _: TestClock) {
     let a = ns(&["a"]);
     assert!(conflict(store.put_if(&a, "k", json!(0), Some(1)).await));
-    assert_eq!(store.put_if(&a, "k", json!(1), None).await.unwrap().version, 1);
+    let first = store.put_if(&a, "k", json!(1), None).await.unwrap().version;
     assert!(conflict(store.put_if(&a, "k", json!(2), None).await));
-    assert!(conflict(store.put_if(&a, "k", json!(2), Some(7)).await));
-    assert_eq!(store.put_if(&a, "k", json!(2), Some(1)).await.unwrap().version, 2);
+    assert!(conflict(store.put_if(&a, "k", json!(2), Some(first + 6)).await));
+    assert!(store.put_if(&a, "k", json!(2), Some(first)).await.unwrap().version > first);
     assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, json!(2));
 }
 
@@ -112,7 +112,8 @@ pub async fn of_conditional_writes_at_once_exactly_one_wins(store: Any, _: TestC
         result.unwrap();
     }
     let found = store.get(&ns(&["a"]), "n").await.unwrap().unwrap();
-    assert_eq!((found.value, found.version), (json!(40), 40));
+    assert_eq!(found.value, json!(40));
+    assert!(found.version >= 40, "{} after 40 writes", found.version);
 }
 
 /// By namespace, then key.
@@ -244,15 +245,17 @@ pub async fn a_key_tells_what_its_item_tells(store: Any, clock: TestClock) {
     let sized = Write { size: Some(7), ..Write::default() };
     store.put(&a, "plain", value.clone()).await.unwrap();
     store.write(&a, "said", value.clone(), sized).await.unwrap();
-    store.write(&a, "said before", json!(1), sized).await.unwrap();
+    let before = store.write(&a, "said before", json!(1), sized).await.unwrap().version;
     clock.pass(Duration::from_secs(1));
     store.put(&a, "said before", json!("now")).await.unwrap();
     let told = store.list_keys(&a, &KeyQuery::default()).await.unwrap();
     let items = store.search(&a, &Query::default()).await.unwrap();
     assert_eq!(told, items.iter().map(KeyInfo::from).collect::<Vec<_>>());
-    let told: Vec<_> = told.into_iter().map(|info| (info.key, info.size, info.version)).collect();
+    let sizes: Vec<_> = told.iter().map(|info| (info.key.as_str(), info.size)).collect();
     let json = value.to_string().len() as u64;
-    assert_eq!(told, [("plain".to_owned(), json, 1), ("said".to_owned(), 7, 1), ("said before".to_owned(), 5, 2)]);
+    assert_eq!(sizes, [("plain", json), ("said", 7), ("said before", 5)]);
+    // Whether versions are counted for each item or for all of them is the store's own business.
+    assert!(told[2].version > before, "{} after {before}", told[2].version);
     assert_eq!(store.get(&a, "said").await.unwrap().unwrap().size, 7);
 }
 

@@ -1,5 +1,6 @@
 //! From options to an agent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deepagents_core::agent::{Agent, BuildError, ThreadAccess};
@@ -19,6 +20,9 @@ use crate::middleware::{
 use crate::permission_interrupts;
 use crate::profile::HarnessProfile;
 use crate::workspace::Workspace;
+
+/// Who brings a tool that is given with `.tool(...)`.
+const CALLER: &str = "the caller";
 
 fn refused(why: impl Into<String>) -> BuildError {
     BuildError::Option(why.into())
@@ -125,6 +129,38 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
+    /// Refuses a tool of the caller's that hides one of the caller's own middlewares: only tools of standard parts give way.
+    fn check_tools(&self) -> Result<(), BuildError> {
+        let own = self.own.iter().chain(&self.shared).filter(|middleware| !STANDARD.contains(&middleware.name()));
+        let given: BTreeSet<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
+        for middleware in own {
+            let hidden = middleware.tools().into_iter().map(|tool| tool.spec().name).find(|name| given.contains(name));
+            if let Some(name) = hidden {
+                return Err(BuildError::ToolTwice {
+                    name,
+                    first: format!("middleware `{}`", middleware.name()),
+                    second: CALLER.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the agent by itself, if anything is. Sub-agents inherit it, and it is no fault of theirs.
+    fn own_fault(&self) -> Option<BuildError> {
+        let delegates = |name: &str| ["SubAgents", "BackgroundAgents"].contains(&name);
+        let alone = Self {
+            sub_agents: Vec::new(),
+            agent_sources: Vec::new(),
+            no_general_purpose: true,
+            is_leaf: true,
+            background: false,
+            without: self.without.iter().filter(|name| !delegates(name)).cloned().collect(),
+            ..self.clone()
+        };
+        alone.assemble().err()
+    }
+
     /// Explains the agent that would be built; without a model where none is given.
     ///
     /// ```
@@ -157,16 +193,23 @@ impl DeepAgentBuilder {
     /// Builds the agent.
     ///
     /// # Errors
-    /// When the model is missing, calls are asked about and there is no journal to keep the questions in or the part that
-    /// asks is left out, a planner has no list to lay out, an option names a file tool that there is not, rules
+    /// When the model is missing, calls are asked about and there is no journal to keep the questions in, no tool of that name
+    /// or the part that asks is left out, a planner has no list to lay out, an option names a file tool that there is not, rules
     /// would not bind the file tools, names clash, or a name given to [`without`](Self::without) is none of the stack's.
     pub fn build(self) -> Result<DeepAgent, BuildError> {
+        let mut agent = self.assemble()?;
+        agent.asked_later = self.asked_about_later(&agent)?.into();
+        Ok(agent)
+    }
+
+    fn assemble(&self) -> Result<DeepAgent, BuildError> {
         let Some(model) = self.model.clone() else {
             return Err(refused(
                 "no model: give the builder one with `.model(...)`, for example from a `Registry`, or `NoModel` if it is never run",
             ));
         };
         self.files.check()?;
+        self.check_tools()?;
         let workspace = self.guarded_workspace();
         self.check_permissions(&workspace)?;
         if self.files.shell_session.as_ref().is_some_and(|options| !workspace.may_keep_session(options)) {
@@ -197,7 +240,10 @@ impl DeepAgentBuilder {
         let mut files = self.files.clone();
         files.edit_tool = files.edit_tool.or(profile.config.edit_tool);
         stack.push(Filesystem::on(workspace.clone()).options(files).noting(self.permissions.clone()));
-        let (registry, sub_agents) = self.delegation(&profile)?;
+        let (registry, sub_agents) = match self.delegation(&profile) {
+            Ok(made) => made,
+            Err(error) => return Err(self.own_fault().unwrap_or(error)),
+        };
         if let Some(sub_agents) = sub_agents {
             stack.push(sub_agents);
         }
@@ -236,18 +282,19 @@ impl DeepAgentBuilder {
         // A profile for all agents of a model may exclude what only some of them have.
         profile.prune(&mut middlewares, |name| self.is_sub_agent || STANDARD.contains(&name))?;
         super::order::check(&middlewares)?;
-        let mut tools = self.tools;
+        let mut tools = self.tools.clone();
         profile.describe(&middlewares, &mut tools);
 
-        let mut builder = Agent::builder(model).options(self.options);
-        builder = self.system_prompt.into_iter().fold(builder, |b, text| b.system_prompt(text));
-        builder = self.system_blocks.into_iter().fold(builder, |b, block| b.system_block(block));
+        let mut builder = Agent::builder(model).options(self.options.clone());
+        builder = self.system_prompt.iter().cloned().fold(builder, |b, text| b.system_prompt(text));
+        builder = self.system_blocks.iter().cloned().fold(builder, |b, block| b.system_block(block));
         let standard = include_str!("../prompts/base.md").trim_end();
         let base = (self.preset == Preset::Standard).then_some(standard);
         builder = profile.prompts(base).fold(builder, |b, text| b.system_prompt(text));
         builder = middlewares.into_iter().fold(builder, |b, m| b.middleware(m));
         builder = tools.into_iter().fold(builder, |b, t| b.tool(t));
         let summarization = is_standard.then_some(summarization);
-        Ok(DeepAgent { agent: builder.build()?, withheld: Arc::new(withheld), summarization })
+        let agent = builder.build()?;
+        Ok(DeepAgent { agent, withheld: Arc::new(withheld), asked_later: Arc::default(), summarization })
     }
 }

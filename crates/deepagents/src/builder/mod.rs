@@ -1,5 +1,6 @@
 //! Putting a deep agent together.
 
+mod asked;
 mod assemble;
 mod compact;
 mod inherit;
@@ -58,6 +59,8 @@ pub struct DeepAgent {
     agent: Agent,
     /// Names of tools that it has but does not offer at first.
     withheld: Arc<BTreeSet<String>>,
+    /// Names of tools that a person is to be asked about and that may come later.
+    asked_later: Arc<[String]>,
     /// What compacts its conversations; nothing where the caller has taken it out or replaced it.
     summarization: Option<Summarization>,
 }
@@ -197,7 +200,7 @@ impl DeepAgent {
 
     /// What the agent is made of, and what the part of its requests costs that is always the same.
     pub fn explain(&self) -> Explanation {
-        Explanation::new(&self.agent, &self.withheld)
+        Explanation::new(&self.agent, &self.withheld, &self.asked_later)
     }
 }
 

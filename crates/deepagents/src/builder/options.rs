@@ -56,7 +56,8 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Adds a tool. It takes the place of a standard tool with the same name.
+    /// Adds a tool. It takes the place of a standard tool with the same name; beside a middleware of your own that has one
+    /// of the name, the agent is not built.
     pub fn tool(mut self, tool: impl DynTool) -> Self {
         self.tools.push(Arc::new(tool));
         self
@@ -170,7 +171,9 @@ impl DeepAgentBuilder {
     }
 
     /// What a person is asked about before it is done. Said twice, both hold. Needs a journal, and runs with a thread:
-    /// a call cannot wait where nothing is kept. Sub-agents are asked about the same unless they say otherwise.
+    /// a call cannot wait where nothing is kept. Sub-agents are asked about the same unless they say otherwise. A name that
+    /// neither this agent nor a sub-agent has a tool of is refused when the agent is built, unless it is that of a standard
+    /// tool, it ends with `*`, or tools may come later, such as those of a server: [`explain`](Self::explain) lists it then.
     pub fn interrupt_on(mut self, approvals: InterruptPolicy) -> Self {
         self.approvals = self.approvals.and(approvals);
         self

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deepagents_core::agent::{AgentOptions, BuildError};
 use deepagents_fs::permissions::Permissions;
 
+use super::asked::check_file;
 use super::inherit::limits_for;
 use super::{DeepAgentBuilder, FILESYSTEM, HUMAN, STANDARD, UNBOUND};
 use crate::middleware::ToolFilter;
@@ -113,6 +114,9 @@ impl DeepAgentBuilder {
             builder.own.push(Arc::new(filter));
         }
         let agent = builder.build().map_err(|error| error.to_string())?;
+        if bound {
+            check_file(spec, &agent)?;
+        }
         // Which tools MCP servers have shows once they run.
         let has = |name: &String| name.starts_with("mcp__") || agent.tools().iter().any(|tool| tool.name == *name);
         if let Some(missing) = spec.tool_names.iter().flatten().find(|name| !has(name)) {

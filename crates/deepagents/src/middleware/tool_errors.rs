@@ -51,6 +51,15 @@ pub struct FailedCall<'a> {
 }
 
 /// What becomes of a call that failed.
+///
+/// ```
+/// use deepagents::ToolErrorAction;
+/// use deepagents::middleware::ToolErrors;
+/// let fatal = ToolErrors::new(|failed| match failed.error {
+///     Some(error) if error.is::<std::io::Error>() => ToolErrorAction::Fail,
+///     _ => ToolErrorAction::Unchanged,
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolErrorAction {

@@ -11,7 +11,11 @@ use deepagents::middleware::PromptCaching;
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
-use deepagents::{DeepAgent, EventKind, Middleware, Preset, Result, modify_request, tool_fn};
+use deepagents::subagents::{SubAgentDefaults, SubAgentSpec};
+use deepagents::{
+    DeepAgent, DynTool, EventKind, InterruptOn, InterruptPolicy, MemoryJournal, Middleware, Preset, Result, ToolSet,
+    modify_request, offered_tools, tool_fn,
+};
 
 fn model() -> ScriptedModel {
     ScriptedModel::new([Turn::text("Hello.")])
@@ -329,4 +333,97 @@ fn a_name_that_is_no_file_tools_is_an_error_that_lists_them() {
         let error = built.unwrap_err().to_string();
         assert!(error.contains(&format!("`{name}`")) && error.contains("read_file, write_file"), "{error}");
     }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct NoArgs {}
+
+fn ping() -> impl DynTool {
+    tool_fn("ping", "Answers.", |_: NoArgs, _cx| async move { Ok("pong") })
+}
+
+/// Has a tool of its own.
+struct Pings(&'static str);
+
+impl Middleware for Pings {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![Arc::new(ping())]
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_not_told_of_a_sub_agent_that_inherits_it() {
+    let error = DeepAgent::builder().model(model()).tool(ping()).tool(ping()).build().unwrap_err();
+    assert_eq!(error.to_string(), "two tools are named `ping`, both from the caller; rename one or leave it out");
+    let error = DeepAgent::builder().model(model()).max_model_calls(0).without("SubAgents").build().unwrap_err();
+    assert_eq!(error.to_string(), "max_model_calls must be at least 1");
+    let asked = InterruptPolicy::new().before("pong", InterruptOn::any());
+    let pong: Arc<dyn DynTool> = Arc::new(tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") }));
+    let wrong = SubAgentSpec::new("worker", "Works.").tools([pong.clone(), pong]);
+    let built =
+        DeepAgent::builder().model(model()).journal(MemoryJournal::new()).interrupt_on(asked).sub_agent(wrong).build();
+    let error = built.unwrap_err();
+    assert!(error.to_string().starts_with("sub-agent `worker`: two tools are named `pong`"), "{error}");
+    let twice: [Arc<dyn DynTool>; 2] = [Arc::new(ping()), Arc::new(ping())];
+    let worker = SubAgentSpec::new("worker", "Works.").tools(twice);
+    let error = DeepAgent::builder().model(model()).sub_agent(worker).build().unwrap_err();
+    assert!(error.to_string().starts_with("sub-agent `worker`: two tools are named `ping`"), "{error}");
+}
+
+#[test]
+fn a_tool_beside_a_middleware_that_has_one_of_its_name_is_refused_unless_that_is_a_standard_one() {
+    let built = DeepAgent::builder().model(model()).tool(ping()).middleware(Pings("Pings")).build();
+    let error = built.unwrap_err().to_string();
+    assert!(error.contains("from middleware `Pings` and the caller"), "{error}");
+    let built = DeepAgent::builder().model(model()).tool(ping()).shared_middleware(Pings("Pings")).build();
+    assert!(built.unwrap_err().to_string().contains("from middleware `Pings` and the caller"));
+    DeepAgent::builder().model(model()).tool(ping()).middleware(Pings("Filesystem")).build().unwrap();
+}
+
+#[test]
+fn a_middleware_without_a_name_is_refused() {
+    let error = DeepAgent::builder().model(model()).middleware(Own(" ")).build().unwrap_err().to_string();
+    assert!(error.contains("a middleware has an empty name"), "{error}");
+}
+
+#[test]
+fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
+    let asked = |name: &str| InterruptPolicy::new().before(name, InterruptOn::any());
+    let kept = || DeepAgent::builder().model(model()).journal(MemoryJournal::new()).tool(ping());
+    let error = kept().interrupt_on(asked("pign")).build().unwrap_err().to_string();
+    assert!(
+        error.contains("calls of `pign`, and no tool has that name; there are ") && error.contains("ping"),
+        "{error}"
+    );
+    // Of this library's own tools an agent may lack some, and a star stands for those that there may be.
+    for name in ["ping", "execute", "web_search", "pign*"] {
+        let explanation = kept().interrupt_on(asked(name)).explain().unwrap();
+        assert!(explanation.asked_later.is_empty(), "{name}");
+    }
+    let never = InterruptPolicy::new().never("pign");
+    kept().interrupt_on(never).build().unwrap();
+
+    // What a sub-agent has may be asked about by the main agent, and the other way round.
+    let pong = || -> Arc<dyn DynTool> { Arc::new(tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") })) };
+    let worker = || SubAgentSpec::new("worker", "Works.");
+    kept().interrupt_on(asked("pong")).sub_agent(worker().tools([pong()])).build().unwrap();
+    kept().interrupt_on(asked("pong")).sub_agent_defaults(SubAgentDefaults::default().tools([pong()])).build().unwrap();
+    kept().sub_agent(worker().interrupt_on(asked("ping"))).build().unwrap();
+    let error = kept().sub_agent(worker().interrupt_on(asked("pogn"))).build().unwrap_err().to_string();
+    assert!(error.contains("calls of `pogn`"), "{error}");
+}
+
+#[test]
+fn a_name_that_is_asked_about_may_be_that_of_a_tool_that_comes_later() {
+    let asked = || InterruptPolicy::new().before("pign", InterruptOn::any()).before("ping", InterruptOn::any());
+    let kept = || DeepAgent::builder().model(model()).journal(MemoryJournal::new()).interrupt_on(asked());
+    let offered =
+        || offered_tools(|_cx| async { Ok(Some(ToolSet::new([Arc::new(ping()) as Arc<dyn DynTool>]).unwrap())) });
+    assert!(kept().middleware(Pings("Pings")).build().is_err(), "its tools are always the same");
+    let explanation = kept().middleware(Pings("Pings")).shared_middleware(offered().named("Later")).explain().unwrap();
+    assert_eq!(explanation.asked_later, ["pign"]);
+    assert!(explanation.to_string().contains("asked about once there are tools of the name: pign"), "{explanation}");
 }

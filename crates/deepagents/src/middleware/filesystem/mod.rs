@@ -158,7 +158,7 @@ impl EditTool {
 }
 
 /// The tools there are.
-const TOOLS: [&str; 11] = [
+pub(crate) const TOOLS: [&str; 11] = [
     "ls",
     "read_file",
     "write_file",
