@@ -1,6 +1,6 @@
 //! The driver: it waits for models, tools and the journal, and does what the machine decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::journal::{ChildLog, JournalError, LogWriter, Record, RecordUpdate, Re
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
 use crate::model::StopReason;
-use crate::state::{MessagesChannel, State, Undelivered, Update, UpdateEntry};
+use crate::state::{MessagesChannel, State, Update, UpdateEntry};
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolSet};
 
@@ -45,7 +45,9 @@ pub(crate) struct Driver {
     logged_events: Vec<(Option<LogPosition>, EventKind)>,
     inbox: Option<Arc<Inbox>>,
     /// Read from the inbox, not yet part of the conversation.
-    undelivered: Vec<Message>,
+    pub(super) undelivered: Vec<Message>,
+    /// Follow-ups that the thread kept from an earlier run.
+    pub(super) follow_ups: VecDeque<Message>,
     /// Why a message in the inbox was not let in.
     refused: Option<Error>,
     pub(super) last_stop: StopReason,
@@ -160,6 +162,7 @@ impl Driver {
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
+            told: std::sync::Mutex::default(),
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
@@ -182,6 +185,7 @@ impl Driver {
             logged_events: Vec::new(),
             inbox,
             undelivered: Vec::new(),
+            follow_ups: VecDeque::new(),
             refused: None,
             last_stop: StopReason::End,
             shape_tries: 0,
@@ -339,25 +343,7 @@ impl Driver {
             self.update(Update::message(message))?;
             self.queue_event(|| EventKind::Steered { text });
         }
-        if self.state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
-            self.update(Update::new::<Undelivered>(Vec::new()))?;
-        }
-        Ok(())
-    }
-
-    /// Keeps with the thread what was said too late for this run: the one that goes on delivers it.
-    fn keep_undelivered(&mut self) -> Result<()> {
-        if self.undelivered.is_empty() || self.is_below {
-            return Ok(());
-        }
-        let messages = std::mem::take(&mut self.undelivered);
-        self.update(Update::new::<Undelivered>(messages))
-    }
-
-    /// Takes up what was said to an earlier run too late.
-    pub(super) fn take_undelivered(&mut self) {
-        let kept = self.state.get::<Undelivered>().cloned().unwrap_or_default();
-        self.undelivered.splice(0..0, kept);
+        self.forget_delivered()
     }
 
     /// Whether something was said that the run, about to end, has not taken in, or a follow-up waits. If not, nothing more
@@ -366,9 +352,7 @@ impl Driver {
         if self.poll_inbox() {
             return true;
         }
-        if let Some(next) = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up)
-        {
-            self.let_in(next);
+        if self.next_follow_up() {
             return true;
         }
         self.close_inbox();
@@ -396,7 +380,7 @@ impl Driver {
     }
 
     /// Takes a message from outside, unless a middleware refuses it: the run fails then where it would be delivered.
-    fn let_in(&mut self, message: Message) {
+    pub(super) fn let_in(&mut self, message: Message) {
         match self.received(vec![message]) {
             Ok(messages) => self.undelivered.extend(messages),
             Err(refused) => self.refused = self.refused.take().or(Some(refused)),
