@@ -29,10 +29,7 @@ pub(crate) fn panic_told(panic: &(dyn Any + Send), otherwise: &str) -> String {
 
 /// Tells of a panic on its way whose it is; the code nearest to it is the one. No `async fn`, which would keep room for the work
 /// twice.
-pub(crate) fn blamed<T>(
-    work: impl Future<Output = T>,
-    happened: impl FnOnce() -> String,
-) -> impl Future<Output = T> {
+pub(crate) fn blamed<T>(work: impl Future<Output = T>, happened: impl FnOnce() -> String) -> impl Future<Output = T> {
     AssertUnwindSafe(work).catch_unwind().map(|done| {
         done.unwrap_or_else(|panic| {
             if panic.is::<Blamed>() {

@@ -12,10 +12,25 @@ use serde_json::Value;
 static MADE: Mutex<Option<HashMap<TypeId, Arc<Value>>>> = Mutex::new(None);
 
 /// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
-/// of a schema is paid on every call.
+/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields.
 pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    let schema = value_schema_of::<T>();
+    if is_unit(&schema) { Arc::new(without_fields()) } else { schema }
+}
+
+/// The same, where `()` is the null that it is read from.
+pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make::<T>())).clone()
+}
+
+/// Whether nothing but null has the schema.
+pub(crate) fn is_unit(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+}
+
+fn without_fields() -> Value {
+    serde_json::json!({"type": "object", "properties": {}})
 }
 
 fn make<T: JsonSchema>() -> Value {
@@ -32,12 +47,41 @@ fn make<T: JsonSchema>() -> Value {
         if description.is_some() {
             map.remove("description");
         }
-        if !map.contains_key("properties") {
-            map.insert("type".into(), "object".into());
-            map.insert("properties".into(), Value::Object(serde_json::Map::new()));
-        }
+    }
+    if takes_objects(&value, &value, HOPS)
+        && let Value::Object(map) = &mut value
+        && !map.contains_key("properties")
+    {
+        map.insert("type".into(), "object".into());
+        map.insert("properties".into(), Value::Object(serde_json::Map::new()));
     }
     value
+}
+
+/// How deep alternatives and references may lie in each other before a schema says what it takes.
+const HOPS: usize = 8;
+
+/// Whether what has a schema is an object, or may be one where the schema takes anything.
+fn takes_objects(root: &Value, schema: &Value, hops: usize) -> bool {
+    let Some(hops) = hops.checked_sub(1) else { return false };
+    let all = |name: &str| {
+        let parts = schema.get(name)?.as_array()?;
+        Some(parts.iter().all(|part| takes_objects(root, part, hops)))
+    };
+    if let Some(kind) = schema.get("type") {
+        return kind == "object";
+    }
+    if let Some(place) = schema.get("$ref").and_then(Value::as_str) {
+        let there = place.strip_prefix('#').and_then(|place| root.pointer(place));
+        return there.is_some_and(|there| takes_objects(root, there, hops));
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.is_object();
+    }
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        return values.iter().all(Value::is_object);
+    }
+    all("oneOf").or_else(|| all("anyOf")).or_else(|| all("allOf")).unwrap_or(true)
 }
 
 fn shorten(value: &mut Value) {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::model::{ModelProfile, OutputSchema, ToolSpec};
-use crate::schema::{SchemaCheck, schema_of};
+use crate::schema::{SchemaCheck, value_schema_of};
 
 /// Asks for the answer of a run in a shape.
 ///
@@ -26,7 +27,12 @@ pub struct ResponseFormat {
     way: OutputStrategy,
     retries: u32,
     check: Arc<SchemaCheck>,
+    /// Whether the answer is the field [`VALUE`] of the object that the model gives.
+    wrapped: bool,
 }
+
+/// The field in which providers, which want objects, are asked for what is none.
+const VALUE: &str = "value";
 
 /// How a shape is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,9 +48,24 @@ pub enum OutputStrategy {
 }
 
 impl ResponseFormat {
-    /// The shape of a Rust type.
+    /// The shape of a Rust type. One that is no object, such as a list or an enum without fields, is asked for as the field
+    /// `value` of one, since providers want objects; what the run gives is the value.
+    ///
+    /// ```
+    /// use deepagents_core::structured::ResponseFormat;
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// enum Verdict { Yes, No }
+    /// let format = ResponseFormat::for_type::<Verdict>();
+    /// # fn read(outcome: deepagents_core::run::Outcome) -> deepagents_core::error::Result<Verdict> {
+    /// outcome.structured::<Verdict>()
+    /// # }
+    /// ```
     pub fn for_type<T: JsonSchema + 'static>() -> Self {
-        Self::json(T::schema_name(), schema_of::<T>())
+        let schema = value_schema_of::<T>();
+        if schema.get("type").is_some_and(|kind| kind == "object") {
+            return Self::json(T::schema_name(), schema);
+        }
+        Self { wrapped: true, ..Self::json(T::schema_name(), wrap((*schema).clone())) }
     }
 
     /// A shape given as a JSON schema of type `object`. Characters a provider would refuse in the name are replaced.
@@ -54,7 +75,7 @@ impl ResponseFormat {
         let name = if name.is_empty() { "response".to_owned() } else { name };
         let schema = schema.into();
         let check = Arc::new(SchemaCheck::new(schema.clone()));
-        Self { schema: OutputSchema { name, schema }, way: OutputStrategy::Auto, retries: 2, check }
+        Self { schema: OutputSchema { name, schema }, way: OutputStrategy::Auto, retries: 2, check, wrapped: false }
     }
 
     /// Says how to ask.
@@ -106,15 +127,56 @@ impl ResponseFormat {
         self.check.compile()
     }
 
-    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        self.check.check(value)
+    /// The answer in what a model gives, if that fits.
+    pub(crate) fn read(&self, value: &Value) -> Result<Value, String> {
+        self.check.check(value)?;
+        // The state takes null for no answer at all, so an answer that is null stays in its wrapper.
+        let inner = value.get(VALUE).filter(|inner| self.wrapped && !inner.is_null());
+        Ok(inner.unwrap_or(value).clone())
     }
 
     /// Reads a text answer; code fences around the JSON are passed over.
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(unfenced(text)).map_err(|e| format!("it is not JSON: {e}"))?;
-        self.check(&value)?;
-        Ok(value)
+        self.read(&value)
+    }
+}
+
+/// An answer as it is read into a type: null in its wrapper is an answer too.
+pub(crate) fn answer<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    let is_null = value.as_object().is_some_and(|map| map.len() == 1 && map.get(VALUE).is_some_and(Value::is_null));
+    T::deserialize(value).or_else(|error| match is_null {
+        true => T::deserialize(Value::Null).map_err(|_| error),
+        false => Err(error),
+    })
+}
+
+/// The schema of an object whose one field has this one.
+fn wrap(mut schema: Value) -> Value {
+    let definitions = schema.as_object_mut().and_then(|map| map.remove("$defs"));
+    refer_below(&mut schema);
+    let mut object = Map::new();
+    object.insert("type".to_owned(), "object".into());
+    object.insert("properties".to_owned(), json!({ VALUE: schema }));
+    object.insert("required".to_owned(), json!([VALUE]));
+    if let Some(mut definitions) = definitions {
+        refer_below(&mut definitions);
+        object.insert("$defs".to_owned(), definitions);
+    }
+    Value::Object(object)
+}
+
+/// Makes references to the whole schema lead to where it is now.
+fn refer_below(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("$ref").is_some_and(|place| place == "#") {
+                map.insert("$ref".to_owned(), format!("#/properties/{VALUE}").into());
+            }
+            map.values_mut().for_each(refer_below);
+        }
+        Value::Array(items) => items.iter_mut().for_each(refer_below),
+        _ => {}
     }
 }
 

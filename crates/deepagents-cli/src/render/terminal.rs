@@ -288,10 +288,11 @@ impl Renderer for Live {
             return Ok(());
         }
         // A run that had its answer before this process showed anything.
+        let shown = self.last == Shown::Text;
         let untold = |outcome: &Outcome| {
             let has_answer =
                 matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
-            has_answer && ending.tally.model_calls == 0 && !outcome.text().trim().is_empty()
+            has_answer && !shown && ending.tally.model_calls == 0 && !outcome.text().trim().is_empty()
         };
         if let Some(outcome) = ending.result.as_ref().ok().filter(|outcome| self.is_behind || untold(outcome)) {
             // Pieces of the answer may be among what is not shown.

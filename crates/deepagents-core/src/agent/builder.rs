@@ -90,7 +90,9 @@ pub enum BuildError {
     #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     ToolName(String),
     /// A tool's schema does not describe an object.
-    #[error("the schema of tool `{0}` is not of type object")]
+    #[error(
+        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
+    )]
     ToolSchema(String),
     /// Two types claim one channel.
     #[error(transparent)]

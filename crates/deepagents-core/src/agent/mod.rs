@@ -12,8 +12,10 @@ mod thread_access;
 mod threads;
 mod watch;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use crate::context::NoObserver;
 use crate::error::Result;
 use crate::model::ChatModel;
 use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
@@ -51,12 +53,16 @@ impl Agent {
     }
 
     /// Starts a run on the current Tokio runtime. Dropping it cancels it. Where a run with the
-    /// [id](RunInput::id) of the input is under way on this agent, this gives another owner of that one.
+    /// [id](RunInput::id) and the thread of the input is under way on this agent, this gives another owner of that one.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime. A run with a thread, or with a limit on its time, fails on a runtime without timers: build
+    /// it with `enable_all` or `enable_time`.
     pub fn run(&self, input: impl Into<RunInput>) -> Run {
         self.live.start(self.definition.clone(), self.observed(input.into()))
     }
 
-    /// Runs to the end, without events. Dropping the future stops the run where it is.
+    /// Runs to the end, without events, on the current Tokio runtime. Dropping the future stops the run where it is.
     ///
     /// # Errors
     /// When the run fails; the error holds what it had finished.
@@ -72,9 +78,10 @@ impl Agent {
     }
 
     fn observed(&self, input: RunInput) -> RunInput {
-        match &self.definition.observers {
-            Some(observers) => input.observer(observers()),
-            None => input,
+        let Some(observers) = &self.definition.observers else { return input };
+        match std::panic::catch_unwind(AssertUnwindSafe(|| observers())) {
+            Ok(observer) => input.observer(observer),
+            Err(panic) => input.observer(NoObserver::because(&*panic)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How the agents of a run tell what happens.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -161,7 +162,13 @@ impl Out {
         };
         order.next += 1;
         if let Some(SharedObserver(observer)) = &self.observer {
-            observer.event(&event);
+            let seen = std::panic::catch_unwind(AssertUnwindSafe(|| observer.event(&event)));
+            // It fails a run under way. What is over cannot be failed any more, and others are to be told of its end.
+            if let Err(panic) = seen
+                && !order.ended
+            {
+                std::panic::resume_unwind(panic);
+            }
         }
         Some(Arc::new(event))
     }

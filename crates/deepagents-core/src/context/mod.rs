@@ -39,8 +39,8 @@ pub(crate) use extensions::Extensions;
 pub(crate) use inbox::Inbox;
 pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
-pub(crate) use observer::SharedObserver;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
+pub(crate) use observer::{NoObserver, SharedObserver};
 pub use reporter::Reporter;
 pub use shared_budget::SharedBudget;
 
@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<SharedObserver>,
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
+    /// The tries of the current turn of whose answers pieces of text were told.
+    pub(crate) told: std::sync::Mutex<std::collections::BTreeSet<u32>>,
     /// The id of the next answer.
     pub(crate) answer_id: std::sync::Mutex<String>,
     /// Writes to the run's thread, once that is open.
@@ -92,6 +94,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The tries of the current turn of whose answers pieces of text were told.
+    pub(crate) fn told(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
+        self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// The id that the next answer has.
     pub(crate) fn answer_id(&self) -> String {
         self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()

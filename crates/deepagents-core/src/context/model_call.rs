@@ -42,13 +42,20 @@ pub(crate) async fn call_model(
 ) -> Result<(ModelOutput, u32)> {
     let (mut events, mut attempt) = begin(cx, model, request)?;
     let turn = cx.turn;
+    // Text that is told belongs to an answer that counts until its try is discarded.
+    let mut told = false;
     let failure = loop {
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {
                 cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);
                 return Ok((*output, attempt));
             }
-            Some(Ok(ModelEvent::Text { delta, .. })) => EventKind::TextDelta { turn, attempt, text: delta },
+            Some(Ok(ModelEvent::Text { delta, .. })) => {
+                if !told && !delta.is_empty() {
+                    told = cx.shared.told().insert(attempt);
+                }
+                EventKind::TextDelta { turn, attempt, text: delta }
+            }
             Some(Ok(ModelEvent::Reasoning { delta, .. })) => EventKind::ReasoningDelta { turn, attempt, text: delta },
             Some(Ok(ModelEvent::ToolCall { block, id, name })) => {
                 EventKind::ToolCallDelta { turn, attempt, block, id: Some(id), name: Some(name), args: String::new() }
@@ -65,6 +72,8 @@ pub(crate) async fn call_model(
                     retry_after_ms,
                     again: true,
                 };
+                cx.shared.told().remove(&attempt);
+                told = false;
                 attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
                 discarded
             }
@@ -75,6 +84,7 @@ pub(crate) async fn call_model(
         // A model that always has more to say lets those go on who read what it says.
         tokio::task::coop::consume_budget().await;
     };
+    cx.shared.told().remove(&attempt);
     let reason = failure.to_string();
     cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false });
     Err(failure.into())

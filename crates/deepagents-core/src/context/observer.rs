@@ -10,13 +10,14 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{AgentDefinition, Context};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use crate::panics::panic_text;
 
 /// Stands between a run, its sub-agents included, and what is outside of it: every model call and every tool call passes
 /// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer), any number of
@@ -157,6 +158,36 @@ impl SharedObserver {
     pub(crate) fn around(self, inner: Self) -> Self {
         Self(Arc::new(Nested { outer: self.0, inner: inner.0 }))
     }
+}
+
+/// In the place of an observer that could not be made: the run does not begin without it.
+pub(crate) struct NoObserver(String);
+
+impl NoObserver {
+    pub(crate) fn because(panic: &(dyn std::any::Any + Send)) -> Arc<Self> {
+        Arc::new(Self(format!("the closure of `observe_runs` panicked: {}", panic_text(panic))))
+    }
+}
+
+impl RunObserver for NoObserver {
+    fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
+        Err(Error::other(self.0.clone()))
+    }
+
+    fn model(
+        self: Arc<Self>,
+        _call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        model.stream(request)
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        next.run(request)
+    }
+
+    fn event(&self, _event: &Event) {}
 }
 
 /// Two observers, one around the other.

@@ -190,11 +190,13 @@ pub enum DecisionError {
         /// The tools there are.
         known: Vec<String>,
     },
-    /// The arguments of the edited call are no object.
-    #[error("question `{id}`: the arguments of an edited call are an object")]
+    /// The tool does not take the arguments of the edited call.
+    #[error("question `{id}`: {why}")]
     Arguments {
         /// The question.
         id: String,
+        /// What is wrong with them.
+        why: String,
     },
     /// Its time is over.
     #[error("question `{id}` has expired; resume the thread without an answer to it")]

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::CallId;
+use crate::model::ToolSpec;
+use crate::schema::{SchemaCheck, closed};
 
 pub use author::{DecisionAuthor, DecisionRecord};
 pub use channel::{ActionRequestChange, ActionRequests, ActionReview};
@@ -178,9 +180,28 @@ impl ActionRequest {
                 return Err(DecisionError::UnknownTool { id, tool, known: self.tools.clone() });
             }
             if !edited_action.args.is_object() {
-                return Err(DecisionError::Arguments { id });
+                let why = "the arguments of an edited call are an object".to_owned();
+                return Err(DecisionError::Arguments { id, why });
             }
         }
         Ok(())
+    }
+
+    /// Whether the tool of an edited call takes its arguments and names all of them: what a person has set must not come
+    /// to nothing. Of arguments that the model's own call has and the tool does not name, any may stay.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check_edit(&self, edited: &EditedAction, tool: &ToolSpec) -> Result<(), DecisionError> {
+        let closed = SchemaCheck::new(closed(&tool.schema).into());
+        let check = if edited.name == self.tool && closed.check(&self.args).is_err() {
+            SchemaCheck::new(tool.schema.clone())
+        } else {
+            closed
+        };
+        check.check(&edited.args).map_err(|problem| {
+            let why = format!("{} does not take these arguments: {problem}", edited.name);
+            DecisionError::Arguments { id: self.id.clone(), why }
+        })
     }
 }

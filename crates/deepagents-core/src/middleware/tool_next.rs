@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::wrapped::wrap;
 use super::Stack;
+use super::wrapped::wrap;
 use crate::context::RunObserver;
 use crate::error::{Error, Result};
 use crate::ids::CallId;

@@ -84,7 +84,8 @@ impl RunHandle {
 
     /// Gives the run a follow-up: when it would end by itself, the message becomes the next one of the user, and the run
     /// goes on with it. Several are taken one after the other, each when the one before has been worked on. Returns
-    /// whether the run still takes any; as for [`steer`](Self::steer), one that ends otherwise leaves them.
+    /// whether the run still takes any; as for [`steer`](Self::steer), one that ends otherwise leaves them, and where it is
+    /// suspended or waits for a decision, the run that goes on takes them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
         self.inner.control.enqueue(message.into())
     }

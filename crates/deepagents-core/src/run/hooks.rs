@@ -63,7 +63,12 @@ impl Driver {
             } else {
                 step.update
             };
-            self.update(update)?;
+            let ends = matches!(step.go, JumpTo::End | JumpTo::EndBecause(_));
+            let last_words = ends.then(|| self.last_words(&update)).flatten();
+            self.update(update).map_err(failed)?;
+            if let Some(last_words) = last_words {
+                self.queue_event(|| last_words);
+            }
             if step.go != JumpTo::Continue {
                 go = step.go;
                 break;

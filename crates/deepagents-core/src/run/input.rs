@@ -114,8 +114,8 @@ impl RunInput {
     }
 
     /// Names the run, in place of an id that is made for it. While a run with this id is under way on the agent,
-    /// [`Agent::run`](crate::agent::Agent::run) with the same id gives another owner of that run and starts none, so that
-    /// a request can be made again when nobody knows whether it arrived.
+    /// [`Agent::run`](crate::agent::Agent::run) with the same id and the same thread, or none, gives another owner of that
+    /// run and starts none, so that a request can be made again when nobody knows whether it arrived.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());

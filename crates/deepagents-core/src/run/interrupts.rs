@@ -45,6 +45,7 @@ impl Driver {
     /// Takes answers in; every one of them, or none. Gives what is to be told of them.
     pub(super) fn take_answers(&mut self, answers: Vec<(String, DecisionRecord)>) -> Result<Vec<EventKind>> {
         let changes = answers_to(&self.state, answers, self.shared.agent.clock.now())?;
+        self.check_edits(&self.state, &changes)?;
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -55,6 +56,27 @@ impl Driver {
         let events = events.collect();
         self.update(Update::new::<ActionRequests>(changes))?;
         Ok(events)
+    }
+
+    /// Looks at edits of this agent's own calls whose tools it has; a call of another agent, or of a tool that is only
+    /// offered while the model is asked, is looked at when it is made.
+    pub(super) fn check_edits(&self, state: &State, answers: &[ActionRequestChange]) -> Result<()> {
+        let tools = self.tools_on_offer();
+        for answer in answers {
+            let ActionRequestChange::Decide(id, DecisionRecord { decision: Decision::Edit { edited_action }, .. }) =
+                answer
+            else {
+                continue;
+            };
+            let asked = state.get::<ActionRequests>().and_then(|asked| asked.get(id));
+            let own = asked
+                .map(|asked| &asked.request)
+                .filter(|question| question.is_gate() && question.call.path == *self.shared.path);
+            if let (Some(question), Some(tool)) = (own, tools.spec(&edited_action.name)) {
+                question.check_edit(edited_action, tool)?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps what a call asks. Needs a thread, or a run above that has one.

@@ -16,7 +16,9 @@ mod outcome;
 mod record;
 mod start;
 mod tools;
+mod undelivered;
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -140,10 +142,10 @@ impl Run {
             }));
             let driven = AssertUnwindSafe(driven).catch_unwind().await;
             let result = driven.unwrap_or_else(|panic| {
-                let error = Error::other(format!("the run panicked: {}", panic_text(&*panic)));
+                let error = panicked(&*panic);
                 let (kind, text) = (error.kind().to_owned(), error.to_string());
                 emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
-                Err(Box::new(RunError::new(error, State::default(), Usage::default())))
+                Err(error)
             });
             report.send_replace(Some(result));
         });
@@ -162,7 +164,8 @@ impl Run {
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
         let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
-        Driver::run(agent, Box::new(input), setting, None).await
+        let driven = Box::pin(Driver::run(agent, Box::new(input), setting, None));
+        AssertUnwindSafe(driven).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
 
     /// Holds the run without owning it.
@@ -227,6 +230,12 @@ impl Drop for Run {
     fn drop(&mut self) {
         self.handle.disown();
     }
+}
+
+/// How a run ends in which code that is not ours has panicked.
+fn panicked(panic: &(dyn Any + Send)) -> Box<RunError> {
+    let error = Error::other(format!("the run panicked: {}", panic_text(panic)));
+    Box::new(RunError::new(error, State::default(), Usage::default()))
 }
 
 /// Does something at the end of a block, however it ends.

@@ -53,6 +53,7 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
+        shared.told().clear();
         shared.set_answer_id(parts.ids.next("msg"));
         self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
@@ -106,12 +107,32 @@ impl Driver {
         let id = message.id.clone();
         // An answer that a wrap made itself follows whatever was tried before.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
+        if self.shared.told().is_empty() {
+            self.tell_text(turn, attempt, &message);
+        }
         self.update(Update::message(Message::Assistant(message)))?;
         self.queue_event(|| EventKind::ModelFinished { turn, attempt, message: id, usage, stop });
         if shape.is_some() {
             self.update(Update::new::<StructuredResponse>(shape))?;
         }
         Ok(())
+    }
+
+    /// Tells the text of an answer of which no piece was told, so that whoever shows pieces shows it too.
+    fn tell_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
+        let text = answer.text();
+        if !text.is_empty() {
+            self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
+        }
+    }
+
+    /// The answer with which a hook ends the run, in the place of one of the model, as a piece to tell.
+    pub(super) fn last_words(&self, update: &Update) -> Option<EventKind> {
+        let MessageOp::Put(message) = update.get::<MessagesChannel>().flatten().last()? else { return None };
+        let text = message.as_assistant()?.text();
+        // A try of its own: what the model said in this turn is another answer.
+        let (turn, attempt) = (self.machine.turn(), self.shared.attempt.load(Ordering::Relaxed));
+        (!text.is_empty()).then_some(EventKind::TextDelta { turn, attempt, text })
     }
 
     /// The answer in a wanted shape is of the last model answer only.

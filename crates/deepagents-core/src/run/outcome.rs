@@ -66,7 +66,8 @@ impl Outcome {
         open
     }
 
-    /// The answer in the shape that was asked for, if there is one.
+    /// The answer in the shape that was asked for, if there is one. A null that was asked for with
+    /// [`ResponseFormat::for_type`](crate::structured::ResponseFormat::for_type) is `{"value": null}` here.
     pub fn structured_json(&self) -> Option<&Value> {
         self.state.get::<StructuredResponse>()?.as_ref()
     }
@@ -79,7 +80,7 @@ impl Outcome {
         let value = self.structured_json().ok_or_else(|| {
             Error::Input("the run gave no structured response; ask for one with `response_format`".to_owned())
         })?;
-        T::deserialize(value).map_err(Error::other)
+        crate::structured::answer(value).map_err(Error::other)
     }
 }
 
@@ -94,16 +95,27 @@ impl Outcome {
 /// ```
 ///
 /// As JSON it is a [`RunErrorRecord`](super::RunErrorRecord).
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{error}")]
+#[derive(Clone, Debug)]
 pub struct RunError {
     /// What went wrong; shared, since all holders of a run are given it.
-    #[source]
     pub error: Arc<Error>,
     /// The state of the thread: everything the run had finished.
     pub state: State,
     /// Tokens spent.
     pub usage: Usage,
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // It says what the error says, so what comes next in a chain is that one's reason.
+        self.error.source()
+    }
 }
 
 impl RunError {

@@ -1,5 +1,6 @@
 //! The channels every agent has, and the macro for the common kind.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Channel, ChannelError, Sharing};
@@ -37,18 +38,28 @@ impl Channel for StructuredResponse {
     }
 }
 
-/// What was said to a run that came to wait before its model was asked again: the run that goes on delivers it.
+/// What was said to a run that came to wait before it could deliver it: the run that goes on does.
 #[derive(Debug)]
 pub(crate) struct Undelivered;
 
+/// A message that was not delivered yet. Earlier versions kept the messages alone, since they kept no follow-ups.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Kept {
+    /// For when the run would end.
+    FollowUp { follow_up: Message },
+    /// For the next call of the model.
+    Said(Message),
+}
+
 impl Channel for Undelivered {
     const NAME: &'static str = "undelivered";
-    const SHARING: Sharing<Vec<Message>, Vec<Message>> = Sharing::private();
+    const SHARING: Sharing<Vec<Kept>, Vec<Kept>> = Sharing::private();
     const FROM_INPUT: bool = false;
-    type Value = Vec<Message>;
-    type Update = Vec<Message>;
+    type Value = Vec<Kept>;
+    type Update = Vec<Kept>;
 
-    fn reduce(value: &mut Vec<Message>, update: Vec<Message>) -> Result<(), ChannelError> {
+    fn reduce(value: &mut Vec<Kept>, update: Vec<Kept>) -> Result<(), ChannelError> {
         *value = update;
         Ok(())
     }

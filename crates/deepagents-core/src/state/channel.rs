@@ -97,8 +97,11 @@ pub enum ChannelError {
     /// A run does not take the channel from its input.
     #[error("channel `{0}` cannot be given with the input of a run: the agent keeps it; change it with `update_state`")]
     NotInput(&'static str),
-    /// No middleware of this agent declares the channel.
-    #[error("channel `{0}` is not declared by any middleware of this agent")]
+    /// Nothing of this agent declares the channel.
+    #[error(
+        "channel `{0}` is not declared in this agent: return it from `channels` of the middleware or tool that writes it, or \
+         give it with `.channel` to the agent or the tool"
+    )]
     Undeclared(String),
     /// The JSON is not of the channel's type.
     #[error("channel `{channel}`: {reason}")]

@@ -12,7 +12,7 @@ mod storable;
 mod update;
 mod view;
 
-pub(crate) use builtin::Undelivered;
+pub(crate) use builtin::{Kept, Undelivered};
 pub use builtin::{MessagesChannel, StructuredResponse};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};

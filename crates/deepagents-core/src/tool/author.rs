@@ -34,7 +34,7 @@ use crate::state::ChannelSpec;
 /// }
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// The arguments; doc comments of the fields become their descriptions.
+    /// The arguments: a struct, whose fields have doc comments as their descriptions, or `()` where there are none.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
     /// The name, `[A-Za-z0-9_-]{1,64}`.

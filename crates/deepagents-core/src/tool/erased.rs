@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::coerce::coerced;
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use crate::model::ToolSpec;
-use crate::schema::{SchemaCheck, schema_of};
+use crate::schema::{SchemaCheck, is_unit, schema_of, value_schema_of};
 use crate::state::ChannelSpec;
 
 /// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
@@ -148,6 +148,10 @@ fn read_args<A: DeserializeOwned + JsonSchema + 'static>(
     args: &Value,
 ) -> Result<A, serde_path_to_error::Error<serde_json::Error>> {
     serde_path_to_error::deserialize(args).or_else(|error| {
+        // A model gives an object, also where there is nothing to say.
+        if args.is_object() && is_unit(&value_schema_of::<A>()) {
+            return A::deserialize(Value::Null).map_err(|_| error);
+        }
         let meant = coerced(&schema_of::<A>(), args).and_then(|args| A::deserialize(args).ok());
         meant.ok_or(error)
     })

@@ -20,7 +20,7 @@ pub struct FnTool<A, F> {
     args: PhantomData<fn(A)>,
 }
 
-/// Makes a tool of a closure.
+/// Makes a tool of a closure. Its arguments are the fields of a struct; one that takes none has `()`.
 ///
 /// ```
 /// use deepagents_core::tool::{Effect, tool_fn};
@@ -30,6 +30,7 @@ pub struct FnTool<A, F> {
 ///
 /// let add = tool_fn("add", "Adds two numbers.", |args: Add, _cx| async move { Ok((args.a + args.b).to_string()) })
 ///     .effect(Effect::Read);
+/// let roll = tool_fn("roll", "Rolls a die.", |(): (), _cx| async { Ok("4") });
 /// ```
 pub fn tool_fn<A, F, Fut, O>(name: impl Into<String>, description: impl Into<String>, call: F) -> FnTool<A, F>
 where

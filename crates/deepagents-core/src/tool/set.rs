@@ -41,7 +41,9 @@ pub enum ToolSetError {
     #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
     /// A tool's schema does not describe an object.
-    #[error("the schema of tool `{0}` is not of type object")]
+    #[error(
+        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
+    )]
     Schema(String),
     /// Two tools have one name.
     #[error("two tools are named `{0}`; rename one or leave it out")]
@@ -123,7 +125,8 @@ impl ToolSet {
         self.inner.specs.binary_search_by(|spec| spec.name.as_str().cmp(name)).ok()
     }
 
-    fn spec(&self, name: &str) -> Option<&Arc<ToolSpec>> {
+    /// What a model is told of the tool with a name.
+    pub(crate) fn spec(&self, name: &str) -> Option<&Arc<ToolSpec>> {
         self.inner.specs.get(self.index(name)?)
     }
 }

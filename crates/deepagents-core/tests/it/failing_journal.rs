@@ -129,3 +129,32 @@ async fn a_journal_that_stays_away_fails_the_run_when_the_lease_may_be_over() {
     assert!(error.to_string().contains("the connection was lost"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(60));
 }
+
+/// A journal whose appends panic.
+struct Panicking {
+    inner: MemoryJournal,
+}
+
+impl Journal for Panicking {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        _: &'a str,
+        _: Fence,
+        _: LogPosition,
+        _: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async { panic!("the journal panics") })
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_panics_is_an_error_of_the_run_for_those_who_watch_it_and_those_who_do_not() {
+    let agent = agent(ScriptedModel::new([])).journal(Panicking { inner: MemoryJournal::new() }).build().unwrap();
+    let watched = agent.run(RunInput::new("go").thread("a")).outcome().await.unwrap_err();
+    let invoked = agent.invoke(RunInput::new("go").thread("b")).await.unwrap_err();
+    for error in [watched, invoked] {
+        assert_eq!(error.to_string(), "the run panicked: the journal panics");
+    }
+}

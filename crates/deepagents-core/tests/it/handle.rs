@@ -400,3 +400,105 @@ async fn events_that_stem_from_a_record_say_where_the_log_has_it() {
     assert_eq!(last as usize, log.len());
     assert!(events.iter().filter(|event| !event.kind.is_durable()).all(|event| event.position.is_none()));
 }
+
+#[tokio::test]
+async fn one_id_on_two_threads_names_two_runs() {
+    let (go, calls) = (Arc::new(Notify::new()), Notes::default());
+    let agent =
+        agent(ScriptedModel::new([Turn::call("slow", json!({})), Turn::text("hello Bob"), Turn::text("hello Ada")]))
+            .tool(slow(&go, &calls))
+            .journal(MemoryJournal::new())
+            .build()
+            .unwrap();
+    let mut ada = agent.run(RunInput::new("I am Ada").thread("ada").id("1"));
+    until(&mut ada, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let bob = agent.invoke(RunInput::new("I am Bob").thread("bob").id("1")).await.unwrap();
+    assert_eq!((bob.thread.as_deref(), bob.run.as_str()), (Some("bob"), "1"));
+    assert_eq!(lines(bob.messages()), ["user: I am Bob", "assistant: hello Bob"]);
+    let same = agent.run(RunInput::new("I am Ada").thread("ada").id("1"));
+    go.notify_one();
+    for run in [ada, same] {
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!((outcome.thread.as_deref(), outcome.text().as_str()), (Some("ada"), "hello Ada"));
+    }
+    assert_eq!(calls.list().len(), 1);
+}
+
+/// Panics at events.
+struct Panicking(fn(&EventKind) -> bool);
+
+impl RunObserver for Panicking {
+    fn begin(&self, _: RunStart<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn model(
+        self: Arc<Self>,
+        _: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        model.stream(request)
+    }
+
+    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
+        next.run(request)
+    }
+
+    fn event(&self, event: &Event) {
+        assert!(!self.0(&event.kind), "it cannot see this");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_fails_the_run_with_its_words_and_one_that_does_at_the_end_does_not() {
+    let build = || agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
+    let (events, ended) = watch(build().run(RunInput::new("go").observer(Arc::new(Panicking(|_| true))))).await;
+    let error = ended.unwrap_err();
+    assert!(error.to_string().starts_with("the run panicked: it cannot see this"), "{error}");
+    assert!(matches!(events.last().unwrap().kind, EventKind::RunFailed { .. }), "{events:?}");
+    let (events, ended) =
+        watch(build().run(RunInput::new("go").observer(Arc::new(Panicking(EventKind::is_end))))).await;
+    assert_eq!(ended.unwrap().text(), "done");
+    assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { .. }), "{events:?}");
+}
+
+#[tokio::test]
+async fn an_observer_that_cannot_be_made_is_an_error_of_the_run() {
+    let agent = agent(ScriptedModel::new([])).observe_runs(|| panic!("no observer today")).build().unwrap();
+    for error in [agent.run("go").outcome().await.unwrap_err(), agent.invoke("go").await.unwrap_err()] {
+        assert!(error.to_string().contains("`observe_runs` panicked: no observer today"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_chain_of_a_failed_run_says_nothing_twice() {
+    let failing = deepagents_core::middleware::before_model(|_| async { Err(Error::Input("no".to_owned())) });
+    let error = agent(ScriptedModel::new([])).middleware(failing).build().unwrap().invoke("go").await.unwrap_err();
+    let mut said = vec![error.to_string()];
+    let mut next = std::error::Error::source(&*error);
+    while let Some(reason) = next {
+        said.push(reason.to_string());
+        next = reason.source();
+    }
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(said[1], "no");
+}
+
+#[tokio::test]
+async fn a_hook_that_writes_a_channel_of_nobody_is_named_with_what_to_do() {
+    deepagents_core::last_value!(
+        /// Declared by nobody.
+        Stray("stray"): u32
+    );
+    let stray = deepagents_core::middleware::before_model(|_| async {
+        Ok(deepagents_core::middleware::HookOutput::set::<Stray>(1))
+    });
+    let error = agent(ScriptedModel::new([])).middleware(stray).build().unwrap().invoke("go").await.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("before_model of middleware") && said.contains("`stray`") && said.contains("`channels`"),
+        "{said}"
+    );
+    assert_eq!(error.kind(), "state");
+}

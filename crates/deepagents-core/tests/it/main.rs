@@ -41,6 +41,7 @@ mod store;
 mod structured;
 mod support;
 mod threads;
+mod told;
 mod tool_arguments;
 mod tool_results;
 mod watching;

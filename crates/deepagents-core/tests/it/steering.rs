@@ -204,3 +204,86 @@ async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run
     assert_sound(outcome.messages());
     assert_eq!(lines(outcome.messages())[2..], ["result: asked", "user: in French, please", "assistant: done"]);
 }
+
+/// Answers what was said last, once its tool has had an answer.
+fn answers_everything(tool: &'static str) -> ScriptedModel {
+    ScriptedModel::rules()
+        .always(Turn::with(move |request| {
+            if request.messages.len() == 1 {
+                return Turn::call(tool, json!({}));
+            }
+            Turn::text(format!("re: {}", request.messages.last().unwrap().text()))
+        }))
+        .build()
+}
+
+#[tokio::test]
+async fn follow_ups_outlive_a_suspension_and_come_when_the_run_that_goes_on_would_end() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let work = tool("work", move |_, _| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            Ok("worked")
+        }
+    });
+    let agent = agent(answers_everything("work")).tool(work).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    let handle = run.handle();
+    assert!(handle.steer("hurry") && handle.enqueue("and then") && handle.enqueue("at last"));
+    handle.suspend();
+    go.notify_one();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Suspended);
+    assert!(!handle.enqueue("too late") && handle.retract().is_empty());
+    let run = agent.run(RunInput::resume("t"));
+    assert!(run.handle().enqueue("later still"));
+    let (events, outcome) = watch(run).await;
+    let outcome = outcome.unwrap();
+    assert_sound(outcome.messages());
+    let expected = [
+        "result: worked",
+        "user: hurry",
+        "assistant: re: hurry",
+        "user: and then",
+        "assistant: re: and then",
+        "user: at last",
+        "assistant: re: at last",
+        "user: later still",
+        "assistant: re: later still",
+    ];
+    assert_eq!(lines(outcome.messages())[2..], expected);
+    assert_eq!(events.iter().filter(|e| matches!(&e.kind, EventKind::Steered { .. })).count(), 4);
+    let again = agent.invoke(RunInput::new("once more").thread("t")).await.unwrap();
+    assert_eq!(lines(again.messages())[11..], ["user: once more", "assistant: re: once more"], "all was delivered");
+}
+
+#[tokio::test]
+async fn follow_ups_outlive_a_question_and_every_crash_until_they_are_part_of_the_conversation() {
+    let go = Arc::new(Notify::new());
+    let wait = go.clone();
+    let asks = tool("asks", move |_, cx| {
+        let wait = wait.clone();
+        async move {
+            wait.notified().await;
+            cx.interrupt("May I?", DecisionKind::ALL)?;
+            Ok("asked")
+        }
+    });
+    let agent = agent(answers_everything("asks")).tool(asks).journal(MemoryJournal::new()).build().unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(run.handle().enqueue("and then"));
+    go.notify_one();
+    let mut waits = run.outcome().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!((waits.stop.clone(), waits.action_requests().len()), (FinishReason::Interrupted, 1));
+        waits = agent.invoke(RunInput::resume("t")).await.unwrap();
+    }
+    go.notify_one();
+    let answer = RunInput::resume("t").decide(waits.action_requests().remove(0).id, Decision::Approve);
+    let outcome = agent.invoke(answer).await.unwrap();
+    let expected = ["result: asked", "assistant: re: asked", "user: and then", "assistant: re: and then"];
+    assert_eq!(lines(outcome.messages())[2..], expected);
+}

@@ -159,8 +159,9 @@ async fn a_hook_that_changes_state_to_what_cannot_be_stored_ends_the_run_and_the
         let built = |model| agent(model).middleware(Declares).journal(journal.clone());
         let bad = built(ScriptedModel::new([])).middleware(hook).build().unwrap();
         let error = bad.invoke(RunInput::new("go").thread("t")).await.unwrap_err();
-        assert!(matches!(&*error.error, Error::Channel(ChannelError::NotStorable { .. })), "{error}");
-        assert!(error.to_string().contains(why), "{error}");
+        let Error::Hook { hook: "before_model", source, .. } = &*error.error else { panic!("{error}") };
+        assert!(source.to_string().contains(why), "{error}");
+        assert_eq!(error.kind(), "state");
         let good = built(ScriptedModel::new([Turn::text("done")])).build().unwrap();
         read_again(&good, &journal).await;
         assert_eq!(good.invoke(RunInput::resume("t")).await.unwrap().text(), "done");

@@ -232,3 +232,63 @@ fn a_schema_that_is_none_is_refused_when_the_agent_is_built() {
     let error = agent(ScriptedModel::new([])).response_format(format).build().unwrap_err().to_string();
     assert!(error.starts_with("the schema of response format `x` is not valid: "), "{error}");
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+enum Verdict {
+    Yes,
+    No,
+}
+
+/// A list within lists.
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+enum Tree {
+    Leaf(String),
+    Branch(Vec<Tree>),
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Unit;
+
+/// Asks for a shape in both ways, with an answer that does not fit and one that does.
+async fn shaped<T>(wrong: Value, right: Value) -> (T, Value)
+where
+    T: serde::de::DeserializeOwned + schemars::JsonSchema + std::fmt::Debug + PartialEq + 'static,
+{
+    let format = ResponseFormat::for_type::<T>();
+    let by_text = native([Turn::text(wrong.to_string()), Turn::text(right.to_string())]);
+    let by_call = ScriptedModel::new([Turn::call(format.name(), wrong), Turn::call(format.name(), right)]);
+    let mut answers = Vec::new();
+    for model in [by_text, by_call.clone()] {
+        let outcome = ask(model, format.clone()).await.unwrap();
+        assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Done, 2));
+        answers.push((outcome.structured::<T>().unwrap(), outcome.structured_json().unwrap().clone()));
+    }
+    let offered = by_call.requests()[0].tools.iter().find(|tool| tool.name == format.name()).unwrap().schema.clone();
+    assert_eq!((&offered["type"], &offered["required"]), (&json!("object"), &json!(["value"])));
+    let other = answers.pop().unwrap();
+    assert_eq!(answers[0], other);
+    other
+}
+
+#[tokio::test]
+async fn a_shape_that_is_no_object_is_asked_for_in_one_and_given_as_it_is() {
+    let value = |value: Value| json!({"value": value});
+    let (verdict, json) = shaped::<Verdict>(json!("Yes"), value(json!("No"))).await;
+    assert_eq!((verdict, json), (Verdict::No, json!("No")));
+    let (people, json) = shaped::<Vec<Person>>(json!({}), value(json!([ada()]))).await;
+    assert_eq!((people[0].name.as_str(), json), ("Ada", json!([ada()])));
+    assert_eq!(shaped::<String>(value(json!(1)), value(json!("words"))).await.0, "words");
+    let nested = json!(["a", ["b"]]);
+    let tree = Tree::Branch(vec![Tree::Leaf("a".into()), Tree::Branch(vec![Tree::Leaf("b".into())])]);
+    assert_eq!(shaped::<Tree>(value(json!(["a", [1]])), value(nested)).await.0, tree);
+}
+
+#[tokio::test]
+async fn a_shape_may_be_null_and_is_not_asked_for_again_then() {
+    let null = json!({"value": null});
+    assert_eq!(shaped::<Option<Person>>(json!({"value": {"name": 1}}), null.clone()).await.0, None);
+    let someone = shaped::<Option<Person>>(json!({}), json!({"value": ada()})).await.0;
+    assert_eq!(someone.unwrap().name, "Ada");
+    assert_eq!(shaped::<Unit>(json!({}), null).await.0, Unit);
+}

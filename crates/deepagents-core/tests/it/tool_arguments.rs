@@ -198,6 +198,67 @@ fn a_type_without_fields_has_a_schema_that_providers_take() {
     assert_eq!(*schema_of::<Nothing>(), json!({"type": "object", "properties": {}}));
 }
 
+#[tokio::test]
+async fn a_tool_whose_arguments_have_no_content_takes_an_empty_object() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Unit;
+    assert_eq!(*schema_of::<()>(), json!({"type": "object", "properties": {}}));
+    for args in [json!({}), json!({"unknown": true})] {
+        let tool = tool_fn("book", "Books.", |(): (), _cx| async { Ok("booked") }).effect(Effect::Read);
+        assert_eq!(answer(args.clone(), tool).await, "result: booked");
+        let tool = tool_fn("book", "Books.", |_: Unit, _cx| async { Ok("booked") });
+        assert_eq!(answer(args, tool).await, "result: booked");
+    }
+    let tool = tool_fn("book", "Books.", |(): (), _cx| async { Ok("booked") });
+    assert!(answer(json!([1]), tool).await.starts_with("error: "));
+}
+
+#[test]
+fn typed_arguments_that_are_no_object_are_a_build_error_that_says_what_to_do() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is of interest")]
+    enum Colour {
+        Red,
+        Blue,
+    }
+    fn refused<A>() -> String
+    where
+        A: serde::de::DeserializeOwned + schemars::JsonSchema + Send + 'static,
+    {
+        let tool = tool_fn("paint", "Paints.", |_: A, _cx| async { Ok("painted") });
+        agent(ScriptedModel::new([])).tool(tool).build().unwrap_err().to_string()
+    }
+    for error in
+        [refused::<String>(), refused::<Colour>(), refused::<Vec<Trip>>(), refused::<Option<Trip>>(), refused::<u32>()]
+    {
+        assert!(error.contains("`paint`") && error.contains("fields of a struct"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_are_objects_without_fields_of_their_own_are_taken() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    #[allow(dead_code, reason = "only read from JSON")]
+    enum Place {
+        City { name: String },
+        Home,
+    }
+    let any = tool_fn("book", "Books.", |args: Value, _cx| async move { Ok(args.to_string()) });
+    assert_eq!(answer(json!({"a": 1}), any).await, r#"result: {"a":1}"#);
+    let map = tool_fn("book", "Books.", |args: std::collections::BTreeMap<String, u32>, _cx| async move {
+        Ok(args["a"].to_string())
+    });
+    assert_eq!(answer(json!({"a": 1}), map).await, "result: 1");
+    let tagged = tool_fn("book", "Books.", |place: Place, _cx| async move {
+        Ok(match place {
+            Place::City { name } => name,
+            Place::Home => "home".to_owned(),
+        })
+    });
+    assert_eq!(answer(json!({"kind": "city", "name": "Turin"}), tagged).await, "result: Turin");
+}
+
 /// Brings a tool.
 struct Brings(&'static str, &'static str);
 impl Middleware for Brings {

@@ -44,6 +44,11 @@ impl OpenAnswer {
         Self { complete: true, ..Self::default() }
     }
 
+    /// Whether no model has begun it, so that its id is not known yet.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.id.is_empty()
+    }
+
     /// Takes in a piece; other events say nothing.
     pub(super) fn piece(&mut self, event: &EventKind) -> Vec<Kind> {
         let mut out = Vec::new();

@@ -1,5 +1,8 @@
 //! What the screens are told, and what they want done.
 
+use std::sync::Arc;
+
+use deepagents::core::model::ToolSpec;
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
@@ -283,6 +286,8 @@ pub(crate) struct PendingApproval {
     pub(crate) request: ActionRequest,
     /// The text of the file that it is about, where there is one.
     pub(crate) file: Option<String>,
+    /// Its tool, where it is one of the main agent's own.
+    pub(crate) tool: Option<Arc<ToolSpec>>,
 }
 
 /// How a run ended.

@@ -254,7 +254,8 @@ impl Questions {
 
     /// The decision that an edited text makes.
     pub(crate) fn edited(&self, text: &str) -> Result<Decision, String> {
-        let request = &self.current().ok_or("nothing waits any more")?.request;
+        let pending = self.current().ok_or("nothing waits any more")?;
+        let request = &pending.request;
         let args = if is_command(&request.tool) {
             if text.trim().is_empty() {
                 return Err("the command is empty; Esc goes back".to_owned());
@@ -267,9 +268,11 @@ impl Questions {
         } else {
             serde_json::from_str(text).map_err(|error| format!("the arguments are no JSON: {error}"))?
         };
-        let decision = Decision::Edit { edited_action: EditedAction { name: request.tool.clone(), args } };
+        let edited = EditedAction { name: request.tool.clone(), args };
+        let taken = pending.tool.as_ref().map_or(Ok(()), |tool| request.check_edit(&edited, tool));
+        let decision = Decision::Edit { edited_action: edited };
         let now = deepagents::core::env::Timestamp::now();
-        request.check(&decision, now).map_err(|error| error.to_string())?;
+        request.check(&decision, now).and(taken).map_err(|error| error.to_string())?;
         Ok(decision)
     }
 }

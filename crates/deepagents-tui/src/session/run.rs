@@ -328,7 +328,8 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
         }
         _ => None,
     };
-    PendingApproval { request, file }
+    let tool = connection.agent.definition().tools().iter().find(|tool| tool.name == request.tool).cloned();
+    PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file }
 }
 
 /// Whether another program works on a thread.

@@ -4,7 +4,7 @@ mod inbox;
 mod setting;
 mod written;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::abort::{Break, Halt};
@@ -47,7 +47,9 @@ pub(crate) struct Driver {
     logged_events: Vec<(Option<LogPosition>, EventKind)>,
     inbox: Option<Arc<Inbox>>,
     /// Read from the inbox, not yet part of the conversation.
-    undelivered: Vec<Message>,
+    pub(super) undelivered: Vec<Message>,
+    /// Follow-ups that the thread kept from an earlier run.
+    pub(super) follow_ups: VecDeque<Message>,
     /// Why a message in the inbox was not let in.
     refused: Option<Error>,
     pub(super) last_stop: StopReason,
@@ -102,6 +104,7 @@ impl Driver {
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
+            told: std::sync::Mutex::default(),
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
@@ -124,6 +127,7 @@ impl Driver {
             logged_events: Vec::new(),
             inbox,
             undelivered: Vec::new(),
+            follow_ups: VecDeque::new(),
             refused: None,
             last_stop: StopReason::End,
             shape_tries: 0,

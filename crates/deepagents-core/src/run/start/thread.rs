@@ -24,7 +24,8 @@ impl Driver {
         if input.resume && input.take_over && !input.answers.is_empty() {
             // A wrong answer must not end the run that works on the thread.
             let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
-            answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
+            let answers = answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
+            self.check_edits(&loaded.fold.state, &answers)?;
         }
         let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
             Some(lease) if lease.thread() != thread => {

@@ -50,13 +50,13 @@ impl Driver {
                     let checked = if shapes > 1 {
                         Err(format!("call {} once, not {shapes} times", format.name()))
                     } else {
-                        format.check(&call.args)
+                        format.read(&call.args)
                     };
                     match checked {
-                        Ok(()) => {
+                        Ok(answer) => {
                             turn.shaped = true;
                             ToolResponse {
-                                update: Update::new::<StructuredResponse>(Some(call.args.clone())),
+                                update: Update::new::<StructuredResponse>(Some(answer)),
                                 ..ToolResponse::text("The answer is recorded.")
                             }
                         }

@@ -196,6 +196,9 @@ impl Projector {
             EventKind::Custom { name, data } => {
                 self.push_live(path, at, Kind::Custom { name: name.clone(), data: data.clone() });
             }
+            // An answer that a middleware gives in the model's place is shown from the log, which has its id.
+            EventKind::TextDelta { .. }
+                if self.replay.agent_state(path).is_some() && self.view(path).answer.is_unnamed() => {}
             piece => {
                 for kind in self.view(path).answer.piece(piece) {
                     self.push_live(path, at, kind);
