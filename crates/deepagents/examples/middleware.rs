@@ -41,7 +41,7 @@ impl Middleware for Ceiling {
     }
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
-        if *request.cx.get::<Wanted>() > self.limit {
+        if request.cx.get::<Wanted>() > self.limit {
             return Ok(ToolResponse::error("Error: no tool calls are left; answer with what you have."));
         }
         next.run(request).await

@@ -61,7 +61,7 @@ impl ToolRequest {
         text: impl Into<String>,
         allowed: impl Into<Vec<DecisionKind>>,
     ) -> Result<Decision, ToolError> {
-        self.cx.clone().as_made(&self.call).interrupt_by(rule, text, allowed)
+        self.cx.clone().changed_to(&self.call).interrupt_by(rule, text, allowed)
     }
 }
 
@@ -234,7 +234,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
         };
         return Ok(ToolResponse::error(format!("Error: {name} {why}. Your tools are: {known}.")));
     };
-    let cx = cx.as_made(&call);
+    let cx = cx.changed_to(&call);
     match tool.call(call.args, cx).await {
         Ok(output) => Ok(ToolResponse {
             content: output.content,

@@ -165,7 +165,7 @@ impl ToolContext {
     }
 
     /// The same for a call that wraps may have changed: what a person is asked about is what is made.
-    pub(crate) fn as_made(mut self, call: &ToolCall) -> Self {
+    pub(crate) fn changed_to(mut self, call: &ToolCall) -> Self {
         let same = (&call.name, &call.args) == (&self.call.name, &self.call.args);
         self.changed = (!same).then(|| Arc::new(call.clone()));
         self

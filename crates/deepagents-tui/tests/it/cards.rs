@@ -169,8 +169,7 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
         about: "Sails the ship.".to_owned(),
         text: "You are a sailor.".to_owned(),
     };
-    let definitions = || vec![offered("sub-agent", "sailor"), offered("command", "reef")];
-    *world.offered.lock().unwrap() = definitions();
+    *world.offered.lock().unwrap() = vec![offered("sub-agent", "sailor"), offered("command", "reef")];
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/agents").await;
     assert!(screens.wait_for("not in use before you agree").await, "{}", screens.text());
