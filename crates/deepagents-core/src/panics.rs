@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt;
 
-/// A panic on its way, with the words that tell whose it is.
+/// A panic on its way through a stack, with words that tell where it began.
 struct Blamed(String);
 
 /// What a panic said.
@@ -19,23 +19,23 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// The same behind words that tell what happened, unless it is known whose panic it is.
-pub(crate) fn panic_told(panic: &(dyn Any + Send), otherwise: &str) -> String {
-    match panic.downcast_ref::<Blamed>() {
-        Some(Blamed(text)) => text.clone(),
-        None => format!("{otherwise}: {}", panic_text(panic)),
-    }
-}
-
-/// Tells of a panic on its way whose it is; the code nearest to it is the one. No `async fn`, which would keep room for the work
-/// twice.
-pub(crate) fn blamed<T>(work: impl Future<Output = T>, happened: impl FnOnce() -> String) -> impl Future<Output = T> {
-    AssertUnwindSafe(work).catch_unwind().map(|done| {
+/// Says in a panic where it began: the code nearest to it is the one. Without a place its words stay as they are. What leaves
+/// the outermost code is a text again, which observers read. No `async fn`, which would keep room for the work twice.
+pub(crate) fn blamed<T>(
+    work: impl Future<Output = T>,
+    outermost: bool,
+    place: impl FnOnce() -> Option<String>,
+) -> impl Future<Output = T> {
+    AssertUnwindSafe(work).catch_unwind().map(move |done| {
         done.unwrap_or_else(|panic| {
-            if panic.is::<Blamed>() {
-                resume_unwind(panic)
-            }
-            resume_unwind(Box::new(Blamed(format!("{}: {}", happened(), panic_text(&*panic)))))
+            let text = match panic.downcast::<Blamed>() {
+                Ok(known) => known.0,
+                Err(panic) => match place() {
+                    Some(place) => format!("in {place}: {}", panic_text(&*panic)),
+                    None => panic_text(&*panic).to_owned(),
+                },
+            };
+            resume_unwind(if outermost { Box::new(text) as Box<dyn Any + Send> } else { Box::new(Blamed(text)) })
         })
     })
 }

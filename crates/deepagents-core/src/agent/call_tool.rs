@@ -12,7 +12,7 @@ use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
 use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
-use crate::panics::panic_told;
+use crate::panics::panic_text;
 use crate::run::join_offered;
 use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
@@ -91,7 +91,7 @@ impl Agent {
             Ok(Ok(response)) => response,
             Ok(Err(Error::ToolCall { text, .. })) => ToolResponse::error(text),
             Ok(Err(error)) => return Err(error),
-            Err(panic) => ToolResponse::error(format!("Error: {}", panic_told(&*panic, "the call crashed"))),
+            Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {}", panic_text(&*panic))),
         };
         let ToolResponse { content, is_error, is_synthetic: _, update, artifact, child_state, source: _, decision: _ } =
             response;

@@ -240,7 +240,7 @@ impl ContextBuilder {
             extensions,
             observer: None,
             attempt: AtomicU32::new(0),
-            told: Mutex::default(),
+            streamed_attempts: Mutex::default(),
             answer_id: Mutex::default(),
             log: OnceLock::new(),
             root: None,

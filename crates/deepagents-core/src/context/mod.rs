@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
     /// The tries of the current turn of whose answers pieces of text were told.
-    pub(crate) told: std::sync::Mutex<std::collections::BTreeSet<u32>>,
+    pub(crate) streamed_attempts: std::sync::Mutex<std::collections::BTreeSet<u32>>,
     /// The id of the next answer.
     pub(crate) answer_id: std::sync::Mutex<String>,
     /// Writes to the run's thread, once that is open.
@@ -95,8 +95,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The tries of the current turn of whose answers pieces of text were told.
-    pub(crate) fn told(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
-        self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn streamed_attempts(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
+        self.streamed_attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The id that the next answer has.

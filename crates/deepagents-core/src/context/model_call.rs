@@ -43,7 +43,7 @@ pub(crate) async fn call_model(
     let (mut events, mut attempt) = begin(cx, model, request)?;
     let turn = cx.turn;
     // Text that is told belongs to an answer that counts until its try is discarded.
-    let mut told = false;
+    let mut streamed = false;
     let failure = loop {
         let kind = match events.next().await {
             Some(Ok(ModelEvent::Finished(output))) => {
@@ -51,8 +51,8 @@ pub(crate) async fn call_model(
                 return Ok((*output, attempt));
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => {
-                if !told && !delta.is_empty() {
-                    told = cx.shared.told().insert(attempt);
+                if !streamed && !delta.is_empty() {
+                    streamed = cx.shared.streamed_attempts().insert(attempt);
                 }
                 EventKind::TextDelta { turn, attempt, text: delta }
             }
@@ -72,8 +72,8 @@ pub(crate) async fn call_model(
                     retry_after_ms,
                     again: true,
                 };
-                cx.shared.told().remove(&attempt);
-                told = false;
+                cx.shared.streamed_attempts().remove(&attempt);
+                streamed = false;
                 attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
                 discarded
             }
@@ -84,7 +84,7 @@ pub(crate) async fn call_model(
         // A model that always has more to say lets those go on who read what it says.
         tokio::task::coop::consume_budget().await;
     };
-    cx.shared.told().remove(&attempt);
+    cx.shared.streamed_attempts().remove(&attempt);
     let reason = failure.to_string();
     cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false });
     Err(failure.into())

@@ -159,12 +159,13 @@ impl ModelNext {
         // A future keeps room for whatever moves through it for as long as it waits, and there is one for each middleware: what
         // it begins with is in a box of its own until then.
         let mut next = self.clone();
+        let outermost = self.at == 0;
         let Some(middleware) = self.stack.get(self.at).cloned() else {
             let request = Box::new(request);
             return Box::pin(async move {
                 let model = next.layers.iter().rev().fold(next.model, |model, layer| layer(model));
                 let call = crate::context::call_model(&next.cx, &model, request);
-                let (output, attempt) = blamed(call, || format!("the model {} panicked", model.name())).await?;
+                let (output, attempt) = blamed(call, outermost, || Some(format!("the model {}", model.name()))).await?;
                 Ok(ModelResponse { output, update: Update::none(), attempt: Some(attempt) })
             });
         };
@@ -179,7 +180,7 @@ impl ModelNext {
                 };
                 call.await
             };
-            wrap(&*middleware, "wrap_model_call", call).await
+            wrap(&*middleware, "wrap_model_call", outermost, call).await
         })
     }
 }

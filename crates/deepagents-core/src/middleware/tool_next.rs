@@ -188,6 +188,7 @@ impl ToolNext {
             return observer.tool(request, next);
         }
         let middleware = next.stack.get(next.at).cloned();
+        let outermost = next.at == 0;
         next.at += 1;
         let begin = Box::new((request, next));
         Box::pin(async move {
@@ -201,9 +202,9 @@ impl ToolNext {
                         };
                         call.await
                     };
-                    wrap(&**middleware, "wrap_tool_call", call).await
+                    wrap(&**middleware, "wrap_tool_call", outermost, call).await
                 }
-                None => blamed(call_tool(begin().0), || "the tool crashed".to_owned()).await,
+                None => blamed(call_tool(begin().0), outermost, || None).await,
             }
         })
     }

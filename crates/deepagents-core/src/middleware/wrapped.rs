@@ -12,9 +12,11 @@ use crate::panics::blamed;
 pub(super) fn wrap<T>(
     middleware: &dyn DynMiddleware,
     hook: &'static str,
+    outermost: bool,
     call: impl Future<Output = Result<T>>,
 ) -> impl Future<Output = Result<T>> {
-    let done = blamed(call, move || format!("{hook} of middleware `{}` panicked", middleware.name()));
+    let place = move || Some(format!("{hook} of middleware `{}`", middleware.name()));
+    let done = blamed(call, outermost, place);
     done.map(move |result| {
         result.map_err(|error| match error {
             Error::Other(_) | Error::Store(_) => {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::driver::Driver;
 use crate::context::Shared;
 use crate::error::{Error, Result};
-use crate::panics::panic_told;
+use crate::panics::panic_text;
 use crate::status::FinishReason;
 
 /// How long a journal may take to answer when the run is halted.
@@ -56,7 +56,7 @@ impl Driver {
     /// Waits for code that is not ours: a panic in it fails the run like any other error.
     pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
         let work = AssertUnwindSafe(work).catch_unwind();
-        let caught = |panic: Box<dyn Any + Send>| Error::other(panic_told(&*panic, "it panicked"));
+        let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
         self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
     }
 

@@ -64,10 +64,10 @@ impl Driver {
                 step.update
             };
             let ends = matches!(step.go, JumpTo::End | JumpTo::EndBecause(_));
-            let last_words = ends.then(|| self.last_words(&update)).flatten();
+            let closing_answer = ends.then(|| self.closing_answer(&update)).flatten();
             self.update(update).map_err(failed)?;
-            if let Some(last_words) = last_words {
-                self.queue_event(|| last_words);
+            if let Some(closing_answer) = closing_answer {
+                self.queue_event(|| closing_answer);
             }
             if step.go != JumpTo::Continue {
                 go = step.go;

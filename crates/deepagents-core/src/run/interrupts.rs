@@ -11,8 +11,8 @@ use crate::interrupt::PendingInterrupt;
 use crate::interrupt::answers_to;
 use crate::interrupt::open_questions;
 use crate::interrupt::{
-    ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionRecord, EditedAction, PausedChange,
-    PausedChildren,
+    ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionAuthor, DecisionRecord, EditedAction,
+    PausedChange, PausedChildren,
 };
 use crate::journal::ChildLog;
 use crate::message;
@@ -59,15 +59,19 @@ impl Driver {
     }
 
     /// Looks at edits of this agent's own calls whose tools it has; a call of another agent, or of a tool that is only
-    /// offered while the model is asked, is looked at when it is made.
+    /// offered while the model is asked, is looked at when it is made. So is what a rule such as a hook has edited, which nobody
+    /// is there to put right.
     pub(super) fn check_edits(&self, state: &State, answers: &[ActionRequestChange]) -> Result<()> {
         let tools = self.tools_on_offer();
         for answer in answers {
-            let ActionRequestChange::Decide(id, DecisionRecord { decision: Decision::Edit { edited_action }, .. }) =
+            let ActionRequestChange::Decide(id, DecisionRecord { decision: Decision::Edit { edited_action }, author }) =
                 answer
             else {
                 continue;
             };
+            if author.as_ref().is_some_and(|author| *author != DecisionAuthor::Person) {
+                continue;
+            }
             let asked = state.get::<ActionRequests>().and_then(|asked| asked.get(id));
             let own = asked
                 .map(|asked| &asked.request)

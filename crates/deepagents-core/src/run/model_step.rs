@@ -53,7 +53,7 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
-        shared.told().clear();
+        shared.streamed_attempts().clear();
         shared.set_answer_id(parts.ids.next("msg"));
         self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
@@ -107,7 +107,7 @@ impl Driver {
         let id = message.id.clone();
         // An answer that a wrap made itself follows whatever was tried before.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
-        if self.shared.told().is_empty() {
+        if self.shared.streamed_attempts().is_empty() {
             self.tell_text(turn, attempt, &message);
         }
         self.update(Update::message(Message::Assistant(message)))?;
@@ -127,7 +127,7 @@ impl Driver {
     }
 
     /// The answer with which a hook ends the run, in the place of one of the model, as a piece to tell.
-    pub(super) fn last_words(&self, update: &Update) -> Option<EventKind> {
+    pub(super) fn closing_answer(&self, update: &Update) -> Option<EventKind> {
         let MessageOp::Put(message) = update.get::<MessagesChannel>().flatten().last()? else { return None };
         let text = message.as_assistant()?.text();
         // A try of its own: what the model said in this turn is another answer.

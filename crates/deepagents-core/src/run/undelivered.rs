@@ -4,7 +4,7 @@ use super::driver::Driver;
 use crate::context::RunControl;
 use crate::error::Result;
 use crate::message::Message;
-use crate::state::{Kept, Undelivered, Update};
+use crate::state::{Undelivered, UndeliveredMessage, Update};
 
 impl Driver {
     /// Keeps with the thread what was said too late for this run, follow-ups too: the one that goes on delivers it.
@@ -22,8 +22,8 @@ impl Driver {
         let (mut said, mut follow_ups) = (Vec::new(), Vec::new());
         for kept in self.state.get::<Undelivered>().cloned().unwrap_or_default() {
             match kept {
-                Kept::Said(message) => said.push(message),
-                Kept::FollowUp { follow_up } => follow_ups.push(follow_up),
+                UndeliveredMessage::Said(message) => said.push(message),
+                UndeliveredMessage::FollowUp { follow_up } => follow_ups.push(follow_up),
             }
         }
         self.undelivered.splice(0..0, said);
@@ -61,8 +61,9 @@ impl Driver {
 
     /// Keeps this, and the follow-ups that were not taken.
     fn keep(&mut self, said: Vec<Message>) -> Result<()> {
-        let follow_ups = self.follow_ups.iter().map(|message| Kept::FollowUp { follow_up: message.clone() });
-        let all: Vec<Kept> = said.into_iter().map(Kept::Said).chain(follow_ups).collect();
+        let follow_ups =
+            self.follow_ups.iter().map(|message| UndeliveredMessage::FollowUp { follow_up: message.clone() });
+        let all: Vec<UndeliveredMessage> = said.into_iter().map(UndeliveredMessage::Said).chain(follow_ups).collect();
         if self.state.get::<Undelivered>().map_or(all.is_empty(), |kept| *kept == all) {
             return Ok(());
         }

@@ -45,7 +45,7 @@ pub(crate) struct Undelivered;
 /// A message that was not delivered yet. Earlier versions kept the messages alone, since they kept no follow-ups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Kept {
+pub(crate) enum UndeliveredMessage {
     /// For when the run would end.
     FollowUp { follow_up: Message },
     /// For the next call of the model.
@@ -54,12 +54,12 @@ pub(crate) enum Kept {
 
 impl Channel for Undelivered {
     const NAME: &'static str = "undelivered";
-    const SHARING: Sharing<Vec<Kept>, Vec<Kept>> = Sharing::private();
+    const SHARING: Sharing<Vec<UndeliveredMessage>, Vec<UndeliveredMessage>> = Sharing::private();
     const FROM_INPUT: bool = false;
-    type Value = Vec<Kept>;
-    type Update = Vec<Kept>;
+    type Value = Vec<UndeliveredMessage>;
+    type Update = Vec<UndeliveredMessage>;
 
-    fn reduce(value: &mut Vec<Kept>, update: Vec<Kept>) -> Result<(), ChannelError> {
+    fn reduce(value: &mut Vec<UndeliveredMessage>, update: Vec<UndeliveredMessage>) -> Result<(), ChannelError> {
         *value = update;
         Ok(())
     }

@@ -12,8 +12,8 @@ mod storable;
 mod update;
 mod view;
 
-pub(crate) use builtin::{Kept, Undelivered};
 pub use builtin::{MessagesChannel, StructuredResponse};
+pub(crate) use builtin::{Undelivered, UndeliveredMessage};
 pub use channel::{Channel, ChannelError, ChannelSpec, Concurrent, Merge};
 pub use schema::{Schema, SchemaError};
 pub use sharing::Sharing;

@@ -283,7 +283,10 @@ async fn a_panic_is_told_of_the_code_that_it_came_out_of() {
         .build()
         .unwrap();
     let told = lines(made.invoke("Go.").await.unwrap().messages());
-    assert!(told.iter().any(|line| line.contains("wrap_tool_call of middleware `Bad` panicked: ouch")), "{told:?}");
+    assert!(
+        told.iter().any(|line| line.contains("the tool crashed: in wrap_tool_call of middleware `Bad`: ouch")),
+        "{told:?}"
+    );
 
     let crash = tool("echo", |_, _| async { if true { panic!("ouch") } else { Ok("x") } });
     let made = agent(ScriptedModel::new(calls())).tool(crash).middleware(through()).build().unwrap();
@@ -293,11 +296,11 @@ async fn a_panic_is_told_of_the_code_that_it_came_out_of() {
     let through = wrap_model_call(|request, next| async move { next.run(request).await });
     let model = ScriptedModel::new([Turn::with(|_| panic!("ouch"))]);
     let error = agent(model).middleware(through).build().unwrap().invoke("Go.").await.unwrap_err();
-    assert!(error.to_string().starts_with("the model ") && error.to_string().ends_with(" panicked: ouch"), "{error}");
+    assert!(error.to_string().starts_with("it panicked: in the model "), "{error}");
     let bad = wrap_model_call(|_request, _next| async { if true { panic!("ouch") } else { Ok(said("")) } });
     let error =
         agent(ScriptedModel::new([])).middleware(bad.named("Bad")).build().unwrap().invoke("Go.").await.unwrap_err();
-    assert_eq!(error.to_string(), "wrap_model_call of middleware `Bad` panicked: ouch");
+    assert_eq!(error.to_string(), "it panicked: in wrap_model_call of middleware `Bad`: ouch");
 }
 
 #[tokio::test]

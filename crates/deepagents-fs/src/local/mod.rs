@@ -4,6 +4,7 @@
 mod cached;
 mod led;
 mod lock;
+#[cfg(feature = "undo")]
 mod look;
 mod open;
 mod protect;

@@ -10,6 +10,7 @@
 
 mod agent_files;
 mod approval;
+mod approval_edits;
 mod asking;
 mod background;
 mod budget;

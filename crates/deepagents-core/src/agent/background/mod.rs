@@ -254,7 +254,7 @@ impl ToolContext {
             extensions: shared.extensions.clone(),
             observer: None,
             attempt: AtomicU32::new(0),
-            told: std::sync::Mutex::default(),
+            streamed_attempts: std::sync::Mutex::default(),
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(cx.tools.clone()),
             passed: std::sync::Mutex::new(None),

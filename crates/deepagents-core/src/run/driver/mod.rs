@@ -104,7 +104,7 @@ impl Driver {
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
             attempt: std::sync::atomic::AtomicU32::new(0),
-            told: std::sync::Mutex::default(),
+            streamed_attempts: std::sync::Mutex::default(),
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),

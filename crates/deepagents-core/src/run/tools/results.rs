@@ -13,7 +13,7 @@ use crate::journal::{Record, RecordUpdate};
 use crate::machine::committed;
 use crate::message::{Block, Message, MessageOp, ToolMessage};
 use crate::middleware::ToolResponse;
-use crate::panics::panic_told;
+use crate::panics::panic_text;
 use crate::run::driver::Driver;
 use crate::state::{Concurrent, MessagesChannel, too_deep};
 
@@ -44,7 +44,7 @@ impl Driver {
                 turn.failed.get_or_insert(error);
                 response
             }
-            Err(error) => ToolResponse::error(format!("Error: {}", crash(error))),
+            Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
         };
         // A call that ends without its sub-agents keeps what they had changed.
         self.join_children(info.take_left(None))?;
@@ -135,8 +135,8 @@ impl Driver {
 }
 
 fn crash(error: JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => panic_told(&*panic, "the call crashed"),
-        Err(error) => format!("the call crashed: {error}"),
+    if !error.is_panic() {
+        return error.to_string();
     }
+    panic_text(&*error.into_panic()).to_owned()
 }
