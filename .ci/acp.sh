@@ -18,7 +18,7 @@ python=python3
 if ! python3 -c 'import jsonschema' 2>/dev/null; then
     python=$kept/venv/bin/python
     "$python" -c 'import jsonschema' 2>/dev/null ||
-        timeout 60 sh -c "python3 -m venv '$kept/venv' && '$kept/venv/bin/pip' install -q jsonschema" >/dev/null 2>&1 || true
+        timeout 60 sh -c "python3 -m venv --clear '$kept/venv' && '$kept/venv/bin/pip' install -q jsonschema" >/dev/null 2>&1 || true
     if ! "$python" -c 'import jsonschema' 2>/dev/null; then
         echo "acp: skipped, what reads the schema could not be fetched"
         exit 0
@@ -31,10 +31,10 @@ rig() {
 # Some of its checks have limits of time, which a busy machine may miss once.
 rig || rig
 
-# A turn through each of the official SDKs, the editor's side of them.
+# A turn through each of the official SDKs, the editor's side of them. An environment whose making was cut short is made anew.
 sdk=$kept/sdk/bin/python
 "$sdk" -c 'import acp' 2>/dev/null ||
-    timeout 90 sh -c "python3 -m venv '$kept/sdk' && '$kept/sdk/bin/pip' install -q agent-client-protocol==0.12.1" >/dev/null 2>&1 || true
+    timeout 90 sh -c "python3 -m venv --clear '$kept/sdk' && '$kept/sdk/bin/pip' install -q agent-client-protocol==0.12.1" >/dev/null 2>&1 || true
 work=$(mktemp -d)
 mkdir "$work/project" "$work/home"
 cat >"$work/script.json" <<'EOF'

@@ -16,7 +16,7 @@ else
     echo "mcp: skipped, there is no Node for the servers of npm"
 fi
 [ -x "$kept/venv/bin/mcp-server-time" ] ||
-    timeout 60 sh -c "python3 -m venv '$kept/venv' && '$kept/venv/bin/pip' install -q mcp-server-time" >/dev/null 2>&1 ||
+    timeout 60 sh -c "python3 -m venv --clear '$kept/venv' && '$kept/venv/bin/pip' install -q mcp-server-time" >/dev/null 2>&1 ||
     echo "mcp: skipped, the servers of PyPI could not be fetched"
 [ -x "$kept/venv/bin/mcp-server-time" ] && options+=(--pybin "$kept/venv/bin")
 

@@ -12,7 +12,7 @@ trap 'kill "${children[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 # Where clients are missing, they are fetched.
 mkdir -p "$kept" "$modules"
 "$python" -c 'import langgraph_sdk, langgraph, httpx, websockets' 2>/dev/null ||
-    timeout 60 sh -c "python3 -m venv '$kept/venv' &&
+    timeout 60 sh -c "python3 -m venv --clear '$kept/venv' &&
         '$kept/venv/bin/pip' install -q langgraph-sdk==0.4.14 langgraph==1.2.22 httpx websockets" >/dev/null 2>&1 || true
 if [ ! -d "$modules/node_modules/@langchain/react" ] && command -v npm >/dev/null; then
     cp "$rig/js/package.json" "$modules/"

@@ -8,7 +8,7 @@ kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/tui
 python=$kept/bin/python
 
 "$python" -c 'import pyte, pexpect, psutil' 2>/dev/null ||
-    timeout 60 sh -c "python3 -m venv '$kept' && '$kept/bin/pip' install -q pyte pexpect psutil" >/dev/null 2>&1 || true
+    timeout 60 sh -c "python3 -m venv --clear '$kept' && '$kept/bin/pip' install -q pyte pexpect psutil" >/dev/null 2>&1 || true
 if ! "$python" -c 'import pyte, pexpect, psutil' 2>/dev/null; then
     echo "tui: skipped, what emulates a terminal could not be fetched"
     exit 0
