@@ -8,6 +8,7 @@ use crate::convert::{millis, signed, time, unsigned};
 use crate::executor::Executor;
 use crate::statement::Statement;
 use crate::thread_row::find_or_insert;
+use crate::threads::set_metadata;
 
 static NEXT_EPOCH: Statement =
     Statement::per_database("UPDATE epoch SET last = last + 1 RETURNING last", "SELECT nextval('epoch')");
@@ -32,6 +33,9 @@ pub(crate) async fn claim(db: &dyn Executor, thread: &str, claim: &Claim) -> Res
     // It is only told to others, and no text of Postgres has a NUL.
     let owner = claim.owner.replace('\0', "\u{fffd}");
     db.execute(&CLAIM, &[&row.key, &epoch, &owner, &(row.now + millis(claim.lease))]).await?;
+    if !claim.metadata.is_empty() {
+        set_metadata(db, thread, claim.metadata.clone()).await?;
+    }
     Ok(Fence::new(unsigned(epoch)))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
 
 use super::{JournalError, Record, Threads};
 use crate::env::Timestamp;
@@ -35,10 +36,12 @@ use crate::ids::LogPosition;
 /// ```
 pub trait Journal: Send + Sync + 'static {
     /// Makes somebody the owner of a thread for a while, with a fence that no owner of any thread has had before. A
-    /// thread that does not exist begins to.
+    /// thread that does not exist begins to. What the claim says of the thread's metadata is set with it: nobody ever sees an
+    /// owner without, and where the claim fails nothing is.
     ///
     /// # Errors
-    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over.
+    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over, and as
+    /// [`Threads::set_metadata`] for its metadata.
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
 
     /// Begins a new lease for the owner, also where the last one has run out: it runs out after `lease` from now.
@@ -162,18 +165,27 @@ pub struct Claim {
     pub lease: Duration,
     /// Whether the thread is taken from an owner whose lease has not run out.
     pub take_over: bool,
+    /// What the thread is to say of itself once it is the owner's, as for [`Threads::set_metadata`].
+    pub metadata: Map<String, Value>,
 }
 
 impl Claim {
     /// A claim that respects other owners.
     pub fn new(owner: impl Into<String>, lease: Duration) -> Self {
-        Self { owner: owner.into(), lease, take_over: false }
+        Self { owner: owner.into(), lease, take_over: false, metadata: Map::new() }
     }
 
     /// Takes the thread from whoever has it. What that owner was doing is in doubt then, and it can write no more.
     #[must_use]
     pub fn take_over(mut self) -> Self {
         self.take_over = true;
+        self
+    }
+
+    /// Sets metadata of the thread together with the owner.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
+        self.metadata = metadata;
         self
     }
 }

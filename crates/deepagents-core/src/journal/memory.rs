@@ -74,10 +74,14 @@ impl MemoryJournal {
 impl Journal for MemoryJournal {
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> Done<'a, Fence> {
         self.with(|inner, now| {
+            check_metadata(thread, &claim.metadata)?;
             let epoch = inner.epoch + 1;
             let found = inner.find_or_new(thread, now)?;
             if !claim.take_over {
                 found.check_free(now)?;
+            }
+            if !claim.metadata.is_empty() {
+                found.merge_metadata(claim.metadata, now);
             }
             found.claim(epoch, claim.owner);
             found.renew(later(now, claim.lease));

@@ -94,8 +94,8 @@ impl Driver {
         place: Place,
     ) -> Result<Option<FinishReason>> {
         input.messages = self.received(std::mem::take(&mut input.messages))?;
-        let tap = match self.shared.observer.clone().filter(|_| self.is_main()) {
-            Some(tap) => Some((tap, input.record()?)),
+        let observer = match self.shared.observer.clone().filter(|_| self.is_main()) {
+            Some(observer) => Some((observer, input.record()?)),
             None => None,
         };
         let left = match (place, self.shared.thread.clone()) {
@@ -118,11 +118,11 @@ impl Driver {
         if let Some(path) = left.as_ref().map(|left| &left.path).filter(|path| !path.is_empty()) {
             self.become_background(path.clone());
         }
-        if let Some((tap, record)) = tap {
+        if let Some((observer, record)) = observer {
             let agent = &*self.shared.agent;
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
             let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
-            if let Err(error) = tap.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel }) {
+            if let Err(error) = observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel }) {
                 self.give_up_thread().await;
                 return Err(error);
             }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::AGENT;
 use crate::error::{Error, Result};
 use crate::ids::LogPosition;
@@ -11,6 +13,13 @@ use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
 use crate::run::input::OwnedThread;
 use crate::run::log::Log;
+
+/// What the thread of a run is to say of itself, and whose words that are.
+fn note_of(input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
+    let mut note = Some(input.note.clone()).filter(|note| !note.is_empty())?;
+    note.insert(NOTED_BY.to_owned(), owner.into());
+    Some(note)
+}
 
 impl Driver {
     /// Becomes the owner of a thread and loads it.
@@ -32,20 +41,23 @@ impl Driver {
                 let what = format!("the lease is of thread `{}`, the run goes on with `{thread}`", lease.thread());
                 return Err(Error::Input(what));
             }
-            Some(lease) => lease,
+            Some(lease) => {
+                if let Some(note) = note_of(input, lease.owner()) {
+                    journal.threads().set_metadata(&thread, note).await?;
+                }
+                lease
+            }
             None => {
-                let mut claim = Claim::new(self.shared.run.own(), input.lease);
+                let owner = self.shared.run.own();
+                // With the claim, so that a process that is killed leaves no owner of whom nobody knows that it is gone.
+                let note = note_of(input, owner).unwrap_or_default();
+                let mut claim = Claim::new(owner, input.lease).metadata(note);
                 claim.take_over = input.take_over;
                 Lease::claim(journal, thread.clone(), claim).await?
             }
         };
         let lease = lease.of_run(self.shared.cancel.clone());
         let journal = lease.journal().clone();
-        if !input.note.is_empty() {
-            let mut note = input.note.clone();
-            note.insert(NOTED_BY.to_owned(), lease.owner().into());
-            journal.threads().set_metadata(&thread, note).await?;
-        }
         // A run that goes back may leave what cannot be read.
         let loaded = match input.at {
             Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await?,

@@ -17,6 +17,27 @@ pub async fn a_thread_has_one_owner(journal: Any, clock: TestClock) {
     journal.claim("u", Claim::new("bob", minute())).await.unwrap();
 }
 
+/// An owner of whom nobody knows anything more would stay one after its process was killed, until its lease runs out.
+pub async fn what_a_claim_says_of_a_thread_is_there_with_its_owner_and_of_one_that_fails_nothing_is(
+    journal: Any,
+    _: TestClock,
+) {
+    let says =
+        |text: &str| [("process".to_owned(), serde_json::json!(text))].into_iter().collect::<serde_json::Map<_, _>>();
+    journal.threads().set_metadata("t", [("user".to_owned(), "ada".into())].into_iter().collect()).await.unwrap();
+    journal.claim("t", Claim::new("ada", minute()).metadata(says("1"))).await.unwrap();
+    let known = async || serde_json::Value::Object(journal.threads().get("t").await.unwrap().unwrap().metadata);
+    assert_eq!(known().await, serde_json::json!({"user": "ada", "process": "1"}));
+    journal.claim("t", Claim::new("bob", minute()).metadata(says("2"))).await.unwrap_err();
+    assert_eq!(known().await["process"], "1");
+    let deep = (0..400).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+    let odd = [("deep".to_owned(), deep)].into_iter().collect();
+    let refused = journal.claim("u", Claim::new("bob", minute()).metadata(odd)).await;
+    assert!(refused.is_err() && journal.threads().get("u").await.unwrap().is_none(), "{refused:?}");
+    journal.claim("t", Claim::new("bob", minute()).take_over().metadata(says("2"))).await.unwrap();
+    assert_eq!(known().await["process"], "2");
+}
+
 /// Only a later claim takes a thread from its owner, not the end of the lease.
 pub async fn an_owner_whose_lease_ran_out_goes_on_while_nobody_has_claimed_its_thread(journal: Any, clock: TestClock) {
     let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
