@@ -464,7 +464,7 @@ fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it
     terminal.type_in("\x07");
     terminal.wait_for("\x1b[?1000l");
     terminal.type_in("/quit\r");
-    while terminal.read() {}
+    terminal.wait_for_end();
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
     assert!(terminal.echoes(), "{:?}", terminal.seen);
 }

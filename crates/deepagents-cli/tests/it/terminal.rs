@@ -96,9 +96,13 @@ impl Terminal {
         matches!(self.pieces.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
     }
 
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn wait_for_end(&mut self) {
         while self.read() {}
         assert!(self.has_gone(), "it goes on and says nothing: {:?}", self.seen);
+    }
+
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        self.wait_for_end();
         (self.child.wait().unwrap().code(), self.seen)
     }
 }

@@ -80,8 +80,9 @@ impl Modes {
     /// Takes the terminal from a program that was at it, however it has left it.
     pub(crate) fn take_back(&mut self) -> io::Result<()> {
         self.give();
-        write(LEFT_ON)?;
-        self.resume()
+        // Raw before a word is said: Enter that is pressed upon it would come as another key.
+        self.resume()?;
+        write(LEFT_ON)
     }
 
     /// Makes the terminal what it was before.
