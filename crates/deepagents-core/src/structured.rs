@@ -54,10 +54,10 @@ impl ResponseFormat {
     /// ```
     /// use deepagents_core::structured::ResponseFormat;
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// enum Verdict { Yes, No }
-    /// let format = ResponseFormat::for_type::<Verdict>();
-    /// # fn read(outcome: deepagents_core::run::Outcome) -> deepagents_core::error::Result<Verdict> {
-    /// outcome.structured::<Verdict>()
+    /// enum Choice { Yes, No }
+    /// let format = ResponseFormat::for_type::<Choice>();
+    /// # fn read(outcome: deepagents_core::run::Outcome) -> deepagents_core::error::Result<Choice> {
+    /// outcome.structured::<Choice>()
     /// # }
     /// ```
     pub fn for_type<T: JsonSchema + 'static>() -> Self {

@@ -9,10 +9,8 @@ use deepagents_core::env::{Clock, SystemClock};
 use deepagents_core::error::Result;
 use deepagents_core::event::Event;
 use deepagents_core::message::Usage;
-use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
-use deepagents_core::run::{ModelCall, RunInput, RunObserver, RunStart};
-use futures_core::future::BoxFuture;
+use deepagents_core::run::{ModelCall, RunInput, RunObserver};
 use futures_core::stream::BoxStream;
 use futures_util::StreamExt;
 
@@ -210,10 +208,6 @@ impl RunTrace {
 }
 
 impl RunObserver for RunTrace {
-    fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
-        Ok(())
-    }
-
     fn model(
         self: Arc<Self>,
         call: ModelCall,
@@ -232,10 +226,6 @@ impl RunObserver for RunTrace {
         }
         drop(builder);
         model.stream(request)
-    }
-
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
-        next.run(request)
     }
 
     fn event(&self, event: &Event) {

@@ -4,14 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
-use deepagents::core::error::Result as RunResult;
 use deepagents::core::message::AssistantMessage;
 use deepagents::core::model::{ModelEvent, ModelOutput};
-use deepagents::core::run::{ModelCall, RunObserver, RunStart};
-use deepagents::{
-    Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, RunInput, ToolNext, ToolRequest, ToolResponse,
-};
-use futures_util::future::BoxFuture;
+use deepagents::core::run::{ModelCall, RunObserver};
+use deepagents::{Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, RunInput};
 use futures_util::stream::{self, BoxStream};
 use serde::Serialize;
 
@@ -89,10 +85,6 @@ impl Look {
 }
 
 impl RunObserver for Look {
-    fn begin(&self, _: RunStart<'_>) -> RunResult<()> {
-        Ok(())
-    }
-
     fn model(
         self: Arc<Self>,
         _: ModelCall,
@@ -102,10 +94,6 @@ impl RunObserver for Look {
         self.lock().request.get_or_insert(request);
         let answer = ModelOutput::new(AssistantMessage::new(vec![Block::text("Hello.")]));
         Box::pin(stream::iter([Ok(ModelEvent::Finished(Box::new(answer)))]))
-    }
-
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, RunResult<ToolResponse>> {
-        Box::pin(next.run(request))
     }
 
     fn event(&self, event: &Event) {

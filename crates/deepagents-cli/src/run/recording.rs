@@ -41,12 +41,12 @@ impl Recording {
 
     /// The input of a run that is recorded or played.
     pub(super) fn attach(&self, input: RunInput) -> RunInput {
-        let tap: Arc<dyn RunObserver> = match self {
+        let observer: Arc<dyn RunObserver> = match self {
             Self::None => return input,
             Self::Record(recorder) => recorder.clone(),
             Self::Replay(replay) => replay.clone(),
         };
-        input.observer(tap)
+        input.observer(observer)
     }
 
     /// Waits until all is written.

@@ -50,7 +50,7 @@ pub trait RunObserver: Send + Sync + 'static {
     /// A run begins or goes on; an error ends it.
     ///
     /// # Errors
-    /// When the run is none that the tap can be part of.
+    /// When the run is none that the observer can be part of.
     fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
         Ok(())
     }
@@ -173,21 +173,6 @@ impl RunObserver for NoObserver {
     fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
         Err(Error::other(self.0.clone()))
     }
-
-    fn model(
-        self: Arc<Self>,
-        _call: ModelCall,
-        model: &Arc<dyn ChatModel>,
-        request: ModelRequest,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        model.stream(request)
-    }
-
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
-        next.run(request)
-    }
-
-    fn event(&self, _event: &Event) {}
 }
 
 /// Two observers, one around the other.

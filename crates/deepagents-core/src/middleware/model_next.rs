@@ -88,11 +88,12 @@ impl ModelNext {
     ///     }
     /// }
     ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let next = ModelNext::new(Arc::new(NoModel), ContextBuilder::new().build());
     /// let error = Named.wrap_model_call(ModelRequest::new("Hello"), next).await.unwrap_err();
     /// assert!(error.to_string().starts_with("none: "));
     /// # });
+    /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new(model: Arc<dyn ChatModel>, cx: Context) -> Self {
         Self::around(Arc::from([]), model, cx)

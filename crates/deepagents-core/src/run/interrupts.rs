@@ -7,12 +7,9 @@ use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::CallId;
-use crate::interrupt::PendingInterrupt;
-use crate::interrupt::answers_to;
-use crate::interrupt::open_questions;
 use crate::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionAuthor, DecisionRecord, EditedAction,
-    PausedChange, PausedChildren,
+    PausedChange, PausedChildren, PendingInterrupt, answers_to, open_questions,
 };
 use crate::journal::ChildLog;
 use crate::message;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deepagents_core::agent::{Agent, AgentDefinition, BackgroundError, BackgroundTask, NewTask};
 use deepagents_core::error::{Error, Result};
-use deepagents_core::event::{Event, Subscribe};
+use deepagents_core::event::Subscribe;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
 use deepagents_core::journal::{Claim, Journal, MemoryJournal, RunStatus};
 use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
@@ -218,11 +218,10 @@ impl RunObserver for Closed {
     fn tool(self: Arc<Self>, _: ToolRequest, _: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
         Box::pin(async { Err(Error::Input("closed".to_owned())) })
     }
-    fn event(&self, _: &Event) {}
 }
 
 #[tokio::test]
-async fn a_tap_that_never_saw_a_run_begin_has_no_part_in_it() {
+async fn an_observer_that_never_saw_a_run_begin_has_no_part_in_it() {
     let agent = Agent::builder(ScriptedModel::new([Turn::text("Done.")])).build().unwrap();
     let input = || RunInput::new("Go.").observer(Arc::new(Closed));
     assert_eq!(agent.invoke(input()).await.unwrap_err().to_string(), "closed");
@@ -237,9 +236,6 @@ async fn a_tap_that_never_saw_a_run_begin_has_no_part_in_it() {
 /// Lets all pass.
 struct Sees;
 impl RunObserver for Sees {
-    fn begin(&self, _: RunStart<'_>) -> Result<()> {
-        Ok(())
-    }
     fn model(
         self: Arc<Self>,
         call: ModelCall,
@@ -249,10 +245,6 @@ impl RunObserver for Sees {
         assert!(call.path.is_empty(), "only what is part of the run is seen");
         model.stream(request)
     }
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
-        Box::pin(next.run(request))
-    }
-    fn event(&self, _: &Event) {}
 }
 
 /// JSON has no keys of this kind.

@@ -428,23 +428,6 @@ async fn one_id_on_two_threads_names_two_runs() {
 struct Panicking(fn(&EventKind) -> bool);
 
 impl RunObserver for Panicking {
-    fn begin(&self, _: RunStart<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn model(
-        self: Arc<Self>,
-        _: ModelCall,
-        model: &Arc<dyn ChatModel>,
-        request: ModelRequest,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        model.stream(request)
-    }
-
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
-        next.run(request)
-    }
-
     fn event(&self, event: &Event) {
         assert!(!self.0(&event.kind), "it cannot see this");
     }

@@ -8,7 +8,7 @@ use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model};
 use deepagents_core::run::{FinishReason, RunInput};
-use deepagents_core::tool::json_tool;
+use deepagents_core::tool::{DynTool, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -174,8 +174,8 @@ async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_d
     assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Ended);
 }
 
-#[tokio::test]
-async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run_that_has_the_answer() {
+/// A tool that asks a person once it is told to go on.
+fn asking() -> (impl DynTool, Arc<Notify>) {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let asks = tool("asks", move |_, cx| {
@@ -186,6 +186,12 @@ async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run
             Ok("asked")
         }
     });
+    (asks, go)
+}
+
+#[tokio::test]
+async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run_that_has_the_answer() {
+    let (asks, go) = asking();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(asks).journal(MemoryJournal::new()).build().unwrap();
     let mut run = agent.run(RunInput::new("go").thread("t"));
@@ -261,16 +267,7 @@ async fn follow_ups_outlive_a_suspension_and_come_when_the_run_that_goes_on_woul
 
 #[tokio::test]
 async fn follow_ups_outlive_a_question_and_every_crash_until_they_are_part_of_the_conversation() {
-    let go = Arc::new(Notify::new());
-    let wait = go.clone();
-    let asks = tool("asks", move |_, cx| {
-        let wait = wait.clone();
-        async move {
-            wait.notified().await;
-            cx.interrupt("May I?", DecisionKind::ALL)?;
-            Ok("asked")
-        }
-    });
+    let (asks, go) = asking();
     let agent = agent(answers_everything("asks")).tool(asks).journal(MemoryJournal::new()).build().unwrap();
     let mut run = agent.run(RunInput::new("go").thread("t"));
     until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;

@@ -234,7 +234,7 @@ fn a_schema_that_is_none_is_refused_when_the_agent_is_built() {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
-enum Verdict {
+enum Choice {
     Yes,
     No,
 }
@@ -274,8 +274,8 @@ where
 #[tokio::test]
 async fn a_shape_that_is_no_object_is_asked_for_in_one_and_given_as_it_is() {
     let value = |value: Value| json!({"value": value});
-    let (verdict, json) = shaped::<Verdict>(json!("Yes"), value(json!("No"))).await;
-    assert_eq!((verdict, json), (Verdict::No, json!("No")));
+    let (choice, json) = shaped::<Choice>(json!("Yes"), value(json!("No"))).await;
+    assert_eq!((choice, json), (Choice::No, json!("No")));
     let (people, json) = shaped::<Vec<Person>>(json!({}), value(json!([ada()]))).await;
     assert_eq!((people[0].name.as_str(), json), ("Ada", json!([ada()])));
     assert_eq!(shaped::<String>(value(json!(1)), value(json!("words"))).await.0, "words");

@@ -2,12 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use deepagents::{Event, EventKind, ModelRequest, RunHandle, ToolNext, ToolRequest, ToolResponse};
+use deepagents::{Event, EventKind, RunHandle};
 use deepagents_core::error::Result;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent};
-use deepagents_core::run::{ModelCall, RunObserver, RunStart};
-use futures_core::future::BoxFuture;
-use futures_core::stream::BoxStream;
+use deepagents_core::run::RunObserver;
 
 use super::create::OneOrMany;
 use crate::error::ApiError;
@@ -65,23 +62,6 @@ impl Breakpoints {
 }
 
 impl RunObserver for Breakpoints {
-    fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn model(
-        self: Arc<Self>,
-        _call: ModelCall,
-        model: &Arc<dyn ChatModel>,
-        request: ModelRequest,
-    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        model.stream(request)
-    }
-
-    fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
-        Box::pin(next.run(request))
-    }
-
     fn event(&self, event: &Event) {
         let stops = match &event.kind {
             EventKind::ModelFinished { stop, .. } => {

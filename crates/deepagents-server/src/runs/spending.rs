@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use deepagents::{Event, ModelRequest, ToolNext, ToolRequest, ToolResponse};
+use deepagents::ModelRequest;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent};
-use deepagents_core::run::{ModelCall, RunObserver, RunStart};
+use deepagents_core::run::{ModelCall, RunObserver};
 use deepagents_core::store::{Query, StoreError};
-use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use jiff::tz::TimeZone;
@@ -165,10 +164,6 @@ impl SpendingTracker {
 }
 
 impl RunObserver for SpendingTracker {
-    fn begin(&self, _beginning: RunStart<'_>) -> deepagents_core::error::Result<()> {
-        Ok(())
-    }
-
     fn model(
         self: Arc<Self>,
         _call: ModelCall,
@@ -194,14 +189,4 @@ impl RunObserver for SpendingTracker {
         });
         events.boxed()
     }
-
-    fn tool(
-        self: Arc<Self>,
-        request: ToolRequest,
-        next: ToolNext,
-    ) -> BoxFuture<'static, deepagents_core::error::Result<ToolResponse>> {
-        Box::pin(next.run(request))
-    }
-
-    fn event(&self, _event: &Event) {}
 }

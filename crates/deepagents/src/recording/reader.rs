@@ -203,7 +203,7 @@ impl ChatModel for PlaceholderModel {
     }
 
     fn stream(&self, _request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let what = "the placeholder of a recorded model answers in a replay only; give the run its tap";
+        let what = "the placeholder of a recorded model answers in a replay only; give the run its observer";
         Box::pin(stream::iter([Err(ModelError::invalid(what))]))
     }
 }

@@ -7,8 +7,10 @@ use deepagents::core::model::{CacheTtl, ModelRequest};
 use deepagents::fs::permissions::{AccessMode, Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{CompositeBackend, LocalBackend, StateBackend};
-use deepagents::middleware::PromptCaching;
-use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
+use deepagents::middleware::summarization::SummarizationOptions;
+use deepagents::middleware::web::Web;
+use deepagents::middleware::{AskUser, PromptCaching, ToolSearch};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
 use deepagents::subagents::{SubAgentDefaults, SubAgentSpec};
@@ -399,7 +401,20 @@ fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
         "{error}"
     );
     // Of this library's own tools an agent may lack some, and a star stands for those that there may be.
-    for name in ["ping", "execute", "web_search", "pign*"] {
+    let everything = kept()
+        .background_agents(true)
+        .files(FilesystemOptions {
+            background_commands: BackgroundCommands::EndWithRun,
+            ..FilesystemOptions::default()
+        })
+        .summarization(SummarizationOptions::default().compact_tool(true))
+        .middleware(AskUser)
+        .middleware(Web::default())
+        .middleware(ToolSearch::default().above_tokens(0));
+    let own = everything.explain().unwrap().tools.into_iter().map(|tool| tool.name);
+    let own: Vec<String> = own.chain(["execute", "web_search", "pign*"].map(str::to_owned)).collect();
+    assert!(own.len() > 15, "{own:?}");
+    for name in &own {
         let explanation = kept().interrupt_on(asked(name)).explain().unwrap();
         assert!(explanation.asked_later.is_empty(), "{name}");
     }

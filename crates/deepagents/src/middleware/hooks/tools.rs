@@ -154,15 +154,18 @@ const SHOWN: usize = 1000;
 fn changes(request: &ToolRequest, args: &Value) -> String {
     let own = request.cx.open_calls().into_iter().find(|(id, _)| id == request.id());
     let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);
-    let none = serde_json::Map::new();
-    let (before, after) = (own.as_object().unwrap_or(&none), args.as_object().unwrap_or(&none));
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
+    let shown = |name: &str, value: &Value| {
         let text = value.to_string();
         match text.char_indices().nth(SHOWN) {
             Some((at, _)) => format!("{name} is {}…", text.get(..at).unwrap_or_default()),
             None => format!("{name} is {text}"),
         }
-    });
+    };
+    let (Some(before), Some(after)) = (own.as_object(), args.as_object()) else {
+        return format!("A hook changed this call before it was made: {}.", shown("all of its arguments", args));
+    };
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let changed = changed.map(|(name, value)| shown(name, value));
     let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("{name} is left out"));
     let changed: Vec<String> = changed.chain(gone).collect();
     format!("A hook changed this call before it was made: {}.", changed.join("; "))
