@@ -16,10 +16,13 @@ const ENDED: &str =
 
 /// The tasks that a thread knows of, and what it knows of each.
 async fn known(agent: &DeepAgent, thread: &str) -> Vec<(KnownTask, BackgroundTask)> {
-    // A thread that cannot be read was told of by the run itself.
+    // Most threads have none, which is known without reading them. One that cannot be read was told of by the run itself.
+    let Ok(tasks) = agent.background(thread).await else { return Vec::new() };
+    if tasks.is_empty() {
+        return Vec::new();
+    }
     let Ok(state) = agent.state(thread).await else { return Vec::new() };
-    let Some(known) = state.get::<KnownTasks>().filter(|known| !known.is_empty()) else { return Vec::new() };
-    let tasks = agent.background(thread).await.unwrap_or_default();
+    let Some(known) = state.get::<KnownTasks>() else { return Vec::new() };
     let known = |task: BackgroundTask| Some((known.iter().find(|known| known.id == task.id)?.clone(), task));
     tasks.into_iter().filter_map(known).collect()
 }

@@ -70,7 +70,8 @@ pub trait RunObserver: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Something happened. Called in the order of the events, before anybody can read them; it must not block.
+    /// Something happened. Called in the order of the events, before anybody can read them; it must not block. It is told of
+    /// an answer before the answer's calls begin, and may suspend the run between them.
     fn event(&self, _event: &Event) {}
 }
 

@@ -10,7 +10,7 @@ use super::{JournalError, LastRun, Record, Replay, Snapshot, UnknownChannels};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
 use crate::machine::{BudgetUsage, Machine, Open};
-use crate::state::{ChannelError, Schema, State, Update};
+use crate::state::{ChannelError, Schema, State, StorableState, Update};
 
 /// Version of the JSON form of snapshots.
 const SNAPSHOT_VERSION: u64 = 1;
@@ -47,10 +47,11 @@ impl SnapshotRule {
     }
 }
 
+/// A snapshot as it is written, with [`StorableState`], and as it is read.
 #[derive(Serialize, Deserialize)]
-struct Body {
+struct Body<S = Map<String, Value>> {
     v: u64,
-    values: Map<String, Value>,
+    values: S,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     changes: Vec<(String, Value)>,
     machine: Option<Machine>,
@@ -61,9 +62,9 @@ struct Body {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     path: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    call_states: Vec<(CallId, Map<String, Value>)>,
+    call_states: Vec<(CallId, S)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    children: Vec<ChildBody>,
+    children: Vec<ChildBody<S>>,
     #[serde(default)]
     spent_below: BudgetUsage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,12 +73,12 @@ struct Body {
 
 /// A sub-agent whose call has not ended.
 #[derive(Serialize, Deserialize)]
-struct ChildBody {
+struct ChildBody<S = Map<String, Value>> {
     call: CallId,
     label: String,
     path: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    base: Option<Map<String, Value>>,
+    base: Option<S>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     paused: Option<Box<PausedChild>>,
     records: Vec<Record>,
@@ -85,8 +86,8 @@ struct ChildBody {
     spent: Vec<(Vec<String>, ChildUsage)>,
 }
 
-impl ChildBody {
-    fn of(child: &ChildLog) -> Result<Self, ChannelError> {
+impl<'a> ChildBody<StorableState<'a>> {
+    fn of(child: &'a ChildLog) -> Result<Self, ChannelError> {
         Ok(Self {
             call: child.call.clone(),
             label: child.label.clone(),
@@ -97,7 +98,9 @@ impl ChildBody {
             spent: child.spent.clone().into_iter().collect(),
         })
     }
+}
 
+impl ChildBody {
     fn restore(self, schema: &Arc<Schema>) -> Result<ChildLog, ChannelError> {
         let base = self.base.map(|base| State::from_json(schema.clone(), base)).transpose()?;
         let Self { call, label, path, paused, records, spent, .. } = self;
@@ -109,9 +112,9 @@ impl Replay {
     /// What the records amount to, as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
-        let mut values = self.kept.values.clone();
         let failed = |error: ChannelError| fail(error.to_string());
-        values.extend(self.state.to_storable().map_err(failed)?);
+        let mut values = self.state.to_storable().map_err(failed)?;
+        values.extend(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
         let children = self.children.values().map(ChildBody::of);
         let body = Body {

@@ -190,7 +190,7 @@ impl Block {
     }
 }
 
-pub(super) fn joined_text(content: &[Block]) -> String {
+pub(crate) fn joined_text(content: &[Block]) -> String {
     let mut texts = content.iter().filter_map(Block::as_text);
     let mut out = texts.next().unwrap_or_default().to_owned();
     for text in texts {

@@ -15,6 +15,7 @@ mod usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use block::joined_text;
 pub use block::{
     Block, InvalidToolCall, Media, MediaKind, MediaSource, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall,
 };
@@ -198,7 +199,7 @@ impl Message {
 
     /// The text blocks joined by newlines.
     pub fn text(&self) -> String {
-        block::joined_text(self.content())
+        joined_text(self.content())
     }
 
     /// The message as an assistant's, if it is one.
@@ -225,7 +226,7 @@ impl AssistantMessage {
 
     /// The text blocks joined by newlines.
     pub fn text(&self) -> String {
-        block::joined_text(&self.content)
+        joined_text(&self.content)
     }
 
     /// The well-formed tool calls, in order.

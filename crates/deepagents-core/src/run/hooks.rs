@@ -80,16 +80,19 @@ impl Driver {
         }
         let facts = self.facts(phase, go);
         self.machine.hooks_done(go, &facts)?;
-        let is_over = matches!(self.machine.next(), NextStep::Finish(_));
-        if phase != Phase::BeforeModel {
-            self.log_step();
+        if phase == Phase::BeforeModel {
+            return Ok(());
+        }
+        self.log_step();
+        match self.machine.next() {
             // What comes last is appended together with the end of the run: a resumed run would find nothing left to do,
             // and what the hooks see to in this process would not be seen to in the next.
-            if !is_over {
-                self.flush().await?;
-            }
+            NextStep::Finish(_) => Ok(()),
+            // An answer is appended together with the beginning of its calls: there is nothing to wait for between them. An
+            // observer is told of it before, as it may stop the run there.
+            NextStep::Tools { .. } if self.shared.observer.is_none() => Ok(()),
+            _ => Ok(self.flush().await?),
         }
-        Ok(())
     }
 
     pub(super) fn facts(&mut self, phase: Phase, go: JumpTo) -> StepInput {

@@ -19,4 +19,5 @@ pub use schema::{Schema, SchemaError};
 pub use sharing::Sharing;
 pub(crate) use storable::too_deep;
 pub use update::{Update, UpdateEntry};
+pub(crate) use view::StorableState;
 pub use view::{Inheritance, State};

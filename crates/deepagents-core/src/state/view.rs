@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::channel::AnyValue;
@@ -106,13 +107,14 @@ impl State {
         Ok(out)
     }
 
-    /// The values of all channels as JSON that [`from_json`](Self::from_json) reads again.
+    /// The values of all channels, to be written as JSON that [`from_json`](Self::from_json) reads again.
     ///
     /// # Errors
-    /// [`ChannelError::NotStorable`] for a value that would not be read again. Messages are known to be.
-    pub(crate) fn to_storable(&self) -> Result<Map<String, Value>, ChannelError> {
-        let slots = self.schema.channels().iter().zip(&self.slots);
-        slots.map(|(spec, slot)| Ok((spec.name().to_owned(), storable_value(spec, slot)?))).collect()
+    /// [`ChannelError::NotStorable`] for a value that would not be read again.
+    pub(crate) fn to_storable(&self) -> Result<StorableState<'_>, ChannelError> {
+        let slots = self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| !spec.is::<MessagesChannel>());
+        let others = slots.map(|(spec, slot)| Ok((spec.name().to_owned(), spec.checked_value(slot)?)));
+        Ok(StorableState { messages: self.messages(), others: others.collect::<Result<_, ChannelError>>()? })
     }
 
     /// A state from the JSON object that [`to_json`](Self::to_json) made; names without a channel are left out.
@@ -148,7 +150,9 @@ impl State {
             if origin.and_then(|origin| origin.made.get(at)).is_some_and(|made| is_same(made, slot)) {
                 continue;
             }
-            let value = storable_value(spec, slot)?;
+            // Messages are known to be readable.
+            let value =
+                if spec.is::<MessagesChannel>() { spec.value_to_json(slot)? } else { spec.checked_value(slot)? };
             if origin.is_some() || spec.value_to_json(&spec.empty())? != value {
                 values.push((spec.name().to_owned(), value));
             }
@@ -231,8 +235,30 @@ impl State {
     }
 }
 
-fn storable_value(spec: &ChannelSpec, slot: &AnyValue) -> Result<Value, ChannelError> {
-    if spec.is::<MessagesChannel>() { spec.value_to_json(slot) } else { spec.checked_value(slot) }
+/// A state that can be written as JSON and read again.
+pub(crate) struct StorableState<'a> {
+    /// Known to be readable; they are nearly all there is, so they are written as they are.
+    messages: &'a Messages,
+    others: Map<String, Value>,
+}
+
+impl StorableState<'_> {
+    /// Adds channels that the schema does not have.
+    pub(crate) fn extend(&mut self, unknown: &Map<String, Value>) {
+        let unknown = unknown.iter().filter(|(name, _)| name.as_str() != MessagesChannel::NAME);
+        self.others.extend(unknown.map(|(name, value)| (name.clone(), value.clone())));
+    }
+}
+
+impl Serialize for StorableState<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.others.len() + 1))?;
+        map.serialize_entry(MessagesChannel::NAME, self.messages)?;
+        for (name, value) in &self.others {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }
 
 /// Whether two values are one and the same.

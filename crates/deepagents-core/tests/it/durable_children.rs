@@ -1,8 +1,8 @@
 //! Sub-agents whose process ended: what they had finished stays, and they go on where they were.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
@@ -19,6 +19,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::appends::Appends;
 use crate::support::{Notes, agent, assert_sound, lines, records, tool};
 
 /// What agents have done, as a list that is handed down and back.
@@ -34,44 +35,6 @@ impl Channel for Done {
     fn reduce(value: &mut Vec<String>, update: Vec<String>) -> Result<(), ChannelError> {
         value.extend(update);
         Ok(())
-    }
-}
-
-/// A journal that notes where each append ended: a process can end between two appends, not within one.
-#[derive(Default)]
-struct Appends {
-    inner: MemoryJournal,
-    ends: Mutex<BTreeMap<String, Vec<usize>>>,
-}
-
-impl Appends {
-    /// Where the thread `t` may be cut.
-    fn cuts(&self) -> Vec<usize> {
-        let mut ends = self.ends("t");
-        ends.pop();
-        ends
-    }
-
-    fn ends(&self, thread: &str) -> Vec<usize> {
-        self.ends.lock().unwrap().get(thread).cloned().unwrap_or_default()
-    }
-}
-
-impl Journal for Appends {
-    crate::support::as_inner!();
-
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        expected: LogPosition,
-        records: Vec<Record>,
-    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
-        Box::pin(async move {
-            let appended = self.inner.append(thread, fence, expected, records).await?;
-            self.ends.lock().unwrap().entry(thread.to_owned()).or_default().push(appended.end as usize);
-            Ok(appended)
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Holding a run: steering it from several places, suspending it, asking where it is.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
@@ -12,7 +12,7 @@ use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
-use deepagents_core::run::{FinishReason, ModelCall, RunInput, RunObserver, RunStart};
+use deepagents_core::run::{FinishReason, ModelCall, RunHandle, RunInput, RunObserver, RunStart};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -444,6 +444,36 @@ async fn an_observer_that_panics_fails_the_run_with_its_words_and_one_that_does_
         watch(build().run(RunInput::new("go").observer(Arc::new(Panicking(EventKind::is_end))))).await;
     assert_eq!(ended.unwrap().text(), "done");
     assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { .. }), "{events:?}");
+}
+
+/// Suspends a run as soon as it hears of an answer.
+#[derive(Default)]
+struct StopsAtAnswer(OnceLock<RunHandle>);
+
+impl RunObserver for StopsAtAnswer {
+    fn event(&self, event: &Event) {
+        if let (EventKind::ModelFinished { .. }, Some(run)) = (&event.kind, self.0.get()) {
+            run.suspend();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_observer_may_suspend_a_run_between_an_answer_and_its_calls() {
+    let notes = Notes::default();
+    let (calls, model) = (notes.clone(), ScriptedModel::new([Turn::call("act", json!({})), Turn::text("done")]));
+    let act = tool("act", move |_, _| {
+        calls.add("acted");
+        async { Ok("done") }
+    });
+    let agent = agent(model).tool(act).journal(MemoryJournal::new()).build().unwrap();
+    let observer = Arc::new(StopsAtAnswer::default());
+    let run = agent.run(RunInput::new("go").thread("t").observer(observer.clone()));
+    observer.0.set(run.handle()).ok().unwrap();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Suspended);
+    assert!(notes.list().is_empty());
+    assert_eq!(agent.invoke(RunInput::resume("t")).await.unwrap().text(), "done");
+    assert_eq!(notes.list(), ["acted"]);
 }
 
 #[tokio::test]

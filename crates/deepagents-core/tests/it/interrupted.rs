@@ -69,7 +69,7 @@ async fn cancelling_at_any_append_lets_it_finish_and_leaves_a_log_that_goes_on()
         drop(agent);
         pace.await.unwrap();
         if outcome.stop == FinishReason::Done {
-            assert!(cancelled_at > 4, "the run has only {cancelled_at} appends");
+            assert!(cancelled_at > 3, "the run has only {cancelled_at} appends");
             break;
         }
     }

@@ -14,6 +14,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::appends::Appends;
 use crate::support::{agent, assert_sound, records, tool, write};
 
 last_value!(City("city"): Option<String>);
@@ -145,4 +146,18 @@ fn a_stored_update_skips_channels_that_the_agent_no_longer_has() {
     let stored = vec![("gone".to_owned(), json!(1)), ("city".to_owned(), json!("Oslo"))];
     let update = RecordUpdate::Stored(stored).resolve(&schema).unwrap();
     assert_eq!(update.channels().collect::<Vec<_>>(), ["city"]);
+}
+
+#[tokio::test]
+async fn a_turn_is_appended_twice_with_its_answer_and_with_its_result() {
+    let mut appends = Vec::new();
+    for turns in [1, 4] {
+        let journal = Arc::new(Appends::default());
+        let looks = (0..turns).map(|_| Turn::call("look", json!({}))).chain([Turn::text("done")]);
+        let look = tool("look", |_: Value, _cx| async { Ok(ToolOutput::text("a cat")) });
+        let agent = agent(ScriptedModel::new(looks)).tool(look).journal(journal.clone()).build().unwrap();
+        agent.run(RunInput::new("go").thread("t")).outcome().await.unwrap();
+        appends.push(journal.ends("t").len());
+    }
+    assert_eq!(appends[1] - appends[0], 2 * 3, "{appends:?}");
 }

@@ -7,6 +7,7 @@
     reason = "helpers of tests may fail loudly, like the tests themselves"
 )]
 
+mod appends;
 mod asking;
 mod beside;
 mod budget;

@@ -70,7 +70,7 @@ impl Driver {
             None => self.machine.tools_done(direct, calls.shaped),
         }
         self.log_step();
-        Ok(())
+        Ok(self.flush().await?)
     }
 
     /// Runs the calls until all have results, or says what halted them.
@@ -92,7 +92,10 @@ impl Driver {
             {
                 taken = self.joined(turn, joined);
             }
-            self.flush().await.and(taken)?;
+            // The last results are appended together with what they lead to.
+            if taken.is_err() || !turn.are_done() {
+                self.flush().await.and(taken)?;
+            }
         }
     }
 

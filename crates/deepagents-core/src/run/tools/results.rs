@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::journal::{Record, RecordUpdate};
 use crate::machine::committed;
-use crate::message::{Block, Message, MessageOp, ToolMessage};
+use crate::message::{Block, MessageOp, ToolMessage, joined_text};
 use crate::middleware::ToolResponse;
 use crate::panics::panic_text;
 use crate::run::driver::Driver;
@@ -113,7 +113,7 @@ impl Driver {
             id: events.1.call_id.clone(),
             name,
             error: events.1.is_error,
-            text: Message::Tool((*events.1).clone()).text(),
+            text: joined_text(&events.1.content),
         });
         Ok(())
     }

@@ -1,0 +1,45 @@
+//! Where a log may end.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
+use futures_core::future::BoxFuture;
+
+/// A journal that notes where each append ended: a process can end between two appends, not within one.
+#[derive(Default)]
+pub(crate) struct Appends {
+    pub(crate) inner: MemoryJournal,
+    ends: Mutex<BTreeMap<String, Vec<usize>>>,
+}
+
+impl Appends {
+    /// Where the thread `t` may be cut.
+    pub(crate) fn cuts(&self) -> Vec<usize> {
+        let mut ends = self.ends("t");
+        ends.pop();
+        ends
+    }
+
+    pub(crate) fn ends(&self, thread: &str) -> Vec<usize> {
+        self.ends.lock().unwrap().get(thread).cloned().unwrap_or_default()
+    }
+}
+
+impl Journal for Appends {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let appended = self.inner.append(thread, fence, expected, records).await?;
+            self.ends.lock().unwrap().entry(thread.to_owned()).or_default().push(appended.end as usize);
+            Ok(appended)
+        })
+    }
+}
