@@ -21,6 +21,8 @@ use crate::targets::Check;
 
 /// How long an answer is waited for. A stream that stays open has sent its head long before.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long one is waited for that has to come: this may be the last program that the machine has time for.
+const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
 /// What the other end of a socket answers.
 type Answer = Arc<Mutex<Vec<u8>>>;
@@ -113,7 +115,8 @@ pub(crate) fn heads() -> Result<Check> {
         }
         tried += 1;
         if tried.is_multiple_of(64) {
-            let next = status(address, b"GET /ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+            let request = b"GET /ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            let next = status_within(address, request, LONG_ENOUGH)?;
             if !next.starts_with("HTTP/1.1 200") {
                 return Err(format!("the next request was answered {next}"));
             }
