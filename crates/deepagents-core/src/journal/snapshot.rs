@@ -114,7 +114,7 @@ impl Replay {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
         let failed = |error: ChannelError| fail(error.to_string());
         let mut values = self.state.to_storable().map_err(failed)?;
-        values.extend(&self.kept.values);
+        values.add_unknown(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
         let children = self.children.values().map(ChildBody::of);
         let body = Body {

@@ -243,10 +243,11 @@ pub(crate) struct StorableState<'a> {
 }
 
 impl StorableState<'_> {
-    /// Adds channels that the schema does not have.
-    pub(crate) fn extend(&mut self, unknown: &Map<String, Value>) {
-        let unknown = unknown.iter().filter(|(name, _)| name.as_str() != MessagesChannel::NAME);
-        self.others.extend(unknown.map(|(name, value)| (name.clone(), value.clone())));
+    /// Adds channels that the state does not have; what it has of itself stays.
+    pub(crate) fn add_unknown(&mut self, unknown: &Map<String, Value>) {
+        for (name, value) in unknown.iter().filter(|(name, _)| name.as_str() != MessagesChannel::NAME) {
+            self.others.entry(name.clone()).or_insert_with(|| value.clone());
+        }
     }
 }
 
