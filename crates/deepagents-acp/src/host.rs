@@ -14,6 +14,7 @@ use deepagents::middleware::hooks::HookRunner;
 use deepagents::remembered::{CommandReach, RememberedRules, RuleScope};
 use serde_json::{Map, Value};
 
+use crate::policy::Mode;
 use crate::setup::SessionSetup;
 
 /// The application behind the sessions of an editor.
@@ -38,11 +39,6 @@ pub trait AgentHost: Send + Sync + 'static {
         Map::new()
     }
 
-    /// Whether the process that owns a thread is known to be gone, so that its lease need not run out.
-    fn is_abandoned(&self, _thread: &ThreadInfo) -> bool {
-        false
-    }
-
     /// Which MCP servers of an editor the host can use. A session with others is refused.
     fn mcp(&self) -> McpSupport {
         McpSupport::default()
@@ -51,6 +47,12 @@ pub trait AgentHost: Send + Sync + 'static {
     /// The model that a thread was run with last, as [`metadata`](Self::metadata) noted it. A session that loads the thread
     /// goes on with it, if it is one of [`models`](Self::models).
     fn model_of(&self, _thread: &ThreadInfo) -> Option<String> {
+        None
+    }
+
+    /// The mode that a thread was worked on in last, as [`metadata`](Self::metadata) noted it. A session that loads the thread
+    /// begins in [`Mode::Plan`] if it was that one, and in [`Mode::Ask`] otherwise: what asks less a person chooses each time.
+    fn mode_of(&self, _thread: &ThreadInfo) -> Option<Mode> {
         None
     }
 

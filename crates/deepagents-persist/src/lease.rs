@@ -26,7 +26,7 @@ static DELETE_EMPTY: Statement = Statement::new(
 
 pub(crate) async fn claim(db: &dyn Executor, thread: &str, claim: &Claim) -> Result<Fence, JournalError> {
     let row = find_or_insert(db, thread).await?;
-    if let Some(owner) = row.owner.filter(|_| row.lease_until > row.now && !claim.take_over) {
+    if let Some(owner) = row.owner.filter(|owner| row.lease_until > row.now && !claim.take_over.is_from(owner)) {
         return Err(JournalError::Busy { thread: thread.to_owned(), owner, until: time(row.lease_until) });
     }
     let epoch: i64 = db.query_one(&NEXT_EPOCH, &[]).await?.take(0)?;

@@ -148,7 +148,8 @@ impl App {
             metadata.remove(key);
         }
         for agent in self.agents().iter() {
-            metadata.retain(|key, _| !agent.note.contains_key(key));
+            let process = agent.agent.definition().process().map(|process| process.metadata()).unwrap_or_default();
+            metadata.retain(|key, _| !agent.note.contains_key(key) && !process.contains_key(key));
         }
     }
 

@@ -75,7 +75,8 @@ pub(crate) fn refused(error: HostError) -> wire::Error {
 }
 
 impl<H: AgentHost> Session<H> {
-    /// Builds the agent of a session, on the model that its thread was run with last if it is `known`.
+    /// Builds the agent of a session, on the model that its thread was run with last if it is `known`, and in plan mode if it was
+    /// left in that.
     pub(crate) async fn open(
         host: Arc<H>,
         editor: Editor,
@@ -85,6 +86,9 @@ impl<H: AgentHost> Session<H> {
         let NewSession { thread, cwd, mcp_servers } = new;
         let (model, effort) = threads::model(&*host, known)?;
         let policy = Arc::new(Policy::default());
+        if known.and_then(|thread| host.mode_of(thread)) == Some(Mode::Plan) {
+            policy.set_mode(Mode::Plan);
+        }
         let setup = SessionSetup {
             opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             cwd: cwd.clone(),

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Prompt;
-use super::threads::remembered;
 use super::{Session, Ticket};
 use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
@@ -72,31 +71,23 @@ impl<H: AgentHost> Session<H> {
             }
         };
         let message = prompt::message(blocks, &self.cwd)?;
-        let abandoned = self.is_abandoned().await?;
         let note = self.note(&title.unwrap_or_default()).await?;
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
-        let input = self.input(message, abandoned);
+        let input = self.input(message);
         self.follow(&agent, (input, note), cancel, turn, &mut presenter).await
     }
 
     /// What a run is given for a message.
-    fn input(&self, message: Message, abandoned: bool) -> RunInput {
+    fn input(&self, message: Message) -> RunInput {
         let mut input = RunInput::messages([message]);
         if self.policy.mode() == Mode::Plan {
             input = input.message(Message::harness(PLANNING));
         }
-        let input = input.thread(&self.thread);
-        if abandoned { input.take_over() } else { input }
-    }
-
-    /// Whether the thread has an owner that is known to be gone.
-    async fn is_abandoned(&self) -> Result<bool, wire::Error> {
-        let thread = remembered(&*self.journal(), &self.thread).await?;
-        Ok(thread.is_some_and(|info| info.owner.is_some() && self.host.is_abandoned(&info)))
+        input.thread(&self.thread)
     }
 
     /// Follows the run through the questions that it asks, to its end.

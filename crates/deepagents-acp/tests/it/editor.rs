@@ -12,7 +12,7 @@ use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::models::scripted::ScriptedModel;
 use deepagents_acp::{
-    AgentHost, HostError, McpSupport, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
+    AgentHost, HostError, McpSupport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -84,7 +84,12 @@ impl AgentHost for Host {
     }
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
-        Map::from_iter([("model".to_owned(), json!(setup.model()))])
+        let mode = setup.mode().as_str();
+        Map::from_iter([("model".to_owned(), json!(setup.model())), ("mode".to_owned(), json!(mode))])
+    }
+
+    fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode> {
+        Mode::from_id(thread.metadata.get("mode")?.as_str()?)
     }
 
     fn model_of(&self, thread: &ThreadInfo) -> Option<String> {

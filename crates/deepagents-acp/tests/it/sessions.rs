@@ -194,6 +194,21 @@ async fn a_thread_is_gone_on_with_on_the_model_and_the_effort_that_it_had_last()
 }
 
 #[tokio::test]
+async fn a_loaded_session_changes_nothing_where_it_was_left_in_plan_mode_and_asks_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
+    for (left, begins) in [("plan", "plan"), ("auto", "ask")] {
+        let session = editor.session(dir.path()).await;
+        editor.call("session/set_mode", json!({"sessionId": session, "modeId": left})).await.unwrap();
+        editor.say(&session, "Hi.").await;
+        let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+        let loaded = editor.call("session/load", load).await.unwrap();
+        assert_eq!(loaded["modes"]["currentModeId"], begins, "{left}");
+    }
+}
+
+#[tokio::test]
 async fn places_are_named_as_they_are_on_disk_where_the_directory_is_named_in_a_roundabout_way() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();

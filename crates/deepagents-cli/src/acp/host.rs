@@ -24,7 +24,8 @@ use super::{models, skills};
 use crate::args::{AcpArgs, AgentArgs, Approve, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
-use crate::run::is_gone;
+use crate::run::ThisProcess;
+use crate::threads::note::mode_of;
 use crate::threads::{Noted, database, fresh, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
@@ -109,6 +110,10 @@ impl AgentHost for Host {
         model_of(thread, self.0.options.base_url.as_deref())
     }
 
+    fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode> {
+        (mode_of(thread)? == Approve::Deny).then_some(Mode::Plan)
+    }
+
     async fn closed(&self, setup: &SessionSetup) {
         let opening = setup.opening();
         self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
@@ -118,10 +123,6 @@ impl AgentHost for Host {
             // Not before they have ended: who has no time for that kills those that are known.
             self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
         }
-    }
-
-    fn is_abandoned(&self, thread: &ThreadInfo) -> bool {
-        is_gone(thread)
     }
 
     async fn delete(&self, thread: &str) -> Result<(), HostError> {
@@ -208,7 +209,7 @@ impl Parts {
         let servers = self.servers(options, setup, &model)?;
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
-        let builder = agent::with_agents(builder, options)?.mcp(&servers.all);
+        let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = skills::commands(options, brought);

@@ -156,7 +156,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         if let Some(problem) = &connection.missing {
             bail!("{problem}");
         }
-        let take_over = until_free(&connection, host.as_ref(), thread).await?;
+        until_free(&connection, host.as_ref(), thread).await?;
         let mut metadata = host.metadata(policy.mode());
         // A thread stays that of the directory where it was begun.
         metadata.remove("root");
@@ -166,7 +166,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         };
         // From here on a signal leaves a run that can be gone on with.
         let mut signals = EndSignals::catch(Hangup::Ends)?;
-        let run = connection.agent.run(if take_over { input.take_over() } else { input }.note(metadata));
+        let run = connection.agent.run(input.note(metadata));
         let handle = run.handle();
         let watch = tokio::spawn(async move {
             match signals.recv().await {
@@ -202,14 +202,13 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Waits until nobody works on a thread; says whether its owner is gone without having given it up.
-async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<bool> {
+/// Waits until nobody works on a thread, or nobody that lives.
+async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<()> {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         let info = connection.journal.threads().get(thread).await?;
-        match info.filter(|info| info.owner.is_some()) {
-            None => return Ok(false),
-            Some(info) if host.is_gone(&info) => return Ok(true),
+        match info.filter(|info| info.owner.is_some() && !host.is_gone(info)) {
+            None => return Ok(()),
             Some(_) if tokio::time::Instant::now() > end => bail!("another program works on thread {thread}"),
             Some(_) => tokio::time::sleep(LOOK).await,
         }

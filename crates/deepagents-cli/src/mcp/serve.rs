@@ -12,6 +12,7 @@ use crate::args::{Approve, McpServeArgs};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
+use crate::run::ThisProcess;
 use crate::stopping::{EndSignals, Hangup};
 use crate::threads::{Noted, database};
 use crate::trust::{Brought, Undecided};
@@ -53,8 +54,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let noted = Noted { root: Some(options.directory()), model: Some(known), approve: args.approve };
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
-        let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions).journal(journal);
-        builder = agent::with_agents(builder, options)?;
+        let builder = shape.builder(model).backend(workspace).definitions_from(definitions);
+        let mut builder = agent::with_agents(builder.journal(journal).process(ThisProcess), options)?;
         builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         if let Some(servers) = &servers {
             builder = builder.mcp(&servers.all);

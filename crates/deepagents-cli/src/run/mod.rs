@@ -46,7 +46,7 @@ use approvals::{Approver, Commands, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
 pub(crate) use exit_status::{model_failure, other_failure};
 pub(crate) use interrupt::PATIENCE;
-pub(crate) use process::{is_gone, process};
+pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
 use recording::{Played, Recording};
 use session::{Found, Session};
@@ -133,7 +133,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     session.note_caller(&tracing);
     builder = tracing.watch_task(builder);
     if let Some(journal) = &session.journal {
-        builder = builder.journal(journal.clone());
+        builder = builder.journal(journal.clone()).process(ThisProcess);
     }
     if args.background || session.has_tasks {
         builder = builder.background_agents(true);
@@ -185,8 +185,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
             bail!("turns of one conversation are kept in a thread: leave --no-save out");
         };
-        let take_over = session.takes_over;
-        let turns = Stream { agent: &agent, journal, thread, take_over, limits: &limits, approve: mode };
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use deepagents::core::journal::ThreadInfo;
+use deepagents::core::journal::{ProcessIdentity, ThreadInfo};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
@@ -46,19 +46,27 @@ impl Place {
     }
 }
 
-/// What a thread notes of the process that works on it.
-pub(crate) fn process() -> Map<String, Value> {
-    let Place { host, boot, namespace } = Place::here();
-    let process = json!({"id": std::process::id(), "host": host, "boot": boot, "namespace": namespace});
-    // Earlier versions noted the machine beside it.
-    [(PROCESS.to_owned(), process), ("host".to_owned(), Value::Null)].into_iter().collect()
+/// This process, for agents whose threads it works on.
+pub(crate) struct ThisProcess;
+
+impl ProcessIdentity for ThisProcess {
+    fn metadata(&self) -> Map<String, Value> {
+        let Place { host, boot, namespace } = Place::here();
+        let process = json!({"id": std::process::id(), "host": host, "boot": boot, "namespace": namespace});
+        // Earlier versions noted the machine beside it.
+        [(PROCESS.to_owned(), process), ("host".to_owned(), Value::Null)].into_iter().collect()
+    }
+
+    /// Whether it was a process of this machine and is no more.
+    fn is_gone(&self, thread: &ThreadInfo) -> bool {
+        let process = thread.metadata.get(PROCESS).and_then(|noted| Process::deserialize(noted).ok());
+        let here = process.filter(|process| process.place == *Place::here());
+        here.and_then(|process| Pid::from_raw(process.id)).is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH))
+    }
 }
 
-/// Whether the process that works on a thread was one of this machine and is no more: its lease need not run out. What was
-/// noted by another than the owner of now, or elsewhere, says nothing.
+/// Whether the process that works on a thread is known to be gone: its lease need not run out. What was noted by another
+/// than the owner of now says nothing.
 pub(crate) fn is_gone(thread: &ThreadInfo) -> bool {
-    let noted = thread.metadata.get(PROCESS).filter(|_| thread.is_noted_by_owner());
-    let process = noted.and_then(|noted| Process::deserialize(noted).ok());
-    let here = process.filter(|process| process.place == *Place::here());
-    here.and_then(|process| Pid::from_raw(process.id)).is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH))
+    thread.is_noted_by_owner() && ThisProcess.is_gone(thread)
 }

@@ -7,7 +7,6 @@ use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQu
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
-use super::process::is_gone;
 use crate::args::{AgentArgs, Approve, RunArgs};
 use crate::threads::note::{self, root};
 use crate::threads::{Noted, database, fresh, with_model_of};
@@ -94,8 +93,6 @@ pub(super) struct Session {
     pub(super) waits: bool,
     /// Whether there is nothing to do at all: the last run has ended, and its answer is shown.
     pub(super) is_over: bool,
-    /// Whether the thread is taken from a process that is gone.
-    pub(super) takes_over: bool,
     /// What the caller's trace was of the process that worked on the thread before.
     pub(super) caller: Option<String>,
     /// What the thread is to say of itself once it is this program's.
@@ -123,7 +120,6 @@ impl Session {
                 has_tasks: false,
                 waits: false,
                 is_over: false,
-                takes_over: false,
                 caller: None,
                 note: Map::new(),
             });
@@ -136,7 +132,6 @@ impl Session {
             Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
             None => Vec::new(),
         };
-        let takes_over = found.as_ref().is_some_and(is_gone);
         let noted = found.as_ref().and_then(|info| info.metadata.get(CALLER));
         let caller = noted.and_then(Value::as_str).map(str::to_owned);
         let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
@@ -180,7 +175,6 @@ impl Session {
             has_tasks: is_task || !tasks.is_empty(),
             waits,
             is_over,
-            takes_over,
             caller,
             note,
         })
@@ -225,14 +219,13 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
 
 /// Goes on with a thread: with a new task, or with what its last run left or came to.
 fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
-    let input = match task {
-        Some(task) => RunInput::new(task).thread(&info.id),
+    match task {
+        Some(task) => Ok(RunInput::new(task).thread(&info.id)),
         None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) && !has_stopped => {
             bail!("the last run of thread {} has ended; say what is to be done next, such as \"Go on\"", info.id)
         }
-        None => RunInput::resume(&info.id),
-    };
-    Ok(if is_gone(info) { input.take_over() } else { input })
+        None => Ok(RunInput::resume(&info.id)),
+    }
 }
 
 /// Whether a task in the background has not ended, or ended after its thread was run last.

@@ -15,6 +15,7 @@ use super::project::{AgentPlan, Layout};
 use crate::mcp::{self, Servers};
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
+use crate::run::ThisProcess;
 use crate::threads::Noted;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
@@ -89,7 +90,9 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     if plan.questions {
         builder = builder.middleware(AskUser);
     }
-    let builder = shared.tracing.watch_runs(agent::with_agents(builder.journal(shared.journal.clone()), options)?);
+    let builder = shared
+        .tracing
+        .watch_runs(agent::with_agents(builder.journal(shared.journal.clone()).process(ThisProcess), options)?);
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
     let (name, description) = (plan.name.clone(), plan.description.clone());
     let root = has_files.then(|| options.directory());

@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::model;
 use crate::args::Approve;
 use crate::render::style::first_line;
-use crate::run::process;
 
 /// The key under which a thread notes its directory.
 const ROOT: &str = "root";
@@ -31,9 +30,9 @@ pub(crate) struct Noted<'a> {
 }
 
 impl Noted<'_> {
-    /// As the thread notes it, with the process.
+    /// As the thread notes it.
     pub(crate) fn metadata(&self) -> Map<String, Value> {
-        let mut metadata = process();
+        let mut metadata = Map::new();
         metadata.extend(self.root.map(|root| (ROOT.to_owned(), json!(self::root(root)))));
         if let Some((name, address)) = self.model {
             model::note(&mut metadata, name, address);

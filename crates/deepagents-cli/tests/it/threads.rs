@@ -389,6 +389,26 @@ fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_
 }
 
 #[test]
+fn what_worked_in_the_background_of_a_killed_program_is_interrupted_and_gone_on_with_at_once() {
+    let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
+    let server = delegating(&may);
+    let mut command = place.run(&server);
+    command.args(["--json", "--background", "--wait-background", "Go"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_end = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"] == "run_finished";
+    assert!(lines.any(|line| is_end(&line.unwrap())));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let listed = place.threads(&["list"]).out;
+    assert!(listed.lines().nth(1).unwrap().contains("interrupted") && !listed.contains("running"), "{listed}");
+    may.store(true, Ordering::SeqCst);
+    let second = finish(place.run(&server).args(["--resume", &place.ids()[0]]));
+    assert!(second.code == Some(0) && second.out.contains("All told."), "{second:?}");
+    assert!(!second.err.contains("background task"), "{second:?}");
+}
+
+#[test]
 fn what_works_in_the_background_is_waited_for_when_asked() {
     let (place, may) = (Place::new(), Arc::new(AtomicBool::new(true)));
     let server = delegating(&may);

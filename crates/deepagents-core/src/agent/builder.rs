@@ -8,7 +8,7 @@ use crate::context::{AgentDefinition, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{BoxError, BudgetError};
 use crate::interrupt::{ActionRequests, PausedChildren};
-use crate::journal::Journal;
+use crate::journal::{Journal, ProcessIdentity};
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, ProviderTool, SystemBlock};
@@ -35,6 +35,8 @@ pub struct AgentOptions {
     pub budget: Budget,
     /// See [`AgentBuilder::journal`].
     pub journal: Option<Arc<dyn Journal>>,
+    /// See [`AgentBuilder::process`].
+    pub process: Option<Arc<dyn ProcessIdentity>>,
     /// See [`AgentBuilder::store`].
     pub store: Option<Arc<dyn Store>>,
     /// See [`AgentBuilder::clock`].
@@ -157,6 +159,13 @@ macro_rules! agent_option_methods {
         /// Keeps threads.
         pub fn journal(mut self, journal: impl $crate::journal::Journal) -> Self {
             self.options.journal = Some(::std::sync::Arc::new(journal));
+            self
+        }
+
+        /// Says which process works on the threads of this agent and of its agents in the background. A thread whose
+        /// process is gone is taken over by the next run in it; otherwise it stays that one's until its lease has run out.
+        pub fn process(mut self, process: impl $crate::journal::ProcessIdentity) -> Self {
+            self.options.process = Some(::std::sync::Arc::new(process));
             self
         }
 
@@ -294,6 +303,7 @@ impl AgentBuilder {
                 max_model_calls,
                 budget: options.budget,
                 journal: options.journal,
+                process: options.process,
                 store: options.store,
                 clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
                 ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{LiveThreads, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::Result;
-use crate::journal::Journal;
+use crate::journal::{Claim, Journal, JournalError, Lease, ProcessIdentity, TakeOver, ThreadInfo};
 use crate::machine::Budget;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, NoModel, ProviderTool, SystemBlock, ToolSpec};
@@ -29,6 +29,8 @@ pub struct AgentDefinition {
     pub(crate) max_model_calls: u32,
     pub(crate) budget: Budget,
     pub(crate) journal: Option<Arc<dyn Journal>>,
+    /// The process that works on its threads.
+    pub(crate) process: Option<Arc<dyn ProcessIdentity>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -69,9 +71,39 @@ impl AgentDefinition {
         &self.schema
     }
 
-    /// The same with a journal.
-    pub(crate) fn on_journal(self: &Arc<Self>, journal: &Arc<dyn Journal>) -> Arc<Self> {
-        Arc::new(Self { journal: Some(journal.clone()), ..(**self).clone() })
+    /// The process that works on the agent's threads, as others know it.
+    pub fn process(&self) -> Option<&Arc<dyn ProcessIdentity>> {
+        self.process.as_ref()
+    }
+
+    /// The same with a journal, for threads below those of another agent.
+    pub(crate) fn below(self: &Arc<Self>, other: &Self, journal: &Arc<dyn Journal>) -> Arc<Self> {
+        let process = other.process.clone().or_else(|| self.process.clone());
+        Arc::new(Self { journal: Some(journal.clone()), process, ..(**self).clone() })
+    }
+
+    /// Whether the owner of a thread is known to be gone.
+    pub(crate) fn is_owner_gone(&self, thread: &ThreadInfo) -> bool {
+        thread.is_noted_by_owner() && self.process.as_ref().is_some_and(|process| process.is_gone(thread))
+    }
+
+    /// Claims a thread, also from an owner that is known to be gone.
+    pub(crate) async fn claim(
+        &self,
+        journal: Arc<dyn Journal>,
+        thread: &str,
+        claim: Claim,
+    ) -> Result<Lease, JournalError> {
+        let busy = match Lease::claim(journal.clone(), thread, claim.clone()).await {
+            Err(busy @ JournalError::Busy { .. }) if self.process.is_some() => busy,
+            claimed => return claimed,
+        };
+        let found = journal.threads().get(thread).await?.filter(|info| self.is_owner_gone(info));
+        match found.and_then(|info| info.owner) {
+            // Not from somebody who has come in between.
+            Some(owner) => Lease::claim(journal, thread, claim.take_over_from(TakeOver::From(owner))).await,
+            None => Err(busy),
+        }
     }
 
     /// Nothing but channels of the library, for contexts without a run.
@@ -89,6 +121,7 @@ impl AgentDefinition {
             max_model_calls: u32::MAX,
             budget: Budget::default(),
             journal: None,
+            process: None,
             store: None,
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),

@@ -155,6 +155,35 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
     }
 }
 
+/// From whom a claim takes a thread whose lease has not run out. What that owner was doing is in doubt then, and it can
+/// write no more.
+///
+/// ```
+/// use deepagents_core::journal::TakeOver;
+/// assert!(TakeOver::From("run-1".to_owned()).is_from("run-1") && !TakeOver::Nobody.is_from("run-1"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TakeOver {
+    /// From nobody.
+    #[default]
+    Nobody,
+    /// From this owner, unless it is another one by now.
+    From(String),
+    /// From whoever has it.
+    Anybody,
+}
+
+impl TakeOver {
+    /// Whether a thread is taken from an owner.
+    pub fn is_from(&self, owner: &str) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::From(named) => named == owner,
+            Self::Anybody => true,
+        }
+    }
+}
+
 /// Who wants a thread, and for how long.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -164,7 +193,7 @@ pub struct Claim {
     /// How long the thread is the owner's unless it renews.
     pub lease: Duration,
     /// Whether the thread is taken from an owner whose lease has not run out.
-    pub take_over: bool,
+    pub take_over: TakeOver,
     /// What the thread is to say of itself once it is the owner's, as for [`Threads::set_metadata`].
     pub metadata: Map<String, Value>,
 }
@@ -172,13 +201,19 @@ pub struct Claim {
 impl Claim {
     /// A claim that respects other owners.
     pub fn new(owner: impl Into<String>, lease: Duration) -> Self {
-        Self { owner: owner.into(), lease, take_over: false, metadata: Map::new() }
+        Self { owner: owner.into(), lease, take_over: TakeOver::Nobody, metadata: Map::new() }
     }
 
     /// Takes the thread from whoever has it. What that owner was doing is in doubt then, and it can write no more.
     #[must_use]
-    pub fn take_over(mut self) -> Self {
-        self.take_over = true;
+    pub fn take_over(self) -> Self {
+        self.take_over_from(TakeOver::Anybody)
+    }
+
+    /// Says from whom the thread is taken.
+    #[must_use]
+    pub fn take_over_from(mut self, owner: TakeOver) -> Self {
+        self.take_over = owner;
         self
     }
 

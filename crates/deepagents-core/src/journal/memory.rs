@@ -77,9 +77,7 @@ impl Journal for MemoryJournal {
             check_metadata(thread, &claim.metadata)?;
             let epoch = inner.epoch + 1;
             let found = inner.find_or_new(thread, now)?;
-            if !claim.take_over {
-                found.check_free(now)?;
-            }
+            found.check_free(now, &claim.take_over)?;
             if !claim.metadata.is_empty() {
                 found.merge_metadata(claim.metadata, now);
             }

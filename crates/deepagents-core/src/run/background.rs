@@ -68,7 +68,7 @@ pub(crate) fn agent_of<'a>(
         let state = journal::load(&**journal, &parent, above.schema.clone(), None).await?.state;
         let found = above.stack.iter().find_map(|middleware| middleware.background_agent(name, &state));
         match found {
-            Some(found) => Ok(Some(found.on_journal(journal))),
+            Some(found) => Ok(Some(found.below(&above, journal))),
             None => Err(Error::Input(format!(
                 "thread `{thread}` is that of `{name}`, which agent `{}` does not know: give it that agent again",
                 above.name

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{
-    Appended, Claim, Fence, Journal, JournalError, Lease, LogPosition, MemoryJournal, Record, RunStatus, ThreadQuery,
-    Threads,
+    Appended, Claim, Fence, Journal, JournalError, Lease, LogPosition, MemoryJournal, ProcessIdentity, Record,
+    RunStatus, ThreadInfo, ThreadQuery, Threads,
 };
 use deepagents_core::message::Message;
 use deepagents_core::run::RunInput;
 use deepagents_core::state::Update;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::{lines, tool};
@@ -70,6 +70,47 @@ async fn a_run_notes_what_it_has_to_note_once_the_thread_is_its_own_and_nobody_w
     noting.add_permits(1);
     run.outcome().await.unwrap();
     assert_eq!((info().await.owner, info().await.is_noted_by_owner()), (None, false));
+}
+
+/// A process with a number; those below the first that lives are gone.
+struct Numbered {
+    number: u64,
+    first_living: u64,
+}
+
+impl ProcessIdentity for Numbered {
+    fn metadata(&self) -> serde_json::Map<String, Value> {
+        [("number".to_owned(), json!(self.number))].into_iter().collect()
+    }
+
+    fn is_gone(&self, thread: &ThreadInfo) -> bool {
+        thread.metadata["number"].as_u64().unwrap() < self.first_living
+    }
+}
+
+#[tokio::test]
+async fn a_run_takes_a_thread_from_a_process_that_is_gone_and_from_none_that_lives_or_is_unknown() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let run = async |number, first_living| {
+        let process = Numbered { number, first_living };
+        let model = ScriptedModel::rules().always(Turn::text("Done.")).build();
+        let agent = Agent::builder(model).journal(journal.clone()).process(process).build().unwrap();
+        agent.invoke(RunInput::new("Go.").thread("t")).await
+    };
+    let owned_by = async |number: u64, noted_by: &str| {
+        let note = [("number".to_owned(), json!(number)), ("noted_by".to_owned(), json!(noted_by))];
+        let claim = Claim::new("a", MINUTE).metadata(note.into_iter().collect());
+        journal.claim("t", claim).await.unwrap()
+    };
+    let fence = owned_by(1, "a").await;
+    let refused = run(2, 1).await.unwrap_err();
+    assert!(refused.to_string().contains("is being worked on by a"), "{refused}");
+    run(2, 2).await.unwrap();
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().metadata["number"], 2);
+    assert!(journal.renew("t", fence, MINUTE).await.is_err());
+    // What is noted of another owner says nothing of this one.
+    owned_by(1, "b").await;
+    run(2, 2).await.unwrap_err();
 }
 
 /// A journal whose renewals are answered while they may be.

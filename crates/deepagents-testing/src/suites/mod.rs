@@ -59,6 +59,7 @@ macro_rules! journal_suite {
                 a_thread_that_was_only_claimed_leaves_nothing
                 of_many_claims_exactly_one_wins
                 what_a_claim_says_of_a_thread_is_there_with_its_owner_and_of_one_that_fails_nothing_is
+                a_thread_is_taken_from_the_owner_that_a_claim_names_and_from_no_other
             }
             snapshots {
                 a_load_begins_at_the_nearest_snapshot

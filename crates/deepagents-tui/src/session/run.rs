@@ -49,7 +49,7 @@ impl Session {
                     this.connect(None);
                     connection = this.ready().await?;
                 }
-                let abandoned = this.is_abandoned(&connection).await?;
+                this.check_free(&connection).await?;
                 let (thread, note) = this.begin_thread(&connection, &text).await?;
                 let message = this.message(&connection, text).await;
                 let messages = context.into_iter().map(Message::harness).chain([message]);
@@ -57,7 +57,7 @@ impl Session {
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
                 }
-                Ok::<_, String>((if abandoned { input.take_over() } else { input }, note, connection))
+                Ok::<_, String>((input, note, connection))
             };
             this.drive_when(begun, job, Some(unsent)).await
         });
@@ -70,12 +70,14 @@ impl Session {
             let begun = async {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
-                let abandoned = by_force || this.is_abandoned(&connection).await?;
+                if !by_force {
+                    this.check_free(&connection).await?;
+                }
                 let note = this.noted(&connection, &thread, this.noted_now()).await?;
                 let input = answers
                     .into_iter()
                     .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
-                Ok::<_, String>((if abandoned { input.take_over() } else { input }, note, connection))
+                Ok::<_, String>((if by_force { input.take_over() } else { input }, note, connection))
             };
             this.drive_when(begun, job, None).await
         });
@@ -100,13 +102,12 @@ impl Session {
         None
     }
 
-    /// Whether the open thread belongs to a process that is gone; an error where it belongs to one that lives.
-    async fn is_abandoned(&self, connection: &Connection) -> Result<bool, String> {
-        let Some(thread) = self.thread() else { return Ok(false) };
+    /// Refuses the open thread where it belongs to a process that lives.
+    async fn check_free(&self, connection: &Connection) -> Result<(), String> {
+        let Some(thread) = self.thread() else { return Ok(()) };
         let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
-        let Some(info) = info.filter(|info| info.owner.is_some()) else { return Ok(false) };
-        if self.host.is_gone(&info) {
-            return Ok(true);
+        if !info.is_some_and(|info| is_owned(self, &info)) {
+            return Ok(());
         }
         Err(format!(
             "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or \

@@ -20,6 +20,7 @@ use crate::hooks::{self, FoundHooks};
 use crate::interactive::trust::{self, Definitions};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
+use crate::run::ThisProcess;
 use crate::threads::{database, undo};
 use crate::{agent, permissions, sources};
 
@@ -50,7 +51,8 @@ impl ProgramHost {
         policy.set_confined(!reach.unconfined);
         let definitions = outside.beside(brought.files.clone());
         let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
-        let builder = agent::with_agents(builder, args)?.journal(journal.clone()).middleware(AskUser);
+        let builder =
+            agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
         let builder = builder.background_agents(self.background);
         // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
         let background_commands = args.commands.background();

@@ -27,8 +27,6 @@ pub(super) struct Stream<'a> {
     pub(super) agent: &'a DeepAgent,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) thread: String,
-    /// The first input takes the thread over from a process that is gone.
-    pub(super) take_over: bool,
     pub(super) limits: &'a Limits,
     pub(super) approve: Approve,
 }
@@ -48,12 +46,11 @@ impl Stream<'_> {
     pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
         let mut talk = Talk::new(Lines::read());
         let mut elapsed = Duration::ZERO;
-        let mut take_over = self.take_over;
         // What an earlier process asked and nobody answered is asked again, before anything else is said.
         let mut left = self.has_questions().await.then(|| RunInput::resume(&self.thread));
         let mut is_named = left.is_some();
         loop {
-            let mut input = if let Some(left) = left.take() {
+            let input = if let Some(left) = left.take() {
                 left
             } else if let Some(text) = talk.next.pop_front() {
                 if !std::mem::replace(&mut is_named, true) {
@@ -69,9 +66,6 @@ impl Stream<'_> {
                 }
                 continue;
             };
-            if std::mem::take(&mut take_over) {
-                input = input.take_over();
-            }
             let began = Instant::now();
             let exit = self.turn(input, elapsed, &mut talk, &mut signals, out).await?;
             elapsed += began.elapsed();

@@ -173,7 +173,7 @@ impl BackgroundTasks {
         limit: usize,
     ) -> Result<RunHandle, BackgroundError> {
         let thread = self.thread(id);
-        let definition = agent.definition.on_journal(&self.journal);
+        let definition = agent.definition.below(&self.agent, &self.journal);
         (input.thread, input.observer) = (Some(thread.clone()), None);
         if let Some(cx) = &self.run {
             input = input.with_extensions_of(cx);

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::{EventStream, Subscribe};
 use crate::ids::{LogPosition, ThreadId};
 use crate::interrupt::{ActionRequest, open_questions};
-use crate::journal::{Claim, Lease, LogEntry, Record, RunStatus, ThreadInfo, load_replay};
+use crate::journal::{Claim, LogEntry, Record, RunStatus, ThreadInfo, load_replay};
 use crate::machine::{BudgetState, Machine};
 use crate::message::Message;
 use crate::run::{AGENT, BudgetUsage, ERROR, Outcome, RunHandle, agent_of};
@@ -31,7 +31,7 @@ pub struct BackgroundTask {
     pub thread: ThreadId,
     /// How its last run stands.
     pub status: RunStatus,
-    /// Who works on it, in this process or another.
+    /// Who works on it, in this process or another; none where the process is known to be gone.
     pub owner: Option<String>,
     /// Where its log ends.
     pub end: LogPosition,
@@ -64,9 +64,9 @@ impl BackgroundTask {
             id,
             agent: text(AGENT)?,
             error: text(ERROR).filter(|_| info.status == RunStatus::Failed),
+            owner: info.owner.clone().filter(|_| !tasks.agent.is_owner_gone(&info)),
             thread: info.id,
             status: info.status,
-            owner: info.owner,
             end: info.end,
             created_at: info.created_at,
             tasks: tasks.clone(),
@@ -183,8 +183,7 @@ impl BackgroundTask {
             return Ok(());
         }
         let (journal, run) = (self.tasks.journal.clone(), self.tasks.agent.ids.next("run"));
-        let claim = Claim::new(run.as_str(), LEASE);
-        let lease = Lease::claim(journal.clone(), self.thread.clone(), claim).await?;
+        let lease = self.tasks.agent.claim(journal.clone(), &self.thread, Claim::new(run.as_str(), LEASE)).await?;
         let now = self.refresh().await?;
         let mut written = Ok(());
         if !matches!(now.status, RunStatus::Ended | RunStatus::Failed) {

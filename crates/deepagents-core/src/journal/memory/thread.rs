@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
-use crate::journal::{Fence, JournalError, LogEntry, Record, Snapshot, ThreadInfo, ThreadQuery, encode};
+use crate::journal::{Fence, JournalError, LogEntry, Record, Snapshot, TakeOver, ThreadInfo, ThreadQuery, encode};
 use crate::status::RunStatus;
 
 #[derive(Clone)]
@@ -93,8 +93,8 @@ impl Thread {
         self.epoch == fence.epoch() && self.owner.is_some()
     }
 
-    pub(super) fn check_free(&self, now: Timestamp) -> Result<(), JournalError> {
-        let Some(owner) = self.owner(now) else { return Ok(()) };
+    pub(super) fn check_free(&self, now: Timestamp, take_over: &TakeOver) -> Result<(), JournalError> {
+        let Some(owner) = self.owner(now).filter(|owner| !take_over.is_from(owner)) else { return Ok(()) };
         Err(JournalError::Busy { thread: self.info.id.clone(), owner: owner.to_owned(), until: self.lease_until })
     }
 

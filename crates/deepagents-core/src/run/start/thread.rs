@@ -5,18 +5,23 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::AGENT;
+use crate::context::AgentDefinition;
 use crate::error::{Error, Result};
 use crate::ids::LogPosition;
 use crate::interrupt::answers_to;
-use crate::journal::{Claim, Journal, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, NOTED_BY, Record, Replay, load_intact, load_replay};
 use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
 use crate::run::input::OwnedThread;
 use crate::run::log::Log;
 
 /// What the thread of a run is to say of itself, and whose words that are.
-fn note_of(input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
-    let mut note = Some(input.note.clone()).filter(|note| !note.is_empty())?;
+fn note_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
+    let mut note = agent.process.as_ref().map(|process| process.metadata()).unwrap_or_default();
+    note.extend(input.note.clone());
+    if note.is_empty() {
+        return None;
+    }
     note.insert(NOTED_BY.to_owned(), owner.into());
     Some(note)
 }
@@ -42,7 +47,7 @@ impl Driver {
                 return Err(Error::Input(what));
             }
             Some(lease) => {
-                if let Some(note) = note_of(input, lease.owner()) {
+                if let Some(note) = note_of(&parts, input, lease.owner()) {
                     journal.threads().set_metadata(&thread, note).await?;
                 }
                 lease
@@ -50,10 +55,9 @@ impl Driver {
             None => {
                 let owner = self.shared.run.own();
                 // With the claim, so that a process that is killed leaves no owner of whom nobody knows that it is gone.
-                let note = note_of(input, owner).unwrap_or_default();
-                let mut claim = Claim::new(owner, input.lease).metadata(note);
-                claim.take_over = input.take_over;
-                Lease::claim(journal, thread.clone(), claim).await?
+                let note = note_of(&parts, input, owner).unwrap_or_default();
+                let claim = Claim::new(owner, input.lease).metadata(note);
+                parts.claim(journal, &thread, if input.take_over { claim.take_over() } else { claim }).await?
             }
         };
         let lease = lease.of_run(self.shared.cancel.clone());

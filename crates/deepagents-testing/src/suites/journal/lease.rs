@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deepagents_core::journal::{Claim, JournalError, Snapshot};
+use deepagents_core::journal::{Claim, JournalError, Snapshot, TakeOver};
 
 use super::{Any, minute, own, step, write};
 use crate::suites::TestClock;
@@ -36,6 +36,21 @@ pub async fn what_a_claim_says_of_a_thread_is_there_with_its_owner_and_of_one_th
     assert!(refused.is_err() && journal.threads().get("u").await.unwrap().is_none(), "{refused:?}");
     journal.claim("t", Claim::new("bob", minute()).take_over().metadata(says("2"))).await.unwrap();
     assert_eq!(known().await["process"], "2");
+}
+
+/// Between the finding that an owner is gone and the claim somebody else may have come.
+pub async fn a_thread_is_taken_from_the_owner_that_a_claim_names_and_from_no_other(journal: Any, clock: TestClock) {
+    let from = |owner: &str| Claim::new("bob", minute()).take_over_from(TakeOver::From(owner.to_owned()));
+    let held = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
+    let error = journal.claim("t", from("eve")).await.unwrap_err();
+    assert!(matches!(error, JournalError::Busy { ref owner, .. } if owner == "ada"), "{error:?}");
+    assert_eq!(journal.append("t", held, 0, vec![step(1)]).await.unwrap().end, 1);
+    let taken = journal.claim("t", from("ada")).await.unwrap();
+    assert!(matches!(journal.append("t", held, 1, vec![step(2)]).await, Err(JournalError::Fenced { .. })));
+    assert_eq!(journal.append("t", taken, 1, vec![step(2)]).await.unwrap().end, 2);
+    // Nobody has it any more.
+    clock.pass(minute() * 2);
+    journal.claim("t", from("eve")).await.unwrap();
 }
 
 /// Only a later claim takes a thread from its owner, not the end of the lease.
