@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use deepagents::core::message::ToolCall;
 use deepagents::core::tool::DynTool;
+use deepagents::fs::permissions::CommandRule;
 use deepagents::{
     Context, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelRequest, Result, ToolNext,
     ToolRequest, ToolResponse,
@@ -48,7 +49,7 @@ impl Mode {
 pub enum Rule {
     /// All calls of a tool.
     Tool(String),
-    /// Simple calls of a program: no other program, redirection or substitution in the command.
+    /// Simple calls of a program, or of its sub-command: no other program, redirection or substitution in the command.
     Program(String),
     /// This command.
     Command(String),
@@ -71,20 +72,15 @@ const CHANGES: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", 
 /// Tools that change the conversation alone, or delegate to agents that are bound alike.
 const HARMLESS: [&str; 6] =
     ["write_todos", "read_todos", "task", "compact_conversation", "check_async_task", "list_async_tasks"];
-/// Programs that run whatever their arguments say, so that a rule for one would be a rule for all.
-const RUNNERS: [&str; 30] = [
-    "sh", "bash", "zsh", "dash", "fish", "ksh", "env", "sudo", "doas", "su", "xargs", "find", "parallel", "nohup",
-    "time", "timeout", "nice", "eval", "exec", "source", ".", "python", "python3", "perl", "ruby", "node", "awk",
-    "ssh", "command", "watch",
-];
 /// Characters that make more of a command than one call with plain arguments.
 const SPECIAL: [char; 13] = [';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(', ')', '{', '}'];
 
 /// What divides the words of a command.
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// The program of a command that is one plain call; nothing for any other.
-fn simple_program(command: &str) -> Option<&str> {
+/// The program, with its sub-command, of a command that is one plain call; nothing for any other, and for programs that run
+/// what they are told.
+fn simple_program(command: &str) -> Option<String> {
     if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(|c| c.is_control() && c != '\t') {
         return None;
     }
@@ -92,10 +88,7 @@ fn simple_program(command: &str) -> Option<&str> {
     if command.chars().any(|c| c.is_whitespace() && !BLANKS.contains(&c)) {
         return None;
     }
-    let program = command.split(BLANKS).find(|word| !word.is_empty())?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+');
-    let name = program.rsplit('/').next().unwrap_or(program);
-    (program.chars().all(plain) && !RUNNERS.contains(&name)).then_some(program)
+    CommandRule::program_of(command)
 }
 
 impl Rule {
@@ -106,7 +99,7 @@ impl Rule {
         }
         let command = args.get("command").and_then(Value::as_str).unwrap_or_default();
         match simple_program(command) {
-            Some(program) => Self::Program(program.to_owned()),
+            Some(program) => Self::Program(program),
             None => Self::Command(command.to_owned()),
         }
     }
@@ -116,7 +109,7 @@ impl Rule {
         let command = || args.get("command").and_then(Value::as_str).unwrap_or_default();
         match self {
             Self::Tool(name) => tool == name && tool != EXECUTE,
-            Self::Program(name) => tool == EXECUTE && simple_program(command()) == Some(name),
+            Self::Program(name) => tool == EXECUTE && simple_program(command()).as_ref() == Some(name),
             Self::Command(text) => tool == EXECUTE && command() == text,
         }
     }

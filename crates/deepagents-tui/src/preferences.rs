@@ -171,9 +171,16 @@ pub(crate) fn key_named(name: &str) -> Result<KeyEvent, KeyError> {
 pub(crate) struct KeyMap {
     /// The usual key that a pressed one stands for; nothing where it stands for nothing any more.
     map: HashMap<(KeyCode, KeyModifiers), Option<KeyEvent>>,
+    /// The name of the key that stops, where another was chosen.
+    stop: Option<String>,
 }
 
 impl KeyMap {
+    /// The key that stops what is under way, for people.
+    pub(crate) fn stop(&self) -> &str {
+        self.stop.as_deref().filter(|key| *key != "esc").unwrap_or("Esc")
+    }
+
     /// The map for these choices; what is no action or no key is told and passed over.
     pub(crate) fn new(choices: &[(String, String)]) -> (Self, Vec<String>) {
         let (mut map, mut problems) = (HashMap::new(), Vec::new());
@@ -197,7 +204,9 @@ impl KeyMap {
         for (key, usual) in chosen {
             map.insert((key.code, key.modifiers), Some(usual));
         }
-        (Self { map }, problems)
+        let named = |(action, key): &&(String, String)| action == "stop" && chosen_key(key).is_ok();
+        let stop = choices.iter().rfind(named).map(|(_, key)| key.clone());
+        (Self { map, stop }, problems)
     }
 
     /// What a pressed key means; nothing where its meaning has gone to another.

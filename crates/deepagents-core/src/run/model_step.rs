@@ -1,6 +1,6 @@
 //! What a model answers becomes part of the conversation, and every call keeps exactly one result.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use super::hooks::Phase;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::journal::Record;
+use crate::journal::{ChildLog, Record};
 use crate::machine::{JumpTo, Open};
 use crate::message::{
     self, AssistantMessage, Block, DEEPEST_ARGUMENTS, InvalidToolCall, Message, MessageOp, Pending, PendingCall,
@@ -218,14 +218,15 @@ impl Driver {
         if open == Open::default() && children.is_empty() {
             return self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
         }
+        let begun = begun_by(&children);
         self.join_children(children.into_values())?;
         let (mut given, mut late) = (Vec::new(), Vec::new());
         for (message, added) in open.finished.into_values() {
             given.push(Message::Tool((*message).clone()));
             late.extend(added);
         }
-        let in_doubt: HashSet<String> = open.in_doubt.into_values().map(|(id, ..)| id).collect();
-        self.complete_turn(&in_doubt, why, late, &mut given)?;
+        let in_doubt = open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&Left { in_doubt, begun }, why, late, &mut given)?;
         // The results are part of the conversation, and the turn is over.
         self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
         Ok(())
@@ -236,7 +237,7 @@ impl Driver {
     /// last.
     pub(super) fn complete_turn(
         &mut self,
-        in_doubt: &HashSet<String>,
+        left: &Left,
         why: &str,
         late: Vec<MessageOp>,
         given: &mut Vec<Message>,
@@ -250,15 +251,20 @@ impl Driver {
             ops.push(MessageOp::Remove(message.id().to_owned()));
             results.push((index, MessageOp::Put(message)));
         }
-        let text = |call: &PendingCall| {
-            if in_doubt.contains(call.provider_call_id()) {
-                unknown_outcome(call.name())
+        let text = |index: &u32, call: &PendingCall| {
+            let name = call.name();
+            if left.in_doubt.contains(call.provider_call_id()) {
+                unknown_outcome(name)
+            } else if left.begun.contains(index) {
+                format!(
+                    "The call of {name} did not come to its end: {why}. What its agent had done until then is done."
+                )
             } else {
-                format!("The call of {} was never made: {why}.", call.name())
+                format!("The call of {name} was never made: {why}.")
             }
         };
         for Pending { index, call } in &open {
-            let result = take_result(given, call).unwrap_or_else(|| error_result(call, text(call)));
+            let result = take_result(given, call).unwrap_or_else(|| error_result(call, text(index, call)));
             results.push((*index, MessageOp::put(Message::Tool(result))));
         }
         results.sort_by_key(|(index, _)| *index);
@@ -266,6 +272,19 @@ impl Driver {
         ops.extend(late);
         self.update(Update::new::<MessagesChannel>(ops))
     }
+}
+
+/// What an earlier process had begun of a turn.
+pub(super) struct Left {
+    /// The ids of the calls that were running when it ended.
+    pub(super) in_doubt: HashSet<String>,
+    /// The places of the calls whose sub-agents had begun.
+    pub(super) begun: HashSet<u32>,
+}
+
+/// The places of the calls that these sub-agents work for.
+pub(super) fn begun_by(children: &BTreeMap<Vec<String>, ChildLog>) -> HashSet<u32> {
+    children.values().map(|child| child.call.index).collect()
 }
 
 /// Takes the result of a call out of what a run is given, before any answer there.

@@ -1,6 +1,6 @@
 //! Answering what the agent, a tool or a server asks: a text, one of several, some of several, field by field.
 
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use deepagents::{ActionRequest, AnswerForm, FieldKind, FieldOption, FormField};
 use serde_json::{Map, Value, json};
 
@@ -116,10 +116,33 @@ impl Form {
         self.at == 0 && matches!(self.answer, AnswerKind::Choices(_))
     }
 
+    /// Whether own words are what is marked among these answers: what is typed or pasted then begins them.
+    pub(crate) fn is_own_marked(&self) -> bool {
+        let last = |options: &[Choosable], selected: usize| selected + 1 == options.len();
+        self.is_choosing()
+            && match self.fields.first().map(|field| &field.input) {
+                Some(FieldInput::Choice { options, selected } | FieldInput::Several { options, selected, .. }) => {
+                    last(options, *selected)
+                }
+                _ => false,
+            }
+    }
+
+    /// Goes to the field for own words.
+    fn begin_own_words(&mut self) {
+        if let Some(Field { input: FieldInput::Several { chosen, .. }, .. }) = self.fields.first_mut()
+            && let Some(own) = chosen.last_mut()
+        {
+            *own = true;
+        }
+        self.at = 1;
+    }
+
     /// Whether a key chooses among these answers. Enter sends what stands in the input, unless something was chosen.
     pub(crate) fn chooses(&self, key: KeyEvent, input_is_empty: bool) -> bool {
         let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         match key.code {
+            KeyCode::Char(c) if self.writes_own_words(c, key) => true,
             _ if !key.modifiers.is_empty() => false,
             KeyCode::Up | KeyCode::Down => true,
             KeyCode::Enter => input_is_empty || self.is_touched,
@@ -129,8 +152,24 @@ impl Form {
         }
     }
 
+    /// Whether a letter is the first one of own words. Where several may be taken, a blank takes what is marked.
+    fn writes_own_words(&self, c: char, key: KeyEvent) -> bool {
+        let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
+        let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
+        plain && self.is_own_marked() && (c != ' ' || !several)
+    }
+
+    /// Whether a text is written in the present field, or begins own words.
+    pub(crate) fn takes_text(&self) -> bool {
+        let input = self.fields.get(self.at).map(|field| &field.input);
+        self.is_own_marked() || matches!(input, Some(FieldInput::Text { .. }))
+    }
+
     /// Text for the present field.
     pub(crate) fn paste(&mut self, text: &str) {
+        if self.is_own_marked() {
+            self.begin_own_words();
+        }
         if let Some(Field { input: FieldInput::Text { editor, .. }, .. }) = self.fields.get_mut(self.at) {
             editor.paste(text);
         }
@@ -141,6 +180,11 @@ impl Form {
             let Some(before) = self.at.checked_sub(1) else { return Filled::Left };
             self.at = before;
             return Filled::Taken;
+        }
+        if let KeyCode::Char(c) = key.code
+            && self.writes_own_words(c, key)
+        {
+            self.begin_own_words();
         }
         let Some(field) = self.fields.get_mut(self.at) else { return Filled::Left };
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {

@@ -319,7 +319,8 @@ impl App {
                 picker.narrow(|filter| filter.push_str(&text));
             }
             (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
-            (Overlay::None, Asking::Respond(form)) if asked => form.paste(text),
+            // Where an answer is chosen it goes into the input.
+            (Overlay::None, Asking::Respond(form)) if asked && form.takes_text() => form.paste(text),
             (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
                 editor.paste(text);
             }

@@ -28,10 +28,12 @@ impl App {
     pub(super) fn opened(&mut self, opened: Opened) -> Vec<Effect> {
         self.idle();
         self.live = Live::default();
-        // What was said by the program itself before the first thread is no reason to clear the screen.
-        self.repaint |= self.items.iter().skip(1).any(|item| !matches!(item, Item::Note { .. }));
+        // What was said by the program itself before the first thread is no reason to clear the screen, and stays: it is printed.
+        if self.items.iter().skip(1).any(|item| !matches!(item, Item::Note { .. })) {
+            self.repaint = true;
+            self.items.truncate(1);
+        }
         self.reopened = true;
-        self.items.truncate(1);
         self.items.extend(opened.items);
         self.todos = opened.todos;
         self.session.thread = opened.thread;

@@ -7,6 +7,8 @@ use crate::app::form::{FieldInput, Form};
 use crate::text::{clip, visible, wrap};
 use crate::theme::Theme;
 
+/// What can be done where own words are marked among the answers.
+const OWN_WORDS_HINT: &str = "type your answer · ↑ ↓ the others · Esc stop";
 /// Options that are shown at once.
 const OPTIONS: usize = 9;
 
@@ -32,6 +34,7 @@ pub(super) fn form(
         }
         FieldInput::Choice { options, selected } => {
             let hint = match form.is_choosing() {
+                true if form.is_own_marked() => OWN_WORDS_HINT,
                 true => "↑ ↓ or its number · Enter answers · n no · f no, because… · Esc stop",
                 false => "↑ ↓ choose · Enter goes on · Esc back",
             };
@@ -39,6 +42,7 @@ pub(super) fn form(
         }
         FieldInput::Several { options, chosen, selected } => {
             let hint = match form.is_choosing() {
+                true if form.is_own_marked() => OWN_WORDS_HINT,
                 true => "↑ ↓ · Space takes or leaves · Enter answers · n no · f no, because… · Esc stop",
                 false => "↑ ↓ · Space takes or leaves · Enter goes on · Esc back",
             };

@@ -3,6 +3,7 @@
 use deepagents::channels::{Todo, TodoStatus};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::app::transcript::{AgentWork, Call, Item, text_arg};
 use crate::duration;
@@ -28,6 +29,12 @@ const MESSAGE: usize = 12;
 /// Lines of a sub-agent's answer that are shown folded.
 const ANSWER: usize = 3;
 
+/// Lines of the title of a call.
+const TITLE_LINES: usize = 4;
+/// Letters of an argument in the title of a call, and of what a sub-agent is to do.
+const TITLE: usize = 200;
+const TASK: usize = 300;
+
 /// Arguments that say best what a call is about.
 const TELLING: [&str; 9] =
     ["command", "file_path", "path", "pattern", "query", "url", "description", "name", "content"];
@@ -38,13 +45,35 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
         let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
         return format!("{name} ({})", count(items as u64, "item"));
     }
-    let arg = TELLING
-        .iter()
-        .find_map(|key| args.get(key)?.as_str())
-        .or_else(|| args.as_object()?.values().find_map(Value::as_str))
-        .map(|text| shorten(&visible(text), 200))
-        .unwrap_or_default();
+    let arg = in_a_line(telling(args), TITLE);
     format!("{} {arg}", visible(name)).trim_end().to_owned()
+}
+
+/// The argument that says best what a call is about.
+fn telling(args: &Value) -> &str {
+    let named = TELLING.iter().find_map(|key| args.get(key)?.as_str());
+    named.or_else(|| args.as_object()?.values().find_map(Value::as_str)).unwrap_or_default()
+}
+
+/// A text in one line, its ends of lines as marks.
+fn in_a_line(text: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    shorten(&visible(&lines.join(" ⏎ ")), most)
+}
+
+/// A text of which a title of so many letters shows a part, whole where all is shown.
+fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+    let text = text.trim();
+    let is_whole = text.lines().count() <= 1 && text.graphemes(true).count() <= most;
+    if is_whole {
+        return Vec::new();
+    }
+    if fold != Detail::Full {
+        return vec![dim(&format!("  … {} in all (ctrl+o)", count(text.lines().count() as u64, "line")), theme)];
+    }
+    let room = columns.saturating_sub(2).max(2);
+    let line = |line: &str| hard_wrap(&Line::from(Span::styled(visible(line).into_owned(), theme.dim)), room, "");
+    indented(&text.lines().flat_map(line).collect::<Vec<_>>())
 }
 
 /// The lines of a part.
@@ -63,7 +92,7 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
         Item::Call(call) => call_lines(call, columns, theme, fold),
         Item::Agent(work) => agent(work, columns, theme, fold),
         Item::Shell { command, output, code, shared } => {
-            let mut lines = titled("$", command, *code == Some(0), columns, theme);
+            let mut lines = titled("$", command, *code == Some(0), columns, (theme, fold));
             lines.extend(indented(&folded(output, columns, theme, fold, HEAD, 20)));
             let private = if *shared { "" } else { " · not shown to the model" };
             match code {
@@ -210,7 +239,7 @@ fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
 }
 
 /// The head of a call: a mark and its title.
-fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+fn titled(name: &str, rest: &str, good: bool, columns: usize, (theme, fold): (Theme, Detail)) -> Vec<Line<'static>> {
     let (mark, style) = match (good, theme.spoken) {
         (true, false) => ("● ", theme.good),
         (false, false) => ("✗ ", theme.bad),
@@ -222,14 +251,20 @@ fn titled(name: &str, rest: &str, good: bool, columns: usize, theme: Theme) -> V
         spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
     }
     let mut lines = wrap(&Line::from(spans), columns, "    ");
-    lines.truncate(4);
+    if fold == Detail::Brief && lines.len() > TITLE_LINES {
+        lines.truncate(TITLE_LINES - 1);
+        lines.push(dim("    … (ctrl+o)", theme));
+    }
     lines
 }
 
 fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
-    let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, theme);
+    let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, (theme, fold));
+    if call.name == "execute" || fold == Detail::Full {
+        lines.extend(rest_of_title(telling(&call.args), TITLE, columns, theme, fold));
+    }
     if call.failed {
         let text = if call.result.is_empty() { "it did not come to an end" } else { &call.result };
         lines.extend(indented(&folded_words(text, columns, theme, fold, 1, 6)));
@@ -290,7 +325,10 @@ pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
 
 fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
     let name = if work.name.is_empty() { "task" } else { &work.name };
-    let mut lines = titled(name, &shorten(&visible(&work.task), 300), !work.failed, columns, theme);
+    let mut lines = titled(name, &in_a_line(&work.task, TASK), !work.failed, columns, (theme, fold));
+    if fold == Detail::Full {
+        lines.extend(rest_of_title(&work.task, TASK, columns, theme, fold));
+    }
     let mut facts = Vec::new();
     if work.calls > 0 {
         facts.push(count(work.calls as u64, "call"));

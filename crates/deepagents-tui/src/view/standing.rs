@@ -16,7 +16,8 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let theme = app.theme;
     if theme.spoken && app.is_busy() && app.questions.is_empty() {
-        return Some(clip(&Line::from(if app.stopping { "stopping" } else { "working; Esc stops" }), columns));
+        let words = if app.stopping { "stopping".to_owned() } else { format!("working; {} stops", app.keys.stop()) };
+        return Some(clip(&Line::from(words), columns));
     }
     if !app.is_moving() {
         return None;
@@ -40,7 +41,7 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let mut spans = vec![Span::styled(format!("{spinner} "), theme.accent)];
     let spent = if columns < ROOM_FOR_COSTS { String::new() } else { spent(app) };
     let clock = format!("  {}{spent}", duration::show(elapsed));
-    let stop = "  Esc stops";
+    let stop = format!("  {} stops", app.keys.stop());
     let room = columns.saturating_sub(2 + crate::text::width(&clock) + stop.len()).max(4);
     spans.push(Span::raw(shorten(&words, room.saturating_sub(1))));
     spans.push(Span::styled(clock, theme.dim));

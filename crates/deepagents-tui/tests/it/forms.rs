@@ -148,6 +148,27 @@ async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_a
 }
 
 #[tokio::test]
+async fn what_is_typed_or_pasted_where_own_words_are_marked_begins_them() {
+    for several in [false, true] {
+        let world = World::new([asks(&["red", "blue"], several), asks(&["red"], several), Turn::text("As you like.")]);
+        let mut screens = world.screens(Mode::Plan);
+        say(&mut screens, "paint it").await;
+        assert!(screens.wait_until_live("1. red").await, "{:?}", screens.live());
+        screens.press("down down").await.unwrap();
+        assert!(screens.live().join("\n").contains("type your answer"), "{:?}", screens.live());
+        screens.type_text("no idea, 2 greens").await;
+        screens.press("enter").await.unwrap();
+        assert!(screens.wait_until_live("❯").await && screens.wait_until_live("1. red").await, "{:?}", screens.live());
+        assert!(world.told().contains("The user answered: no idea, 2 greens"), "{}", world.told());
+        screens.press("down").await.unwrap();
+        screens.event(crossterm::event::Event::Paste("from elsewhere".to_owned())).await;
+        screens.press("enter").await.unwrap();
+        assert!(screens.wait_for("As you like.").await, "{}", screens.text());
+        assert!(world.told().contains("The user answered: from elsewhere"), "{}", world.told());
+    }
+}
+
+#[tokio::test]
 async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_choices() {
     let world = World::new([asks(&["red", "blue"], false), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);

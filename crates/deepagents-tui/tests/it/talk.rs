@@ -91,6 +91,44 @@ async fn a_thread_is_opened_again_with_all_that_was_said() {
 }
 
 #[tokio::test]
+async fn a_thread_that_is_opened_behind_what_the_program_has_said_is_shown_whole() {
+    let world = World::new([Turn::text("Three words."), Turn::text("Four words.")]);
+    let mut screens = world.screens(Mode::Auto);
+    for (words, answer) in [("how many words", "Three words."), ("and there", "Four words.")] {
+        say(&mut screens, words).await;
+        assert!(screens.wait_for(answer).await && screens.wait_idle().await);
+    }
+    let thread = screens.thread().unwrap();
+    drop(screens);
+    for notes in 0..4 {
+        let mut screens = world.screens(Mode::Auto);
+        for _ in 0..notes {
+            say(&mut screens, "/todos").await;
+        }
+        say(&mut screens, &format!("/resume {thread}")).await;
+        assert!(screens.wait_for("Four words.").await && screens.wait_idle().await, "{notes}: {}", screens.text());
+        for words in ["how many words", "Three words.", "and there", "Four words."] {
+            assert_eq!(screens.text().matches(words).count(), 1, "{notes} {words}: {}", screens.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_of_many_lines_or_letters_is_read_whole() {
+    let many = "echo first\necho second\n\necho third";
+    let long = format!("echo {} end-of-it", "many words ".repeat(40));
+    for (command, end) in [(many, "echo third"), (&*long, "end-of-it")] {
+        let world = World::new([Turn::call("execute", json!({"command": command})), Turn::text("Done.")]);
+        let mut screens = world.screens(Mode::Auto);
+        say(&mut screens, "go").await;
+        assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(screens.text().contains("(ctrl+o)"), "{}", screens.text());
+        screens.press("ctrl-o").await.unwrap();
+        assert!(screens.live().join("\n").contains(end), "{:?}", screens.live());
+    }
+}
+
+#[tokio::test]
 async fn a_message_sent_while_tools_run_reaches_the_next_request() {
     let call = Turn::call("execute", json!({"command": "sleep 0.5; echo done"}));
     let world = World::new([call, Turn::text("Steered.")]);

@@ -310,6 +310,20 @@ async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
 }
 
 #[tokio::test]
+async fn a_new_message_says_of_a_sub_agent_that_waited_that_it_had_begun() {
+    let task = Turn::call("task", json!({"description": "A.", "subagent_type": "general-purpose"}));
+    let office = Office::new([task, Turn::calls([read(1)]), Turn::calls([send(2)]), Turn::text("Understood.")]);
+    office.go().await;
+    let next = office.agent().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
+    let [(text, true)] = &results(&next)[..] else { panic!("{:?}", results(&next)) };
+    assert!(
+        text.contains("did not come to its end: the conversation went on") && !text.contains("never made"),
+        "{text}"
+    );
+    assert_eq!(office.made(), ["read 1"]);
+}
+
+#[tokio::test]
 async fn the_events_of_a_run_tell_each_question_once_and_that_it_waits() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     let mut run = office.agent().run(RunInput::new("Go.").thread("t"));

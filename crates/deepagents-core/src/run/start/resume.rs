@@ -1,7 +1,5 @@
 //! How a run goes on with what an earlier one left.
 
-use std::collections::HashSet;
-
 use super::own_limit;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -12,6 +10,7 @@ use crate::message::{Message, check_last_results};
 use crate::run::RunInput;
 use crate::run::driver::Driver;
 use crate::run::interrupted::after_interrupted;
+use crate::run::model_step::{Left, begun_by};
 use crate::state::Update;
 use crate::status::FinishReason;
 
@@ -119,13 +118,14 @@ impl Driver {
     pub(super) fn answer_left(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
+        let begun = begun_by(&left.children);
         self.join_children(left.children.into_values())?;
         let why = if self.drop_questions()? {
             "the conversation went on before it was decided on"
         } else {
             "the process ended before it"
         };
-        let in_doubt: HashSet<String> = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
-        self.complete_turn(&in_doubt, why, late, given)
+        let in_doubt = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&Left { in_doubt, begun }, why, late, given)
     }
 }

@@ -12,6 +12,7 @@ mod filters;
 mod mentions;
 mod options;
 mod pattern;
+mod program;
 mod runners;
 mod script;
 mod shells;
@@ -83,15 +84,32 @@ impl CommandRule {
     /// ```
     pub fn narrow_for(command: &str) -> Option<Self> {
         let script = Script::read(command);
-        let mut commands = script.commands.iter().filter(|simple| !simple.guessed);
-        let (Some(simple), None) = (commands.next(), commands.next()) else { return None };
-        let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty() && !simple.reads_text;
-        let opens = simple.redirections.iter().any(|redirection| !is_stream(&redirection.to));
+        let simple = one_plain(&script)?;
         let words = simple.words.iter().map(|word| word.known().map(quoted)).collect::<Option<Vec<_>>>()?;
         let rule = Self::new(AccessMode::Allow, [words.join(" ")]);
         // What it says is what it was made from.
         let covers = || rule.compile().ok().is_some_and(|own| own.patterns.iter().all(|own| own.allows(simple)));
-        (plain && !opens && !words.is_empty() && covers()).then_some(rule)
+        (!words.is_empty() && covers()).then_some(rule)
+    }
+
+    /// What commands like this one have in common where a person is to allow them all: the program, with its sub-command where
+    /// it has some. Nothing for a list, a pipeline, a redirection or a word that is computed, for a program that runs another
+    /// one or whatever it is told (`env`, `bash`, `python`, `vim`, `tar`), and for options that stand before a sub-command.
+    ///
+    /// ```
+    /// use deepagents_fs::permissions::CommandRule;
+    /// assert_eq!(CommandRule::program_of("touch a.txt 'b c'").as_deref(), Some("touch"));
+    /// assert_eq!(CommandRule::program_of("cargo test -p core").as_deref(), Some("cargo test"));
+    /// for open in ["touch a; rm b", "setsid rm b", "git -c alias.x='!rm b' x", "python3 a.py"] {
+    ///     assert_eq!(CommandRule::program_of(open), None);
+    /// }
+    /// ```
+    pub fn program_of(command: &str) -> Option<String> {
+        let script = Script::read(command);
+        let simple = one_plain(&script)?;
+        // Where it may run something that stands in it, that is listed as well.
+        let is_alone = script.commands.len() == 1 && simple.words.iter().all(|word| word.known().is_some());
+        is_alone.then(|| program::of(simple)).flatten()
     }
 
     fn compile(&self) -> Result<Compiled, CommandRuleError> {
@@ -103,6 +121,15 @@ impl CommandRule {
         };
         Ok(Compiled { patterns: self.commands.iter().map(compile).collect::<Result<_, _>>()?, mode: self.mode })
     }
+}
+
+/// The one command of a script that is a program with its arguments and nothing more.
+fn one_plain(script: &Script) -> Option<&Simple> {
+    let mut commands = script.commands.iter().filter(|simple| !simple.guessed);
+    let (Some(simple), None) = (commands.next(), commands.next()) else { return None };
+    let plain = !script.compound && script.doubts.is_empty() && simple.assignments.is_empty() && !simple.reads_text;
+    let opens = simple.redirections.iter().any(|redirection| !is_stream(&redirection.to));
+    (plain && !opens).then_some(simple)
 }
 
 /// Why a rule about commands cannot be used.
