@@ -715,7 +715,7 @@ fn what_commands_have_in_common_is_their_program_and_nothing_where_that_would_al
     ] {
         assert_eq!(CommandRule::program_of(command).as_deref(), Some(common), "{command}");
     }
-    for open in [
+    let open = [
         "busybox rm a",
         "setsid ls",
         "stdbuf -o0 ls",
@@ -786,7 +786,7 @@ fn what_commands_have_in_common_is_their_program_and_nothing_where_that_would_al
         "uv run a",
         "su a",
         "time ls",
-    ] {
-        assert_eq!(CommandRule::program_of(open), None, "{open:?}");
-    }
+    ];
+    let wrong: Vec<_> = open.iter().filter(|open| CommandRule::program_of(open).is_some()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

@@ -230,8 +230,10 @@ const OPEN_ENDED: &[&str] = &[
     "zypper",
 ];
 /// What changes the meaning of commands that come later, or takes a program among its options.
-const NEVER: [&str; 10] =
-    ["man", "export", "readonly", "declare", "typeset", "local", "set", "unset", "read", "getopts"];
+const NEVER: &[&str] = &[
+    ".", "source", "eval", "exec", "builtin", "command", "trap", "man", "export", "readonly", "declare", "typeset",
+    "local", "set", "unset", "read", "getopts",
+];
 /// Options by which programs that run nothing else run something, by how they begin.
 const RUNNING: [(&str, &[&str]); 2] = [
     ("rg", &["--pre", "--hostname-bin"]),
@@ -255,7 +257,7 @@ pub(super) fn of(simple: &Simple) -> Option<String> {
     let runs = RUNNING.iter().filter(|(of, _)| *of == name).flat_map(|(_, options)| options.iter());
     let is_told =
         args.iter().filter_map(|arg| arg.known()).any(|arg| runs.clone().any(|option| arg.starts_with(option)));
-    let is_shell = shells::SHELLS.contains(&name) || shells::OTHERS.contains(&name);
+    let is_shell = [&shells::SHELLS[..], &shells::OTHERS, &shells::UNREADABLE].iter().any(|all| all.contains(&name));
     if is_told || is_shell || NEVER.contains(&name) {
         return None;
     }

@@ -18,7 +18,7 @@ const LONG: [&str; 9] =
     ["debugger", "login", "noediting", "noprofile", "norc", "posix", "restricted", "verbose", "protected"];
 
 /// What changes how the rest is read, or keeps text to run it later.
-const UNREADABLE: [&str; 17] = [
+pub(super) const UNREADABLE: [&str; 17] = [
     "alias",
     "unalias",
     "shopt",
