@@ -52,7 +52,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     if args.json {
         run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut JsonLines)
     } else if args.quiet {
-        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut AnswerOnly::new())
+        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut AnswerOnly::new(false))
     } else {
         run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut Live::new(None))
     }

@@ -18,6 +18,7 @@ Examples:
   deepagents run -q --timeout 1m30s \"What does this project do?\" > answer.txt
   deepagents run --json \"Tidy up the notes\" | jq -c 'select(.type == \"tool_finished\")'
   cat task.md | deepagents run
+  git diff | deepagents run -q \"Review this change\"
 
 Ctrl-C ends the run cleanly, a second one quits at once.
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
@@ -26,6 +27,9 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The task; read from stdin where it is absent or `-`
+    ///
+    /// What is piped in beside a task stands below it, unless stdin is for your answers. It has to begin within 3 seconds and
+    /// to be text of 1 MiB at most; in a loop that reads a file say `< /dev/null`.
     pub(crate) task: Option<String>,
 
     #[command(flatten)]

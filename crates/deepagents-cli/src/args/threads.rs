@@ -140,7 +140,7 @@ pub(crate) enum ThreadsCommand {
         /// The threads
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         threads: Vec<String>,
-        /// All threads
+        /// All threads, but for those that are being worked on, which are named
         #[arg(long)]
         all: bool,
         /// Only what is older than this, as in 30d

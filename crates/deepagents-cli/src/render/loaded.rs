@@ -6,7 +6,7 @@ use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::core::event::LoadedFile;
 use deepagents::{Event, EventKind, MiddlewareEvent, State};
 
-use super::style::printable;
+use super::style::{grouped, printable};
 
 /// Names of a kind that are shown.
 const SHOWN: usize = 8;
@@ -71,7 +71,13 @@ impl Loaded {
         for file in files {
             self.memory.retain(|known| known != file.path());
             match file {
-                LoadedFile::Read { path, .. } => self.memory.push(path.clone()),
+                LoadedFile::Read { path, chars, cut } => {
+                    self.memory.push(path.clone());
+                    let chars = grouped(u64::try_from(*chars).unwrap_or(u64::MAX));
+                    problems.extend(
+                        cut.then(|| format!("{path} is long: the agent is given its first {chars} characters")),
+                    );
+                }
                 LoadedFile::Unreadable { path, problem } => {
                     problems.push(format!("{path} could not be read: {problem}"));
                 }

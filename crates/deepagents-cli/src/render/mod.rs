@@ -17,7 +17,9 @@ use std::io;
 use std::time::Duration;
 
 use deepagents::core::run::BudgetUsage;
-use deepagents::{Event, Outcome, RunError, Usage};
+use deepagents::middleware::hooks::{HOOK, HookEvent};
+use deepagents::{Event, EventKind, FinishReason, Outcome, RunError, Usage};
+use serde_json::Value;
 
 pub(crate) use escape::{escaped, escaped_json, escaped_lines, json_text};
 pub(crate) use json::JsonLines;
@@ -58,6 +60,25 @@ pub(crate) struct Ending {
     pub(crate) interrupted: bool,
     /// Whether it was stopped while it waited for tasks in the background.
     pub(crate) left: bool,
+    /// What a hook said that has ended it.
+    pub(crate) ended_by: Option<String>,
+}
+
+impl Ending {
+    /// Whether a run that was ended by other than its model has no answer: what stands last may be a tool's result, or the
+    /// answer of an earlier run.
+    pub(crate) fn is_cut_short(&self, outcome: &Outcome) -> bool {
+        let answer = || outcome.messages().last().is_some_and(|message| message.as_assistant().is_some());
+        outcome.stop == FinishReason::Ended && (self.ended_by.is_some() || !answer())
+    }
+}
+
+/// What is said of a hook that ends the run before its model has; a run that is about to end anyway has its answer.
+pub(crate) fn hook_end(event: &Event) -> Option<&str> {
+    let EventKind::Custom { name, data } = &event.kind else { return None };
+    let ends = name == HOOK && event.path.is_empty() && data.get("ended").is_some_and(|ended| ended == true);
+    let at_end = data.get("event").is_some_and(|event| event == HookEvent::Stop.as_str());
+    data.get("message").and_then(Value::as_str).filter(|_| ends && !at_end)
 }
 
 /// What happened, counted.

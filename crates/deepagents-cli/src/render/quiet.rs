@@ -11,11 +11,13 @@ use crate::output::Screen;
 #[derive(Debug)]
 pub(crate) struct AnswerOnly {
     screen: Screen,
+    /// Whether the answer is to have a shape: one without it is no answer then.
+    has_shape: bool,
 }
 
 impl AnswerOnly {
-    pub(crate) fn new() -> Self {
-        Self { screen: Screen::new() }
+    pub(crate) fn new(has_shape: bool) -> Self {
+        Self { screen: Screen::new(), has_shape }
     }
 }
 
@@ -37,7 +39,7 @@ impl Renderer for AnswerOnly {
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
         // A run that was stopped in the middle has no answer: its last message may be a tool's.
-        if !matches!(
+        let is_unfinished = matches!(
             outcome.stop,
             FinishReason::StepLimit
                 | FinishReason::NoProgress
@@ -45,9 +47,11 @@ impl Renderer for AnswerOnly {
                 | FinishReason::Suspended
                 | FinishReason::Deadline
                 | FinishReason::Budget(_)
-        ) {
+        );
+        if !is_unfinished && !ending.is_cut_short(outcome) {
             match outcome.structured_json() {
                 Some(answer) => self.screen.text(&json_text(answer).map_err(io::Error::other)?)?,
+                None if self.has_shape => {}
                 None => self.screen.text(outcome.text().trim_end())?,
             }
         }

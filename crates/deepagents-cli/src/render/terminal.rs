@@ -14,7 +14,7 @@ use super::notices::notice;
 use super::style::{Style, first_line};
 use super::sub_agents::SubAgentView;
 use super::todos::TodoView;
-use super::{Ending, Loaded, Renderer, Tally, summary, tool_line};
+use super::{Ending, Loaded, Renderer, Tally, hook_end, summary, tool_line};
 use crate::duration;
 use crate::output::Screen;
 
@@ -241,6 +241,8 @@ impl Renderer for Live {
                 self.is_behind = true;
                 self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
             }
+            // What the run comes to says it once more.
+            EventKind::Custom { .. } if hook_end(event).is_some() => Ok(()),
             EventKind::Custom { name, data } if name == HOOK => {
                 let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
                 self.screen.note(&first_line(message, WARNING))
@@ -292,9 +294,18 @@ impl Renderer for Live {
         let untold = |outcome: &Outcome| {
             let has_answer =
                 matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
-            has_answer && !shown && ending.tally.model_calls == 0 && !outcome.text().trim().is_empty()
+            has_answer
+                && !ending.is_cut_short(outcome)
+                && !shown
+                && ending.tally.model_calls == 0
+                && !outcome.text().trim().is_empty()
         };
-        if let Some(outcome) = ending.result.as_ref().ok().filter(|outcome| self.is_behind || untold(outcome)) {
+        if let Some(outcome) = ending
+            .result
+            .as_ref()
+            .ok()
+            .filter(|outcome| self.is_behind && !ending.is_cut_short(outcome) || untold(outcome))
+        {
             // Pieces of the answer may be among what is not shown.
             self.screen.text(outcome.text().trim_end())?;
             self.screen.break_line()?;

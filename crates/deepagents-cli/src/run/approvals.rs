@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 
-use deepagents::core::env::Timestamp;
 use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, RuleScope};
 use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::own_tools::OwnTools;
 use super::prompt::{Answer, Lasting, Person};
 use super::stdin::Lines;
 use crate::agent::MODE_ASKS;
@@ -23,7 +23,7 @@ pub(crate) type Decisions = Vec<(String, DecisionRecord)>;
 #[derive(Debug)]
 pub(super) enum Approver {
     /// A mode, what was remembered, and whoever can be asked.
-    Policy(Policy),
+    Policy(Box<Policy>),
     /// It was decided when the run was recorded.
     Recorded(VecDeque<Decisions>),
 }
@@ -36,6 +36,7 @@ pub(super) struct Policy {
     pub(super) said: &'static str,
     pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
+    pub(super) tools: OwnTools,
     /// Whether what is asked first was asked by an earlier run.
     pub(super) resumes: bool,
 }
@@ -148,13 +149,14 @@ impl Rules {
 impl Approver {
     /// For a script in the model's place, which asks about nothing.
     pub(super) fn for_script() -> Self {
-        Self::Policy(Policy {
+        Self::Policy(Box::new(Policy {
             mode: Approve::Auto,
             said: "--approve auto",
             reviewer: Reviewer::Nobody,
             rules: Rules::default(),
+            tools: OwnTools::default(),
             resumes: false,
-        })
+        }))
     }
 
     /// Whether somebody is asked.
@@ -180,7 +182,9 @@ impl Approver {
 
     /// Leaves a question where it is.
     pub(super) fn leave(&self) {
-        if let Self::Policy(Policy { reviewer: Reviewer::Person(_), .. }) = self {
+        if let Self::Policy(policy) = self
+            && matches!(policy.reviewer, Reviewer::Person(_))
+        {
             // What is asked stands in an open line.
             output::say("");
         }
@@ -205,7 +209,7 @@ impl Policy {
             return Ok(decisions);
         }
         match &mut self.reviewer {
-            Reviewer::Program(lines) => decisions.extend(from_lines(lines, &open).await?),
+            Reviewer::Program(lines) => decisions.extend(from_lines(lines, &open, &self.tools).await?),
             Reviewer::Person(_) => {
                 renderer.pause()?;
                 for question in &open {
@@ -251,7 +255,7 @@ impl Policy {
             return Ok(Some(known));
         }
         let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
-        Ok(match person.decide(question, &self.rules.commands).await? {
+        Ok(match person.decide(question, &self.rules.commands, &self.tools).await? {
             None => None,
             Some(Answer::Once(decision)) => Some(decision.into()),
             Some(Answer::Always(rule, lasting)) => {
@@ -277,11 +281,11 @@ fn rule(mode: &str) -> DecisionAuthor {
     DecisionAuthor::Rule { text: mode.to_owned() }
 }
 
-async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Result<Decisions> {
+async fn from_lines(lines: &mut Lines, questions: &[ActionRequest], tools: &OwnTools) -> io::Result<Decisions> {
     let mut answers = Decisions::new();
     while answers.len() < questions.len() {
         let Some(line) = lines.next().await? else { break };
-        match read(&line, questions, &answers) {
+        match read(&line, questions, &answers, tools) {
             Ok((id, decision)) => answers.push((id, decision.into())),
             // Stdout is for events alone.
             Err(problem) => output::print_error(&problem),
@@ -290,7 +294,12 @@ async fn from_lines(lines: &mut Lines, questions: &[ActionRequest]) -> io::Resul
     Ok(answers)
 }
 
-fn read(line: &str, questions: &[ActionRequest], given: &Decisions) -> Result<(String, Decision), String> {
+fn read(
+    line: &str,
+    questions: &[ActionRequest],
+    given: &Decisions,
+    tools: &OwnTools,
+) -> Result<(String, Decision), String> {
     let AnswerLine { answer: id, decision } = serde_json::from_str(line)
         .map_err(|error| format!("a line on stdin is no {{\"answer\": ID, \"decision\": {{...}}}}: {error}"))?;
     let Some(question) = questions.iter().find(|question| question.id == id) else {
@@ -302,6 +311,6 @@ fn read(line: &str, questions: &[ActionRequest], given: &Decisions) -> Result<(S
     }
     let decision =
         Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
-    question.check(&decision, Timestamp::now()).map_err(|error| error.to_string())?;
+    tools.check(question, &decision).map_err(|error| error.to_string())?;
     Ok((id, decision))
 }

@@ -6,7 +6,7 @@ use deepagents::core::journal::JournalError;
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::rubric::{RubricState, RubricStatus};
-use deepagents::{Error, FinishReason, ModelError, Outcome, RunError, RunInput};
+use deepagents::{Error, FinishReason, ModelError, Outcome, RunInput};
 use serde_json::{Map, Value};
 
 use super::recording::Recording;
@@ -41,6 +41,8 @@ pub(crate) struct Limits {
     pub(crate) thread: Option<String>,
     /// What the thread says of itself while the program works on it.
     pub(crate) note: Map<String, Value>,
+    /// Whether the answer is to have a shape.
+    pub(crate) has_shape: bool,
     /// Whether what works in the background is waited for.
     pub(crate) waits: bool,
     /// The MCP servers that end with the run.
@@ -84,7 +86,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
     let outcome = match &ending.result {
         Ok(outcome) => outcome,
         Err(error) if ending.interrupted && matches!(*error.error, Error::Left) => return left(ending, limits),
-        Err(error) => return (Exit::Failed, Some(failure(error, limits))),
+        Err(error) => return (Exit::Failed, Some(failure(&error.error, limits))),
     };
     if ending.left {
         // Which they are is said when they are left.
@@ -93,8 +95,13 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
     }
     let so_far = so_far(&ending.tally);
     let (exit, words) = match &outcome.stop {
+        FinishReason::Ended if ending.is_cut_short(outcome) => {
+            let nobody = || "the run was ended before it came to an answer".to_owned();
+            (Exit::Failed, ending.ended_by.clone().unwrap_or_else(nobody))
+        }
         FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => {
-            return unmet(outcome).map_or((Exit::Done, None), |words| (Exit::Failed, Some(words)));
+            let missing = unmet(outcome).or_else(|| unshaped(outcome, limits));
+            return missing.map_or((Exit::Done, None), |words| (Exit::Failed, Some(words)));
         }
         FinishReason::StepLimit => {
             let turns = limits.turns.map_or(outcome.spent.model_calls, u64::from);
@@ -152,6 +159,12 @@ fn unmet(outcome: &Outcome) -> Option<String> {
             progress.problem.as_deref().unwrap_or("it could not be judged")
         )),
     }
+}
+
+/// What is to be said of an answer without the shape that was asked for: that of an earlier run, which had none to give.
+fn unshaped(outcome: &Outcome, limits: &Limits) -> Option<String> {
+    let words = "the answer was given without the shape that --json-schema asks for".to_owned();
+    (limits.has_shape && outcome.structured_json().is_none()).then(|| then(words, NEXT, limits))
 }
 
 /// A run that has spent what it may.
@@ -221,8 +234,8 @@ fn so_far(tally: &Tally) -> String {
     format!("after {calls} and {tools}{stays}")
 }
 
-fn failure(error: &RunError, limits: &Limits) -> String {
-    let Some(model) = error.error.as_model() else { return other_failure(error) };
+fn failure(error: &Error, limits: &Limits) -> String {
+    let Some(model) = error.as_model() else { return other_failure(error) };
     let words = model_failure(model, limits.key_variable);
     let passes = matches!(
         model,
@@ -238,11 +251,15 @@ fn failure(error: &RunError, limits: &Limits) -> String {
 }
 
 /// What any other failure says to a person.
-pub(crate) fn other_failure(error: &RunError) -> String {
-    match &*error.error {
+pub(crate) fn other_failure(error: &Error) -> String {
+    match error {
         Error::Journal(JournalError::Fenced { thread }) => format!(
             "another program works on thread {thread} now, or has deleted it; what this one had not written yet is not kept"
         ),
+        // No option takes it over.
+        Error::Journal(JournalError::Busy { thread, owner, until }) => {
+            format!("thread `{thread}` is being worked on by {owner} until {until} at least; wait for its end")
+        }
         other => other.to_string(),
     }
 }

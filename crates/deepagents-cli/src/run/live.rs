@@ -14,7 +14,7 @@ use super::approvals::{Approver, Decisions};
 use super::interrupt::{HowToStop, Signals};
 use super::recording::Recording;
 use super::{Limits, background, interrupt};
-use crate::render::{Ending, Renderer, Tally};
+use crate::render::{Ending, Renderer, Tally, hook_end};
 
 /// How far apart what is shown begins to be shown: too little to be seen, and enough that a run of many quick calls does
 /// not wake the thread that shows it for each event.
@@ -48,7 +48,7 @@ pub(super) async fn follow(
         move |how| how.stop(&to_stop.lock().unwrap_or_else(PoisonError::into_inner), is_kept),
         move || servers.iter().for_each(|servers| servers.all.kill()),
     );
-    let (mut stopped, mut left, mut frame) = (false, false, Instant::now());
+    let (mut stopped, mut left, mut frame, mut ended_by) = (false, false, Instant::now(), None);
     let result = loop {
         let shown = loop {
             let shown = tokio::select! {
@@ -62,6 +62,7 @@ pub(super) async fn follow(
                 event = next(&mut run, &mut frame) => match event {
                     Some(event) => {
                         tally.count(&event);
+                        ended_by = hook_end(&event).map(str::to_owned).or(ended_by);
                         renderer.event(&event)
                     }
                     None => break Ok(()),
@@ -133,7 +134,7 @@ pub(super) async fn follow(
         *current.lock().unwrap_or_else(PoisonError::into_inner) = run.handle();
     };
     let spent = shared.spent();
-    let ending = Ending { result, tally, usage, spent, elapsed, interrupted: stopped, left };
+    let ending = Ending { result, tally, usage, spent, elapsed, interrupted: stopped, left, ended_by };
     renderer.end(&ending)?;
     Ok(ending)
 }
@@ -155,7 +156,7 @@ impl Wait {
 }
 
 /// Ends when the time is up of which so much has passed.
-async fn out_of_time(limits: &Limits, elapsed: Duration) {
+pub(super) async fn out_of_time(limits: &Limits, elapsed: Duration) {
     match limits.time {
         Some(time) => tokio::time::sleep(time.saturating_sub(elapsed)).await,
         None => std::future::pending().await,
@@ -205,7 +206,7 @@ async fn decide(
 }
 
 impl Tally {
-    fn count(&mut self, event: &Event) {
+    pub(super) fn count(&mut self, event: &Event) {
         match &event.kind {
             EventKind::ModelFinished { .. } => self.model_calls += 1,
             EventKind::ToolFinished { error: false, .. } => self.tools_done += 1,

@@ -6,6 +6,8 @@ mod exit_status;
 mod fields;
 mod interrupt;
 mod live;
+mod own_tools;
+mod piped;
 mod process;
 mod prompt;
 mod question;
@@ -46,6 +48,8 @@ use approvals::{Approver, Commands, Policy, Reviewer, Rules};
 pub(crate) use exit_status::Limits;
 pub(crate) use exit_status::{model_failure, other_failure};
 pub(crate) use interrupt::PATIENCE;
+use own_tools::OwnTools;
+use piped::Piped;
 pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
 use recording::{Played, Recording};
@@ -78,6 +82,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         bail!("with --approve ask stdin is for your answers: give the task on the command line");
     }
+    // What is piped in beside a task belongs to it, unless answers or messages are read there.
+    let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
+    let beside = if is_free { Piped::begin() } else { None };
     (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
     let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
@@ -123,7 +130,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(hooks) = &hooks {
         builder = builder.hooks(hooks.clone());
     }
-    let task = task.read()?;
+    let task = task.read(beside)?;
     let mut session =
         runtime.block_on(Session::open(args, found, mode, task, (&choice.name, options.base_url.as_deref())))?;
     if let Some(goal) = &args.goal {
@@ -175,6 +182,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
         note: std::mem::take(&mut session.note),
+        has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,
         servers,
         recording,
@@ -197,17 +205,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.session().is_some() };
     let project = RuleScope::project(options.directory()).ok();
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
-    let mut approver = Approver::Policy(Policy {
+    let mut approver = Approver::Policy(Box::new(Policy {
         mode,
         said: approvals::said(mode, args.screens),
         reviewer,
         rules,
+        tools: OwnTools::of(&agent),
         resumes: args.resumes(),
-    });
+    }));
     if args.json {
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
     } else if args.quiet || args.json_schema.is_some() {
-        drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new())
+        drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new(args.json_schema.is_some()))
     } else {
         let mut live = Live::new(session.kept.clone());
         if let Some(thread) = &session.kept {
@@ -281,12 +290,27 @@ pub(crate) fn replay(
     drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
 }
 
-/// Runs the hooks for the end of what was begun: a thread, or where nothing is kept the run.
+/// Runs the hooks for the end of what was begun: a thread, or where nothing is kept the run. A signal ends them, also where
+/// none was to stop the run.
 async fn end_sessions(limits: &Limits) {
     let Some(hooks) = &limits.hooks else { return };
+    // Before the first of them runs, so that none is missed.
+    let signals = interrupt::catch();
+    let signal = async {
+        match signals {
+            Ok(mut signals) => drop(signals.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
     let sessions = limits.thread.clone().map_or_else(|| hooks.sessions(), |thread| vec![thread]);
-    for session in sessions {
-        hooks.session_end(&session, "exit").await;
+    let ends = async {
+        for session in sessions {
+            hooks.session_end(&session, "exit").await;
+        }
+    };
+    tokio::select! {
+        () = ends => {}
+        () = signal => output::remark("the hooks for the end of the session are ended"),
     }
 }
 

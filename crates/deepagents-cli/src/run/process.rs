@@ -15,8 +15,31 @@ const PROCESS: &str = "process";
 #[derive(Debug, Deserialize, Serialize)]
 struct Process {
     id: i32,
+    /// When it began, as the system counts: a number is given again. Not noted by earlier versions, nor where it is not known.
+    #[serde(default)]
+    start: Option<u64>,
     #[serde(flatten)]
     place: Place,
+}
+
+impl Process {
+    /// Whether it has ended, though its number may be another's by now, or its parent has not asked how it ended.
+    fn is_gone(&self) -> bool {
+        match stat(&self.id.to_string()) {
+            Some((state, start)) => matches!(state, 'Z' | 'X') || self.start.is_some_and(|noted| noted != start),
+            None => Pid::from_raw(self.id).is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH)),
+        }
+    }
+}
+
+/// The state of a process and when it began, where the system has a file that says so.
+fn stat(id: &str) -> Option<(char, u64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name of the program may have blanks and parentheses.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 /// Where the number of a process means that process: machines may have one name, and containers of one machine have
@@ -52,7 +75,10 @@ pub(crate) struct ThisProcess;
 impl ProcessIdentity for ThisProcess {
     fn metadata(&self) -> Map<String, Value> {
         let Place { host, boot, namespace } = Place::here();
-        let process = json!({"id": std::process::id(), "host": host, "boot": boot, "namespace": namespace});
+        static START: OnceLock<Option<u64>> = OnceLock::new();
+        let start = START.get_or_init(|| stat("self").map(|(_, start)| start));
+        let process =
+            json!({"id": std::process::id(), "start": start, "host": host, "boot": boot, "namespace": namespace});
         // Earlier versions noted the machine beside it.
         [(PROCESS.to_owned(), process), ("host".to_owned(), Value::Null)].into_iter().collect()
     }
@@ -61,7 +87,7 @@ impl ProcessIdentity for ThisProcess {
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
         let process = thread.metadata.get(PROCESS).and_then(|noted| Process::deserialize(noted).ok());
         let here = process.filter(|process| process.place == *Place::here());
-        here.and_then(|process| Pid::from_raw(process.id)).is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH))
+        here.is_some_and(|process| process.is_gone())
     }
 }
 
@@ -69,4 +95,19 @@ impl ProcessIdentity for ThisProcess {
 /// than the owner of now says nothing.
 pub(crate) fn is_gone(thread: &ThreadInfo) -> bool {
     thread.is_noted_by_owner() && ThisProcess.is_gone(thread)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_process() {
+        let (state, start) = stat("self").unwrap();
+        assert!(matches!(state, 'R' | 'S') && start > 0);
+        let id = i32::try_from(std::process::id()).unwrap();
+        let place = || Place { host: String::new(), boot: None, namespace: None };
+        let is_gone = |start| Process { id, start, place: place() }.is_gone();
+        assert_eq!((is_gone(Some(start)), is_gone(None), is_gone(Some(start + 1))), (false, false, true));
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use deepagents::core::env::Timestamp;
 use deepagents::core::interrupt::EditedAction;
 use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, FormField};
 use serde_json::{Map, Value};
 
 use super::approvals::Commands;
+use super::own_tools::OwnTools;
 use super::question::Shown;
 use super::stdin::Lines;
 use crate::output;
@@ -77,7 +77,12 @@ impl Person {
     }
 
     /// Asks about a call; nothing where there are no more answers.
-    pub(super) async fn decide(&mut self, question: &ActionRequest, commands: &Commands) -> io::Result<Option<Answer>> {
+    pub(super) async fn decide(
+        &mut self,
+        question: &ActionRequest,
+        commands: &Commands,
+        tools: &OwnTools,
+    ) -> io::Result<Option<Answer>> {
         let columns = Columns::new(output::stderr_columns());
         let mut shown = Shown::new(question, columns);
         let rule = commands.rule(question);
@@ -94,11 +99,11 @@ impl Person {
                 Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
                     next = Next::problem("not all of the call has been shown: s shows the rest");
                 }
-                Said::Decision(decision) => match question.check(&decision, Timestamp::now()) {
+                Said::Decision(decision) => match tools.check(question, &decision) {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
                     Err(error) => next = Next::problem(error.to_string()),
                 },
-                Said::Always => match (question.check(&Decision::Approve, Timestamp::now()), &rule) {
+                Said::Always => match (tools.check(question, &Decision::Approve), &rule) {
                     (Ok(()), Some(rule)) => return self.remember(rule.clone(), columns).await,
                     (Ok(()), None) => {
                         next = Next::problem(

@@ -210,10 +210,19 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
         return Ok(None);
     }
     let last = journal.read(&info.id, info.end.saturating_sub(LAST)..info.end).await?;
-    let stops = last.into_iter().rev().find_map(|entry| match entry.record {
-        Record::RunFinished { stop, .. } => Some(stop),
-        _ => None,
-    });
+    // What a rewind has left behind is none of the thread any more.
+    let (mut end, mut stops) = (info.end, None);
+    for entry in last.into_iter().rev().filter(|entry| entry.position < info.end) {
+        match entry.record {
+            _ if entry.position >= end => {}
+            Record::Rewind { to, .. } => end = to,
+            Record::RunFinished { stop, .. } => {
+                stops = Some(stop);
+                break;
+            }
+            _ => {}
+        }
+    }
     Ok(stops.flatten().filter(|stop| *stop != FinishReason::Interrupted))
 }
 

@@ -6,6 +6,7 @@ use std::thread;
 use anyhow::{Result, anyhow, bail};
 use tokio::sync::mpsc;
 
+use super::piped::Piped;
 use crate::exit::WrongUsage;
 
 /// What is to be done.
@@ -32,12 +33,13 @@ impl Task {
         }
     }
 
-    /// The text of the task, if there is one; reads stdin where it is there.
-    pub(super) fn read(self) -> Result<Option<String>> {
-        match self {
-            Self::Rest => Ok(None),
-            Self::Given(text) => Ok(Some(text)),
-            Self::OnStdin => not_empty(read()?).map(Some),
+    /// The text of the task, if there is one, with what is piped in beside it; reads stdin where the task is there.
+    pub(super) fn read(self, beside: Option<Piped>) -> Result<Option<String>> {
+        match (self, beside) {
+            (Self::Given(text), Some(beside)) => beside.below(text).map(Some),
+            (Self::Given(text), None) => Ok(Some(text)),
+            (Self::Rest, _) => Ok(None),
+            (Self::OnStdin, _) => not_empty(read()?).map(Some),
         }
     }
 }

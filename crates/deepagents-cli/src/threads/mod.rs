@@ -16,17 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::DeepAgent;
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, JournalError, RetentionPolicy, ThreadInfo, ThreadQuery};
 use deepagents::fs::{StateBackend, UndoStore};
 use deepagents::middleware::background::KnownTasks;
+use deepagents::{DeepAgent, Error};
 use deepagents_persist::{DatabaseError, Sqlite};
 
 use crate::args::{ThreadsArgs, ThreadsCommand};
 use crate::exit::{Exit, WrongUsage};
-use crate::run::is_gone;
+use crate::run::{is_gone, other_failure};
 use crate::{output, runtime};
 
 pub(crate) use id::fresh;
@@ -145,7 +145,7 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             if threads.is_empty() {
                 ids = database.threads().list(&ThreadQuery::default()).await?.into_iter().map(|info| info.id).collect();
             }
-            prune(database, store, &ids, *older_than).await
+            prune(database, store, &ids, *older_than, threads.is_empty()).await
         }
         ThreadsCommand::Export { thread } => {
             let info = find(thread).await?;
@@ -174,6 +174,7 @@ async fn prune(
     store: Option<&UndoStore>,
     ids: &[String],
     older_than: Option<Duration>,
+    skips_busy: bool,
 ) -> Result<String> {
     let history = match older_than {
         None => RetentionPolicy::Latest,
@@ -195,7 +196,13 @@ async fn prune(
         }
         for id in &threads {
             let before = database.threads().get(id).await?;
-            access.prune(id, &history).await?;
+            match access.prune(id, &history).await {
+                Err(Error::Journal(JournalError::Busy { owner, .. })) if skips_busy => {
+                    lines.push(format!("{id}  left as it is: it is being worked on by {owner}"));
+                    continue;
+                }
+                pruned => pruned.map_err(|error| anyhow!(other_failure(&error)))?,
+            };
             // What a task changed in files is recorded as part of its conversation.
             if before.as_ref().is_some_and(|info| info.parent.is_none()) {
                 undo::trim(store, &access, id).await?;

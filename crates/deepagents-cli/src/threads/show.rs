@@ -24,7 +24,8 @@ pub(super) async fn show(
         Some(position) => threads.state_at(&info.id, position).await?,
         None => threads.state(&info.id).await?,
     };
-    let sub_agents = threads.sub_agents(&info.id).await?;
+    let mut sub_agents = threads.sub_agents(&info.id).await?;
+    sub_agents.retain(|agent| at.is_none_or(|at| agent.start < at));
     let decided = decisions::of_thread(journal, info).await?;
     if as_json {
         let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();

@@ -56,6 +56,26 @@ fn a_call_can_be_edited_and_answered_by_hand() {
 }
 
 #[test]
+fn an_edit_that_the_tool_does_not_take_is_told_and_the_question_stays_open() {
+    let script = || [writes(), Reply::Text(vec!["Done."])];
+    let server = Server::start(script());
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish_with(&mut ask(dir.path(), &server), "e {\"nope\": 1}\ny\n");
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.err.contains("write_file does not take these arguments"), "{finished:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("a.txt")).unwrap(), "one\n");
+
+    let server = Server::start(script());
+    let dir = tempfile::tempdir().unwrap();
+    // What the question will be called is known: it is the first call's.
+    let edit = json!({"answer": "0.0", "decision": {"type": "edit", "args": {"nope": 1}}});
+    let yes = json!({"answer": "0.0", "decision": {"type": "approve"}});
+    let finished = finish_with(ask(dir.path(), &server).arg("--json"), &format!("{edit}\n{yes}\n"));
+    assert_eq!((finished.code, finished.err.lines().count()), (Some(0), 1), "{finished:?}");
+    assert!(finished.err.contains("does not take these arguments") && dir.path().join("a.txt").exists());
+}
+
+#[test]
 fn what_only_looks_is_not_asked_about() {
     let server = Server::start([Reply::Call("ls", json!({"path": "/"})), Reply::Text(vec!["Empty."])]);
     let dir = tempfile::tempdir().unwrap();

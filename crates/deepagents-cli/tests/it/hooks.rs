@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
@@ -155,8 +155,66 @@ fn a_prompt_that_is_blocked_reaches_nobody_and_the_reason_is_shown() {
     place.hooks(&place.home(), &hook("UserPromptSubmit", "echo 'not on a Friday' >&2; exit 2"));
     let server = Server::start([]);
     let done = finish(place.run(&server).arg("Deploy."));
-    assert!(done.err.contains("not on a Friday") || done.out.contains("not on a Friday"), "{done:?}");
+    assert_eq!((done.code, done.err.matches("not on a Friday").count()), (Some(1), 1), "{done:?}");
+    let quiet = finish(place.run(&server).args(["-q", "Deploy."]));
+    assert_eq!(quiet.one_message(), "a hook ended the run: not on a Friday");
     assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_run_that_a_hook_ends_has_no_answer_and_is_no_success() {
+    let place = Place::new();
+    place.hooks(&place.home(), &hook("PostToolUse", r#"echo '{"continue":false,"stopReason":"enough"}'"#));
+    let schema = place.dir.path().join("schema.json");
+    fs::write(&schema, r#"{"type": "object"}"#).unwrap();
+    let shaped = ["-q", "--json-schema", schema.to_str().unwrap()];
+    let ways: [&[&str]; 3] = [&["-q"], &shaped, &["-q", "--goal", "It is good."]];
+    for way in ways {
+        let ended = finish(place.run(&writing()).args(way).arg("Write."));
+        assert_eq!(ended.one_message(), "a hook ended the run: enough", "{way:?}");
+        fs::remove_file(place.root().join("a.txt")).unwrap();
+    }
+    let shown = finish(place.run(&writing()).arg("Write."));
+    assert_eq!((shown.code, shown.err.matches("enough").count()), (Some(1), 1), "{shown:?}");
+    // Nor has it one later.
+    let again = finish(place.run(&writing()).args(["-q", "--continue"]));
+    assert!(again.one_message().contains("before it came to an answer"), "{again:?}");
+}
+
+#[test]
+fn what_no_person_has_decided_is_not_said_to_be_a_persons() {
+    let place = Place::new();
+    let specific = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}});
+    place.hooks(&place.home(), &hook("PreToolUse", &format!("printf '%s' '{specific}'")));
+    let server = writing();
+    assert_eq!(finish(place.run(&server).arg("Write.")).code, Some(0));
+    let told = server.requests()[1].body["messages"].to_string();
+    assert!(told.contains("nobody can be asked in this run") && !told.contains("person rejected"), "{told}");
+    let decision = json!({"behavior": "allow", "updatedInput": {"file_path": "/b.txt", "content": "y"}});
+    let specific = json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}});
+    place.hooks(&place.home(), &hook("PermissionRequest", &format!("printf '%s' '{specific}'")));
+    let server = writing();
+    assert_eq!(finish_with(place.run(&server).args(["--approve", "ask", "Write."]), "").code, Some(0));
+    let told = server.requests()[1].body["messages"].to_string();
+    assert!(told.contains("A rule (a hook) changed this call"), "{told}");
+}
+
+#[test]
+fn a_signal_ends_the_hooks_for_the_end_of_a_session() {
+    let place = Place::new();
+    let began = place.dir.path().join("began");
+    assert!(Command::new("mkfifo").arg(&began).status().unwrap().success());
+    let mut hooks = hook("SessionEnd", &format!("echo began > '{}'; exec sleep 600", began.display()));
+    hooks["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] = json!(600);
+    place.hooks(&place.home(), &hooks);
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let mut command = place.run(&server);
+    let child = command.arg("Hi.").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(fs::read_to_string(&began).unwrap(), "began\n");
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let done: Finished = child.wait_with_output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.out.contains("Hello.") && done.err.contains("the hooks for the end"), "{done:?}");
 }
 
 #[test]

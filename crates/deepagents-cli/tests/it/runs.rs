@@ -35,6 +35,38 @@ fn a_tool_call_writes_a_file_in_the_root_and_is_shown_with_the_answer_and_the_co
 }
 
 #[test]
+fn what_is_piped_in_beside_a_task_stands_below_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [&["-q"], &["--json"]] {
+        let server = Server::start([Reply::Text(vec!["Fine."])]);
+        let done = finish_with(run(dir.path(), &server.address).args(args).arg("Review this"), "+ a line\n");
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
+        assert!(server.requests()[0].body["messages"].to_string().contains(r"Review this\n\n+ a line\n"), "{done:?}");
+    }
+    for (input, why) in [(vec![0xff, 0xfe], "no text"), (vec![b'x'; (1 << 20) + 1], "more than 1 MiB")] {
+        let server = Server::start([]);
+        let file = dir.path().join("input");
+        fs::write(&file, input).unwrap();
+        let mut command = run(dir.path(), &server.address);
+        let refused = finish(command.arg("Review this").stdin(fs::File::open(&file).unwrap()));
+        assert!(refused.one_message().contains(why), "{refused:?}");
+    }
+    // Nothing is nothing, also of somebody who never closes it.
+    let server = Server::start([Reply::Text(vec!["Fine."]), Reply::Text(vec!["Fine."])]);
+    let empty = finish_with(run(dir.path(), &server.address).args(["-q", "Review this"]), "");
+    assert_eq!((empty.code, empty.err.as_str()), (Some(0), ""), "{empty:?}");
+    let mut command = run(dir.path(), &server.address);
+    let open = command.args(["-q", "Review this"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut open = open.spawn().unwrap();
+    let held = open.stdin.take().unwrap();
+    let done: Finished = open.wait_with_output().unwrap().into();
+    drop(held);
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "Fine.\n"), "{done:?}");
+    assert!(done.err.contains("nothing has come on stdin"), "{done:?}");
+    assert!(server.requests()[1].body["messages"].to_string().contains("Review this"));
+}
+
+#[test]
 fn a_tool_that_fails_shows_the_first_line_of_its_error() {
     let server = Server::start([
         Reply::Call("read_file", json!({"file_path": "/none.txt"})),

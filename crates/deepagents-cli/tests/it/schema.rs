@@ -34,6 +34,21 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
     assert!(refused.wrong_usage().contains("cannot be read"), "{refused:?}");
 }
 
+#[test]
+fn an_answer_without_the_shape_that_is_asked_for_is_not_printed() {
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("schema.json");
+    fs::write(&file, r#"{"type": "object", "properties": {"n": {"type": "integer"}}}"#).unwrap();
+    let server = Server::start([Reply::Text(vec!["In words."]), Reply::CutOff("{\"n\": 1", "length")]);
+    let with = |args: &[&str]| finish(run(dir.path(), &server.address).env("HOME", home.path()).args(args));
+    assert_eq!(with(&["-q", "Count"]).code, Some(0));
+    let file = file.to_str().unwrap();
+    let words = with(&["-q", "--json-schema", file, "--continue"]);
+    assert!(words.one_message().contains("without the shape"), "{words:?}");
+    let half = with(&["-q", "--json-schema", file, "Count"]);
+    assert!(half.one_message().contains("token limit"), "{half:?}");
+}
+
 /// The script of a step of a workflow.
 fn script(workflow: &str) -> String {
     let (_, rest) = workflow.split_once("run: |\n").unwrap();

@@ -419,3 +419,17 @@ fn a_pipe_or_a_device_in_the_place_of_what_is_brought_holds_up_nothing() {
     let refused = finish(run(&root, &server.address).env("HOME", place.home()).args(["--trust", "Go"]));
     assert!(refused.err.contains("config.toml") && refused.err.contains("not a regular file"), "{refused:?}");
 }
+
+#[test]
+fn of_notes_that_are_too_long_it_is_told_how_much_the_agent_is_given() {
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(home.path().join(".deepagents")).unwrap();
+    fs::write(home.path().join(".deepagents/AGENTS.md"), "We indent with tabs.\n".repeat(3_000)).unwrap();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Hi"));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(
+        finished.err.contains("/.deepagents/user/AGENTS.md is long: the agent is given its first 31,9"),
+        "{finished:?}"
+    );
+}

@@ -137,6 +137,124 @@ fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
 }
 
 #[test]
+fn an_edit_that_the_tool_does_not_take_leaves_the_question_open() {
+    let write = json!({"file_path": "/a.txt", "content": "x\n"});
+    let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Written."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("write it");
+    let question = talk.until("asked")["question"]["id"].clone();
+    talk.say(&json!({"answer": question, "decision": {"type": "edit", "args": {"nope": 1}}}).to_string());
+    talk.say(&json!({"answer": question, "decision": {"type": "approve"}}).to_string());
+    while talk.until("run_finished")["stop"] != "done" {}
+    let (code, problems) = talk.end();
+    assert_eq!((code, problems.lines().count()), (Some(0), 1), "{problems}");
+    assert!(problems.contains("does not take these arguments") && place.root.path().join("a.txt").exists());
+}
+
+#[test]
+fn what_was_said_to_a_turn_that_is_interrupted_comes_before_what_is_said_next() {
+    let (gate, rest) = std::sync::mpsc::channel();
+    let slow = Reply::Gated("Slow", rest, String::new());
+    let server = Server::start([slow, Reply::Text(vec!["Steered."]), Reply::Text(vec!["After."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &[]);
+    talk.user("slowly");
+    talk.until("text_delta");
+    talk.user("steer me");
+    talk.say(r#"{"type":"interrupt"}"#);
+    talk.user("said afterwards");
+    assert_eq!(talk.until("run_finished")["stop"], "cancelled");
+    drop(gate);
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end().0, Some(0));
+    let said = |request: usize| server.requests()[request].body["messages"].to_string();
+    assert!(said(1).contains("steer me") && !said(1).contains("said afterwards"), "{}", said(1));
+    assert_eq!((said(2).matches("steer me").count(), said(2).contains("said afterwards")), (1, true), "{}", said(2));
+}
+
+#[test]
+fn what_was_said_to_a_turn_that_waits_is_told_once_however_it_goes_on() {
+    let (gate, rest) = std::sync::mpsc::channel();
+    let write = || Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x\n"}));
+    let server = Server::start([Reply::Gated("Well", rest, ".".to_owned()), write(), Reply::Text(vec!["After."])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--approve", "ask"]);
+    talk.user("one");
+    talk.until("text_delta");
+    // A turn that is about to end goes on with it, and then waits.
+    talk.user("first");
+    gate.send(()).unwrap();
+    talk.until("asked");
+    assert_eq!(talk.until("run_finished")["stop"], "waiting");
+    talk.say(r#"{"type":"interrupt"}"#);
+    assert_eq!(talk.until("run_finished")["stop"], "cancelled");
+    talk.user("second");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end().0, Some(0));
+    let last = server.requests()[2].body["messages"].to_string();
+    assert_eq!((last.matches("first").count(), last.matches("second").count()), (1, 1), "{last}");
+}
+
+#[test]
+fn limits_are_those_of_all_turns_and_end_the_program_as_they_end_a_run() {
+    let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["never asked"])]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--max-turns", "1"]);
+    talk.user("one");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    talk.user("two");
+    assert_eq!(talk.until("run_finished")["stop"], "step_limit");
+    let (code, problems) = talk.end();
+    assert!(code == Some(1) && problems.contains("--max-turns"), "{problems}");
+    assert_eq!(server.requests().len(), 1);
+
+    let server = Server::start([Reply::Hang]);
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--timeout", "1s"]);
+    talk.user("one");
+    assert_eq!(talk.until("run_finished")["stop"], "deadline");
+    let (code, problems) = talk.end();
+    assert!(code == Some(124) && problems.contains("--timeout"), "{problems}");
+}
+
+#[test]
+fn what_was_started_in_the_background_is_waited_for_between_turns_and_at_the_end() {
+    let server = Server::by_rule(|body| {
+        let messages = body["messages"].to_string();
+        let text = |text| Reply::Text(vec![text]);
+        match () {
+            () if messages.contains("COUNT the birds") && !messages.contains("start_async_task") => {
+                text("Three birds.")
+            }
+            () if messages.contains("Three birds.") => text("All told."),
+            () if messages.contains("\"tool_calls\"") => text("Started."),
+            () => {
+                let args = json!({"description": "COUNT the birds", "subagent_type": "general-purpose"});
+                Reply::Call("start_async_task", args)
+            }
+        }
+    });
+    let place = Place::new();
+    let mut talk = place.start(&server, &["--background", "--wait-background"]);
+    talk.user("go");
+    // Nobody says another word.
+    while !text(&talk.seen).contains("All told.") {
+        talk.until("text_delta");
+    }
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end(), (Some(0), String::new()));
+    let mut talk = place.start(&server, &["--background", "--wait-background"]);
+    talk.user("go");
+    drop(talk.to.take());
+    while !text(&talk.seen).contains("All told.") {
+        talk.until("text_delta");
+    }
+    assert_eq!(talk.end(), (Some(0), String::new()));
+}
+
+#[test]
 fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
     let server = Server::start([Reply::Text(vec!["Done", "."])]);
     let place = Place::new();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 use serde_json::{Value, json};
 
 use crate::program::{Finished, deepagents, finish, run};
@@ -163,6 +164,58 @@ fn a_run_that_was_killed_goes_on_with_resume_at_once() {
     let requests = server.requests();
     assert_eq!(requests.len(), 3);
     assert!(requests[2].body.to_string().contains("Wrote /a.txt"), "the finished call is not made again");
+}
+
+#[test]
+fn of_an_earlier_position_nothing_is_told_that_came_later() {
+    let place = Place::new();
+    let task = json!({"description": "Look", "subagent_type": "general-purpose"});
+    let server = Server::start([Reply::Call("task", task), text("Looked."), text("Done.")]);
+    finish(place.run(&server).arg("Go"));
+    let id = place.ids()[0].clone();
+    let agents = |args: &[&str]| {
+        let args = [&["show", &id, "--json"], args].concat();
+        place.json(&args)["sub_agents"].as_array().unwrap().len()
+    };
+    assert_eq!((agents(&[]), agents(&["--at", "3"])), (1, 0));
+    assert_eq!(place.threads(&["rewind", &id, "0", "--files", "no"]).code, Some(0));
+    let rest = finish(place.run(&server).arg("--continue"));
+    assert!(rest.one_message().contains("say what is to be done next"), "{rest:?}");
+}
+
+#[test]
+fn all_threads_are_pruned_but_for_those_that_are_worked_on() {
+    let (open, gate) = channel();
+    let place = Place::new();
+    let server = Server::start([text("one"), Reply::Gated("Still", gate, " mine.".to_owned())]);
+    finish(place.run(&server).arg("Go"));
+    let done = place.ids()[0].clone();
+    let busy = place.run(&server).args(["-q", "Go"]).stdout(Stdio::piped()).spawn().unwrap();
+    server.wait();
+    server.wait();
+    let id = place.ids().into_iter().find(|id| *id != done).unwrap();
+    let pruned = place.threads(&["prune", "--all"]);
+    assert_eq!((pruned.code, pruned.out.lines().count()), (Some(0), 2), "{pruned:?}");
+    assert!(pruned.out.contains(&format!("{id}  left as it is: it is being worked on by run_")), "{pruned:?}");
+    assert!(pruned.out.contains(&format!("{done}  ")) && pruned.out.contains(" bytes"), "{pruned:?}");
+    let refused = place.threads(&["prune", &id]);
+    assert!(refused.one_message().ends_with("wait for its end"), "{refused:?}");
+    open.send(()).unwrap();
+    assert!(busy.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn a_killed_program_whose_parent_has_not_asked_how_it_ended_is_gone() {
+    let place = Place::new();
+    let server = Server::start([Reply::Hang, text("All is done.")]);
+    let mut child = place.run(&server).arg("Go").stdout(Stdio::null()).spawn().unwrap();
+    server.wait();
+    child.kill().unwrap();
+    let ended = WaitId::Pid(Pid::from_child(&child));
+    rustix::process::waitid(ended, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+    let finished = finish(place.run(&server).args(["-q", "--continue"]));
+    assert_eq!((finished.code, finished.out.as_str()), (Some(0), "All is done.\n"), "{finished:?}");
+    child.wait().unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{EVENT_VERSION, Event, EventKind};
 use crate::env::Timestamp;
 use crate::ids::{CallId, LogPosition};
-use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests};
+use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction};
 use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
 use crate::message::{Author, Block, Message, MessageOp, ToolMessage, Usage};
 use crate::model::StopReason;
@@ -24,6 +24,8 @@ pub(crate) struct LogEvents {
     /// The number of the next event.
     next: u64,
     agents: BTreeMap<Vec<String>, AgentEvents>,
+    /// What people have put in the place of calls of the last answers.
+    edited: BTreeMap<String, EditedAction>,
 }
 
 /// What is known of an agent of the run.
@@ -54,6 +56,9 @@ impl LogEvents {
             main.read_calls(answer);
         }
         let asked = replay.state.get::<ActionRequests>().into_iter().flatten();
+        let edits =
+            asked.clone().filter_map(|(id, asked)| Some((id.clone(), edit(&asked.decision.as_ref()?.decision)?)));
+        let edited = edits.collect();
         main.asked = asked
             .filter(|(_, asked)| asked.decision.is_none())
             .map(|(id, a)| (id.clone(), a.request.clone()))
@@ -66,6 +71,7 @@ impl LogEvents {
             attempt,
             next: 0,
             agents: BTreeMap::from([(Vec::new(), main)]),
+            edited,
         };
         for child in replay.children.into_values() {
             for record in child.into_records() {
@@ -121,16 +127,22 @@ impl LogEvents {
                 // The main agent tells the decisions for all.
                 kinds.extend(decided.into_iter().filter(|_| is_main));
             }
+            // All of them have results.
+            Record::ToolsCommitted { .. } if is_main => self.edited.clear(),
             Record::Step { machine, .. } => (agent.stepped, agent.turn) = (true, machine.turn()),
             Record::Update { update } | Record::StateUpdated { update } => {
-                kinds = agent.updated(update, &self.schema)?;
+                kinds = agent.updated(update, &self.schema, &mut self.edited)?;
             }
             Record::ToolStarted { call, provider_call_id: id, name, .. } => {
-                let args = agent.args.get(&call.index).cloned().unwrap_or_default();
+                let own = agent.args.get(&call.index);
+                let (name, args) = match self.edited.get(&call.to_string()) {
+                    Some(edited) => (edited.name.clone(), edited.args.clone()),
+                    None => (name, own.cloned().unwrap_or_default()),
+                };
                 kinds.push(EventKind::ToolStarted { call, id, name, args });
             }
             Record::ToolFinished { call, message, update } => {
-                kinds = agent.updated(update, &self.schema)?;
+                kinds = agent.updated(update, &self.schema, &mut self.edited)?;
                 kinds.retain(|kind| matches!(kind, EventKind::StateChanged { .. }));
                 kinds.push(finished(call, &message));
             }
@@ -138,6 +150,14 @@ impl LogEvents {
             _ => {}
         }
         Ok(kinds.into_iter().map(|kind| (path.clone(), kind)).collect())
+    }
+}
+
+/// What a decision puts in the place of a call.
+fn edit(decision: &Decision) -> Option<EditedAction> {
+    match decision {
+        Decision::Edit { edited_action } => Some(edited_action.clone()),
+        _ => None,
     }
 }
 
@@ -163,7 +183,12 @@ impl AgentEvents {
         self.args = args.collect();
     }
 
-    fn updated(&mut self, update: RecordUpdate, schema: &Schema) -> Result<Vec<EventKind>, ChannelError> {
+    fn updated(
+        &mut self,
+        update: RecordUpdate,
+        schema: &Schema,
+        edited: &mut BTreeMap<String, EditedAction>,
+    ) -> Result<Vec<EventKind>, ChannelError> {
         let update = update.resolve(schema)?;
         let mut kinds = Vec::new();
         for entry in update.entries() {
@@ -180,6 +205,7 @@ impl AgentEvents {
                 }
                 ActionRequestChange::Decide(id, decided) => {
                     self.asked.remove(id);
+                    edited.extend(edit(&decided.decision).map(|edit| (id.clone(), edit)));
                     self.decided.push(EventKind::decided(id, decided));
                 }
                 ActionRequestChange::Decided(call, decided) => {

@@ -51,10 +51,12 @@ impl Outcome {
         self.state.messages()
     }
 
-    /// The answer: the text of the last message, whoever said it; empty when the run did not come to one.
+    /// The answer: the text of the last message, whoever said it; empty when the run did not come to one. A result of a
+    /// tool is none where a middleware has ended the run behind it.
     pub fn text(&self) -> String {
         match self.messages().last().map(|m| &**m) {
             Some(Message::User(_)) | None => String::new(),
+            Some(Message::Tool(_)) if self.stop == FinishReason::Ended => String::new(),
             Some(message) => message.text(),
         }
     }

@@ -1,7 +1,9 @@
 //! A person decides before a call is made.
 
 use deepagents_core::error::{Error, Result};
-use deepagents_core::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision};
+use deepagents_core::interrupt::{
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor,
+};
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
@@ -149,7 +151,7 @@ impl Middleware for HumanInTheLoop {
         let (allowed, denied) = (review.allows(), review.denies());
         request.call.args = review.args.unwrap_or(request.call.args);
         let about = self.approvals.about(&request.call, allowed, &request.cx).filter(|_| !denied);
-        let decision = match (asked, about) {
+        let (decision, author) = match (asked, about) {
             (Some(ActionReview { request: question, decision: Some(answer) }), _) => {
                 let place = self.leads_to(&request.call, &request.cx).await;
                 if answer.decision == Decision::Approve && place != question.leads_to {
@@ -159,7 +161,7 @@ impl Middleware for HumanInTheLoop {
                          was not made"
                     )));
                 }
-                answer.decision
+                (answer.decision, answer.author)
             }
             (_, Some(_)) if request.tool.is_none() => return next.run(request).await,
             (_, Some(ask)) => {
@@ -168,15 +170,20 @@ impl Middleware for HumanInTheLoop {
                 }
                 let text = question_text(ask, &request.call, &request.cx);
                 let rule = self.approvals.rules_about(&request.call, allowed, &request.cx);
-                request.interrupt_by(rule, text, ask.allowed.clone())?
+                (request.interrupt_by(rule, text, ask.allowed.clone())?, None)
             }
             (_, None) => return next.run(request).await,
         };
         let name = request.call.name.clone();
         match decision {
             Decision::Edit { edited_action } => {
+                let who = match author {
+                    None | Some(DecisionAuthor::Person) => "A person".to_owned(),
+                    Some(DecisionAuthor::Rule { text }) => format!("A rule ({text})"),
+                    Some(other) => format!("What decides here ({other})"),
+                };
                 let note = format!(
-                    "A person changed this call before it was made, on purpose; do not make your own again. Made instead: {} with {}",
+                    "{who} changed this call before it was made, on purpose; do not make your own again. Made instead: {} with {}",
                     edited_action.name, edited_action.args
                 );
                 request.tool = request.cx.tool(&edited_action.name).cloned();

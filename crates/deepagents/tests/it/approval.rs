@@ -200,6 +200,24 @@ async fn an_edited_call_runs_in_the_place_of_the_models_which_stays_with_a_note(
 }
 
 #[tokio::test]
+async fn an_edited_call_is_told_as_it_is_made_by_the_run_and_by_its_log() {
+    let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
+    office.go().await;
+    let input = RunInput::resume("t").decide("0.0", edit("send", json!({"n": 9}))).decide("0.1", Decision::Approve);
+    let agent = office.agent();
+    let began = |kind: &EventKind| match kind {
+        EventKind::ToolStarted { name, args, .. } => Some(format!("{name} {}", args["n"])),
+        _ => None,
+    };
+    let told: Vec<_> = agent.run(input).collect().await;
+    let told: Vec<String> = told.iter().filter_map(|event| began(&event.kind)).collect();
+    assert_eq!(told, ["send 9", "send 2"]);
+    let read = agent.threads().unwrap().events("t", 0).await.unwrap();
+    let read: Vec<String> = read.iter().filter_map(|event| began(&event.kind)).collect();
+    assert_eq!(read, told);
+}
+
+#[tokio::test]
 async fn a_response_is_the_result_and_the_tool_does_not_run() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
     office.go().await;

@@ -21,6 +21,7 @@ use deepagents::{
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// A directory with files for the agent, and hooks that run in it.
 struct Place {
@@ -735,5 +736,15 @@ async fn hooks_below_the_main_agent_are_told_of_its_session() {
     assert!(told.iter().all(|(_, session)| session == "t"), "{told:?}");
     for event in ["SubagentStart", "SubagentStop", "PreToolUse", "Stop"] {
         assert!(told.iter().any(|(name, _)| name == event), "{event}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_prints_without_end_is_ended_at_once() {
+    let place = Place::new();
+    let runner = place.runner(&at("PreToolUse", &["yes", "yes >&2", "yes & exec sleep 500"]));
+    let runs = runner.run(HookEvent::PreToolUse, json!({"tool_name": "Bash"}), CancellationToken::new()).await;
+    for run in runs {
+        assert_eq!(run.answer.unwrap_err(), "it printed more than a hook may", "{}", run.command);
     }
 }

@@ -205,7 +205,7 @@ impl Host for ProgramHost {
     fn explain_failure(&self, error: &RunError) -> String {
         match error.error.as_model() {
             Some(model) => run::model_failure(model, self.with(|chosen| chosen.key_variable)),
-            None => run::other_failure(error),
+            None => run::other_failure(&error.error),
         }
     }
 

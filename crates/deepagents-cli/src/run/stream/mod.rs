@@ -9,16 +9,23 @@ use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::Journal;
-use deepagents::{ActionRequest, Decision, DeepAgent, Event, EventKind, FinishReason, RunError, RunInput};
+use deepagents::core::run::SharedBudget;
+use deepagents::{
+    ActionRequest, Decision, DeepAgent, Event, EventKind, FinishReason, Outcome, RunError, RunInput, Usage,
+};
 use futures_util::StreamExt;
 use serde_json::{Map, json};
 
-use super::Limits;
+use super::exit_status::from_ending;
 use super::interrupt::{HowToStop, Signals};
+use super::live::out_of_time;
+use super::own_tools::OwnTools;
 use super::stdin::Lines;
+use super::{Limits, background};
 use crate::args::Approve;
 use crate::exit::Exit;
-use crate::render::{JsonLines, Renderer};
+use crate::output;
+use crate::render::{Ending, JsonLines, Renderer, Tally};
 use crate::threads::note;
 use talk::Talk;
 
@@ -29,6 +36,23 @@ pub(super) struct Stream<'a> {
     pub(super) thread: String,
     pub(super) limits: &'a Limits,
     pub(super) approve: Approve,
+}
+
+/// What all turns together have taken.
+struct Taken {
+    shared: SharedBudget,
+    /// Time, waiting for decisions and messages left out.
+    elapsed: Duration,
+    tally: Tally,
+    usage: Usage,
+}
+
+/// How a turn ended.
+enum TurnEnd {
+    /// Another may follow; what it came to, unless it failed.
+    Over(Option<Box<Outcome>>),
+    /// None can.
+    Exit(Exit),
 }
 
 /// What came of the questions of a turn.
@@ -44,8 +68,15 @@ enum Decided {
 impl Stream<'_> {
     /// Takes lines until they end, and finishes the turn that is under way then.
     pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
-        let mut talk = Talk::new(Lines::read());
-        let mut elapsed = Duration::ZERO;
+        let mut talk = Talk::new(Lines::read(), OwnTools::of(self.agent));
+        let mut taken = Taken {
+            shared: SharedBudget::new(self.limits.budget()),
+            elapsed: Duration::ZERO,
+            tally: Tally::default(),
+            usage: Usage::default(),
+        };
+        // The last turn, as long as tasks of it may be waited for, and the run that goes on with what has come of one.
+        let (mut last, mut told) = (None::<Box<Outcome>>, None);
         // What an earlier process asked and nobody answered is asked again, before anything else is said.
         let mut left = self.has_questions().await.then(|| RunInput::resume(&self.thread));
         let mut is_named = left.is_some();
@@ -57,22 +88,63 @@ impl Stream<'_> {
                     self.name(&text).await;
                 }
                 RunInput::new(text.as_str()).thread(&self.thread)
-            } else if talk.ended {
+            } else if let Some(told) = told.take() {
+                told
+            } else if talk.ended && last.is_none() {
                 return Ok(Exit::Done);
             } else {
+                let began = Instant::now();
+                let ended = talk.ended;
                 tokio::select! {
                     _ = signals.recv() => return Ok(Exit::Interrupted),
-                    line = talk.lines.next() => talk.idle(line?),
+                    line = talk.lines.next(), if !ended => talk.idle(line?),
+                    next = self.after(last.as_deref()), if last.is_some() => {
+                        told = next;
+                        last = None;
+                    }
+                    // Until the input ends, whoever may write is waited for as well. The run that follows says that the time is up.
+                    () = out_of_time(self.limits, taken.elapsed), if ended => {
+                        told = last.take().and_then(|last| background::after(&last));
+                    }
+                }
+                if ended {
+                    taken.elapsed += began.elapsed();
                 }
                 continue;
             };
-            let began = Instant::now();
-            let exit = self.turn(input, elapsed, &mut talk, &mut signals, out).await?;
-            elapsed += began.elapsed();
-            if let Some(exit) = exit {
-                return Ok(exit);
+            match self.turn(input, &mut taken, &mut talk, &mut signals, out).await? {
+                TurnEnd::Exit(exit) => return Ok(exit),
+                TurnEnd::Over(outcome) => {
+                    last = outcome.filter(|outcome| self.limits.waits && outcome.stop == FinishReason::Done);
+                }
             }
         }
+    }
+
+    /// The run that goes on with what comes of the tasks that a turn has left; nothing where there are none.
+    async fn after(&self, turn: Option<&Outcome>) -> Option<RunInput> {
+        background::next(self.agent, turn?).await
+    }
+
+    /// What is to be said, and with which code the program ends, where a turn has reached a limit: the limits are those of
+    /// all turns.
+    fn at_limit(&self, outcome: &Outcome, taken: &Taken) -> Option<(Exit, Option<String>)> {
+        let is_limit = match outcome.stop {
+            FinishReason::StepLimit => self.limits.turns.is_some(),
+            FinishReason::Budget(_) | FinishReason::Deadline => true,
+            _ => false,
+        };
+        let ending = Ending {
+            result: Ok(outcome.clone()),
+            tally: taken.tally,
+            usage: taken.usage,
+            spent: taken.shared.spent(),
+            elapsed: taken.elapsed,
+            interrupted: false,
+            left: false,
+            ended_by: None,
+        };
+        is_limit.then(|| from_ending(&ending, self.limits))
     }
 
     /// Whether the thread waits for answers. One that cannot be read says so when it is gone on with.
@@ -95,20 +167,21 @@ impl Stream<'_> {
         }
     }
 
-    /// One turn with the questions that it asks; an exit where nothing can follow it.
+    /// One turn with the questions that it asks.
     async fn turn(
         &self,
         input: RunInput,
-        elapsed: Duration,
+        taken: &mut Taken,
         talk: &mut Talk,
         signals: &mut Signals,
         out: &mut JsonLines,
-    ) -> io::Result<Option<Exit>> {
+    ) -> io::Result<TurnEnd> {
         (talk.asked, talk.answers, talk.interrupted) = (Vec::new(), Vec::new(), false);
         let mut input = input;
-        let mut stopped = false;
+        let (mut stopped, mut over) = (false, None);
         loop {
-            let mut run = self.agent.run(self.limits.apply(input, elapsed));
+            let began = Instant::now();
+            let mut run = self.agent.run(self.limits.apply(input, taken.elapsed).within(&taken.shared));
             // What waits is gone on with to be ended: the calls are answered, and the log says that the turn is over.
             if talk.interrupted {
                 run.cancel();
@@ -128,9 +201,11 @@ impl Stream<'_> {
                     }
                     event = run.next() => match event {
                         Some(event) => {
+                            taken.tally.count(&event);
                             match &event.kind {
                                 EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
                                 EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
+                                EventKind::Steered { text } if event.path.is_empty() => talk.told(text),
                                 EventKind::RunFailed { .. } => failed = Some(event.clone()),
                                 _ => {}
                             }
@@ -148,26 +223,38 @@ impl Stream<'_> {
                     return Err(error);
                 }
             }
-            let outcome = match run.outcome().await {
+            let result = run.outcome().await;
+            taken.elapsed += began.elapsed();
+            let outcome = match result {
                 Ok(outcome) => outcome,
                 Err(error) => {
+                    taken.usage += error.usage;
                     end_of_failed(failed, &error, answers, out)?;
                     break;
                 }
             };
+            taken.usage += outcome.usage;
+            if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| !stopped) {
+                talk.take_back();
+                words.iter().for_each(|words| output::print_error(words));
+                talk.unsaid();
+                return Ok(TurnEnd::Exit(exit));
+            }
             if stopped || outcome.stop != FinishReason::Interrupted {
+                over = Some(Box::new(outcome));
                 break;
             }
+            talk.keep();
             let questions = outcome.action_requests();
             // One that was ended just before it began to wait is ended all the same.
             let decided =
                 if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
             match decided {
                 Decided::All | Decided::Interrupted => {}
-                Decided::Signal => return Ok(Some(Exit::Interrupted)),
+                Decided::Signal => return Ok(TurnEnd::Exit(Exit::Interrupted)),
                 Decided::InputEnded => {
                     talk.leave(questions.len(), &self.thread);
-                    return Ok(Some(Exit::Done));
+                    return Ok(TurnEnd::Exit(Exit::Done));
                 }
             }
             let answers = std::mem::take(&mut talk.answers);
@@ -177,7 +264,8 @@ impl Stream<'_> {
                 input = answers.into_iter().fold(input, |input, (id, decision)| input.decide(id, decision));
             }
         }
-        Ok(stopped.then_some(Exit::Interrupted))
+        talk.take_back();
+        Ok(if stopped { TurnEnd::Exit(Exit::Interrupted) } else { TurnEnd::Over(over) })
     }
 
     /// Waits until all questions are decided, the turn is given up, or nobody is left to decide.

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use deepagents::core::env::Timestamp;
 use deepagents::{ActionRequest, Decision, Run};
 use serde_json::Value;
 
+use super::super::own_tools::OwnTools;
 use super::super::stdin::Lines;
 use super::line::{Said, said};
 use crate::output;
@@ -14,18 +14,33 @@ use crate::render::style::count;
 /// What is known between lines.
 pub(super) struct Talk {
     pub(super) lines: Lines,
+    tools: OwnTools,
     /// Whether the input has ended.
     pub(super) ended: bool,
     /// Messages for turns that have not begun.
     pub(super) next: VecDeque<String>,
+    /// Messages that were given to the turn under way, and that its model has not been told.
+    steered: VecDeque<String>,
+    /// How many of those are kept with the thread, which tells them when it is gone on with.
+    kept: usize,
     pub(super) asked: Vec<ActionRequest>,
     pub(super) answers: Vec<(String, Decision)>,
     pub(super) interrupted: bool,
 }
 
 impl Talk {
-    pub(super) fn new(lines: Lines) -> Self {
-        Self { lines, ended: false, next: VecDeque::new(), asked: Vec::new(), answers: Vec::new(), interrupted: false }
+    pub(super) fn new(lines: Lines, tools: OwnTools) -> Self {
+        Self {
+            lines,
+            tools,
+            ended: false,
+            next: VecDeque::new(),
+            steered: VecDeque::new(),
+            kept: 0,
+            asked: Vec::new(),
+            answers: Vec::new(),
+            interrupted: false,
+        }
     }
 
     /// A line while nothing is under way.
@@ -41,9 +56,12 @@ impl Talk {
     /// A line while a run is under way.
     pub(super) fn during(&mut self, line: Option<String>, run: &Run) {
         match self.read(line) {
+            // A turn that is given up takes nothing in.
+            Some(Said::User(text)) if self.interrupted => self.next.push_back(text),
             Some(Said::User(text)) => {
                 let taken = run.steer(text.as_str());
-                self.next.extend((!taken).then_some(text));
+                let queue = if taken { &mut self.steered } else { &mut self.next };
+                queue.push_back(text);
             }
             Some(Said::Answer(id, decision)) => self.answer(&id, decision),
             Some(Said::Interrupt) => {
@@ -52,6 +70,29 @@ impl Talk {
             }
             None => {}
         }
+    }
+
+    /// The model is told a message; its text may have been changed on the way.
+    pub(super) fn told(&mut self, text: &str) {
+        if let Some(at) = self.steered.iter().position(|steered| steered == text) {
+            self.steered.remove(at);
+        } else if self.kept > 0 {
+            self.kept -= 1;
+        } else {
+            self.steered.pop_front();
+        }
+    }
+
+    /// A turn waits for decisions: what was said to it is kept with the thread.
+    pub(super) fn keep(&mut self) {
+        self.kept += self.steered.len();
+        self.steered.clear();
+    }
+
+    /// A turn is over: what was said to it, and what its model was not told, comes before all that follows.
+    pub(super) fn take_back(&mut self) {
+        self.steered.append(&mut self.next);
+        std::mem::swap(&mut self.steered, &mut self.next);
     }
 
     /// A line while questions are open.
@@ -93,9 +134,16 @@ impl Talk {
         }
         let decision =
             Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
-        question.check(&decision, Timestamp::now()).map_err(|error| error.to_string())?;
+        self.tools.check(question, &decision).map_err(|error| error.to_string())?;
         self.answers.push((id.to_owned(), decision));
         Ok(())
+    }
+
+    /// Says how many turns are not begun, if there are some.
+    pub(super) fn unsaid(&self) {
+        if !self.next.is_empty() {
+            output::print_error(&format!("{} after it not begun", count(self.next.len() as u64, "turn")));
+        }
     }
 
     /// Nobody is left to decide: says what stays open, and how to go on with it.

@@ -151,14 +151,16 @@ impl Driver {
 
     fn queue_started(&mut self, turn: &Turn, at: usize) {
         let Some(planned) = turn.calls.get(at) else { return };
-        self.queue_event(|| EventKind::ToolStarted {
-            call: planned.id.clone(),
-            id: planned.call.provider_call_id().to_owned(),
-            name: planned.call.name().to_owned(),
-            args: match &planned.call {
-                PendingCall::Valid(call) => call.args.clone(),
-                PendingCall::Invalid(call) => Value::String(call.raw.clone()),
-            },
+        // What is made, and not what the model has asked for.
+        let edited = self.edited(&planned.id).cloned();
+        self.queue_event(|| {
+            let (name, args) = match (edited, &planned.call) {
+                (Some(edited), _) => (edited.name, edited.args),
+                (None, PendingCall::Valid(call)) => (call.name.clone(), call.args.clone()),
+                (None, PendingCall::Invalid(call)) => (call.name.clone(), Value::String(call.raw.clone())),
+            };
+            let id = planned.call.provider_call_id().to_owned();
+            EventKind::ToolStarted { call: planned.id.clone(), id, name, args }
         });
     }
 }

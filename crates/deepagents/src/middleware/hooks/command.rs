@@ -1,7 +1,8 @@
 //! Running a hook: its input on stdin, its answer on stdout; or, of a service, in the bodies of request and answer.
 
-use deepagents_fs::shell::{Command, Exit};
+use deepagents_fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::config::Action;
@@ -10,14 +11,14 @@ use super::{Hook, HookAnswer, HookPermission};
 
 /// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back and
 /// comes after a mark, and the code of the hook after another one. What the hook leaves running may hold stderr open, so
-/// stderr is read up to a mark too, and not to its end.
+/// stderr is read up to a mark too, and not to its end, and no further than a hook may print.
 const WRAPPER: &str = r#"exec 3>&1
 errors=$({
     printf %s "$HOOK_INPUT_0$HOOK_INPUT_1$HOOK_INPUT_2$HOOK_INPUT_3$HOOK_INPUT_4$HOOK_INPUT_5$HOOK_INPUT_6$HOOK_INPUT_7" |
     { command=$HOOK_COMMAND
       unset HOOK_COMMAND HOOK_MARK HOOK_INPUT_0 HOOK_INPUT_1 HOOK_INPUT_2 HOOK_INPUT_3 HOOK_INPUT_4 HOOK_INPUT_5 HOOK_INPUT_6 HOOK_INPUT_7
       exec sh -c "$command"; } 2>&1 1>&3 3>&-
-    printf '\n%s%s\n' "$HOOK_MARK" $?; } | LC_ALL=C sed "/^$HOOK_MARK/q" 3>&-)
+    printf '\n%s%s\n' "$HOOK_MARK" $?; } | LC_ALL=C sed "/^$HOOK_MARK/q" 3>&- | head -c 1048577 3>&-)
 exec 3>&-
 printf '%s%s' "$HOOK_MARK" "$errors""#;
 
@@ -25,6 +26,10 @@ printf '%s%s' "$HOOK_MARK" "$errors""#;
 const PARTS: usize = 8;
 /// Bytes of each.
 const PART: usize = 100 << 10;
+/// Bytes that a hook may print.
+const MOST: usize = 1 << 20;
+/// Pieces of output that may wait to be counted.
+const PIECES: usize = 64;
 /// Characters of a text within the input. Longer ones are cut.
 const TEXT: usize = 64 << 10;
 
@@ -62,10 +67,10 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
     for (at, part) in parts(input)?.into_iter().enumerate() {
         command = command.env(format!("HOOK_INPUT_{at}"), part);
     }
-    let done = shell.run(command, cancel, None).await.map_err(|error| error.to_string())?;
-    if done.truncated() {
+    let done = bounded(&***shell, command, &cancel).await.map_err(|error| error.to_string())?;
+    let Some(done) = done.filter(|done| !done.truncated()) else {
         return Err("it printed more than a hook may".to_owned());
-    }
+    };
     let exit = match done.exit {
         Exit::Code(code) => code,
         exit => return Err(format!("it was ended: {exit}")),
@@ -75,6 +80,35 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
         Some((stderr, code)) => HookAnswer::read(hook, code, stdout, stderr),
         None => Err(format!("it could not be run; the shell ended with exit code {exit}")),
     }
+}
+
+/// Runs a command to its end, or until it has printed more than a hook may: that one would print until its time is up.
+async fn bounded(
+    shell: &dyn Shell,
+    command: Command,
+    cancel: &CancellationToken,
+) -> Result<Option<CommandOutput>, ShellError> {
+    let (to, mut pieces) = mpsc::channel::<String>(PIECES);
+    let too_much = async {
+        let mut printed = 0usize;
+        while let Some(piece) = pieces.recv().await {
+            printed = printed.saturating_add(piece.len());
+            if printed > MOST {
+                return;
+            }
+        }
+        // It has ended: its output says the rest.
+        std::future::pending().await
+    };
+    let stop = cancel.child_token();
+    let mut done = shell.run(command, stop.clone(), Some(to));
+    tokio::select! {
+        biased;
+        done = &mut done => return done.map(Some),
+        () = too_much => stop.cancel(),
+    }
+    // All that it has started goes with it.
+    done.await.map(|_| None)
 }
 
 /// The input as JSON in pieces, with texts cut that are too long.

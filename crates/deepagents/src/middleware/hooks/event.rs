@@ -111,8 +111,13 @@ impl HookEvent {
 
     /// How long a hook may run that does not say itself.
     pub(super) fn timeout(self) -> Duration {
-        // A person waits for the first word.
-        Duration::from_secs(if self == Self::UserPromptSubmit { 30 } else { 600 })
+        Duration::from_secs(match self {
+            // A person waits for the first word.
+            Self::UserPromptSubmit => 30,
+            // All is done, and whoever started the program waits for its end.
+            Self::SessionEnd => 10,
+            _ => 600,
+        })
     }
 }
 

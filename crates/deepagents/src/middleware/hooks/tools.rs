@@ -96,7 +96,11 @@ impl HookRunner {
                     if why.is_empty() { format!("A hook asks about this call of {}", request.call.name) } else { why };
                 match request.interrupt_by(HOOK, text, [DecisionKind::Approve, DecisionKind::Reject])? {
                     Decision::Approve => {}
-                    _ => return Ok(ToolResponse::error("A person rejected the call. It was not made.").synthetic()),
+                    Decision::Reject { message: Some(why) } => {
+                        let text = format!("The call was rejected: {why}. It was not made.");
+                        return Ok(ToolResponse::error(text).synthetic());
+                    }
+                    _ => return Ok(ToolResponse::error("The call was rejected. It was not made.").synthetic()),
                 }
             }
             _ => {}

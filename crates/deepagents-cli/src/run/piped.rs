@@ -1,0 +1,95 @@
+//! What is piped in beside a task.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::output;
+
+/// How long the first word may take: many programs start others with an input that they never use and never close.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes that are read: more than models do.
+const MOST: usize = 1 << 20;
+/// How long to wait where an input that does not block has nothing.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Stdin, as it is read while the run is prepared.
+pub(super) struct Piped {
+    began: Instant,
+    pieces: Receiver<io::Result<Vec<u8>>>,
+}
+
+impl Piped {
+    /// Begins to read stdin, where it is a file, a pipe or a socket.
+    pub(super) fn begin() -> Option<Self> {
+        let kind = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata().ok()?.file_type();
+        if !(kind.is_file() || kind.is_fifo() || kind.is_socket()) {
+            return None;
+        }
+        let (to, pieces) = sync_channel(1);
+        thread::spawn(move || {
+            let mut stdin = io::stdin().lock();
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                let read = match stdin.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(length) => Ok(buffer.get(..length).unwrap_or_default().to_vec()),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        thread::sleep(PAUSE);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                };
+                let failed = read.is_err();
+                if to.send(read).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Some(Self { began: Instant::now(), pieces })
+    }
+
+    /// The task with what stdin says below it. Whoever has begun to write is waited for; whoever says nothing is not.
+    pub(super) fn below(self, task: String) -> Result<String> {
+        let mut bytes = match self.pieces.recv_timeout(PATIENCE.saturating_sub(self.began.elapsed())) {
+            Ok(first) => first.map_err(unreadable)?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(task),
+            Err(RecvTimeoutError::Timeout) => {
+                output::remark(&format!(
+                    "nothing has come on stdin within {} s, so the run begins without it; `< /dev/null` says that there is \
+                     nothing",
+                    PATIENCE.as_secs()
+                ));
+                return Ok(task);
+            }
+        };
+        for piece in self.pieces {
+            bytes.append(&mut piece.map_err(unreadable)?);
+            if bytes.len() > MOST {
+                break;
+            }
+        }
+        if bytes.len() > MOST {
+            bail!(
+                "stdin says more than {} MiB: write it to a file in the directory, and name that in the task",
+                MOST >> 20
+            );
+        }
+        let text = String::from_utf8(bytes).map_err(|_| {
+            anyhow!("stdin is no text in UTF-8: write it to a file in the directory, and name that in the task")
+        })?;
+        Ok(if text.trim().is_empty() { task } else { format!("{task}\n\n{text}") })
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: io::Error) -> anyhow::Error {
+    anyhow!("stdin could not be read: {error}")
+}
