@@ -19,6 +19,7 @@ Examples:
   deepagents run --json \"Tidy up the notes\" | jq -c 'select(.type == \"tool_finished\")'
   cat task.md | deepagents run
   git diff | deepagents run -q \"Review this change\"
+  cargo test 2>&1 | deepagents run --stdin \"Why does this fail?\"
 
 Ctrl-C ends the run cleanly, a second one quits at once.
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
@@ -28,8 +29,8 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 pub(crate) struct RunArgs {
     /// The task; read from stdin where it is absent or `-`
     ///
-    /// What is piped in beside a task stands below it, unless stdin is for your answers. It has to begin within 3 seconds and
-    /// to be text of 1 MiB at most; in a loop that reads a file say `< /dev/null`.
+    /// What is piped in beside a task stands below it, unless stdin is for answers: text, 1 MiB at most, that is there when
+    /// the run begins (see --stdin). In a loop that reads a file say `< /dev/null`.
     pub(crate) task: Option<String>,
 
     #[command(flatten)]
@@ -123,6 +124,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     pub(crate) json_schema: Option<PathBuf>,
 
+    /// Waits for what is piped in beside a task, however long it takes to come
+    #[arg(long, conflicts_with = "input_format")]
+    pub(crate) stdin: bool,
+
     /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
     pub(crate) input_format: InputFormat,
@@ -176,6 +181,7 @@ impl RunArgs {
             quiet: false,
             json: false,
             json_schema: None,
+            stdin: false,
             input_format: InputFormat::Text,
         }
     }

@@ -84,7 +84,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     // What is piped in beside a task belongs to it, unless answers or messages are read there.
     let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
-    let beside = if is_free { Piped::begin() } else { None };
+    // With --json a program answers there what is asked in every mode.
+    let beside = if is_free && (args.stdin || !args.json) { Piped::begin() } else { None };
     (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
     let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
@@ -130,7 +131,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(hooks) = &hooks {
         builder = builder.hooks(hooks.clone());
     }
-    let task = task.read(beside)?;
+    let task = task.read(beside, args.stdin)?;
     let mut session =
         runtime.block_on(Session::open(args, found, mode, task, (&choice.name, options.base_url.as_deref())))?;
     if let Some(goal) = &args.goal {

@@ -12,8 +12,9 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::output;
 
-/// How long the first word may take: many programs start others with an input that they never use and never close.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the first word may take unless it is asked for: many programs start others with an input that they never use and
+/// never close, and wait for what they start.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Bytes that are read: more than models do.
 const MOST: usize = 1 << 20;
 /// How long to wait where an input that does not block has nothing.
@@ -56,17 +57,18 @@ impl Piped {
         Some(Self { began: Instant::now(), pieces })
     }
 
-    /// The task with what stdin says below it. Whoever has begun to write is waited for; whoever says nothing is not.
-    pub(super) fn below(self, task: String) -> Result<String> {
-        let mut bytes = match self.pieces.recv_timeout(PATIENCE.saturating_sub(self.began.elapsed())) {
+    /// The task with what stdin says below it. Whoever has begun to write is waited for; whoever says nothing is not, unless
+    /// it `has_to` say something.
+    pub(super) fn below(self, task: String, has_to: bool) -> Result<String> {
+        let first = match has_to {
+            true => self.pieces.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => self.pieces.recv_timeout(PATIENCE.saturating_sub(self.began.elapsed())),
+        };
+        let mut bytes = match first {
             Ok(first) => first.map_err(unreadable)?,
             Err(RecvTimeoutError::Disconnected) => return Ok(task),
             Err(RecvTimeoutError::Timeout) => {
-                output::remark(&format!(
-                    "nothing has come on stdin within {} s, so the run begins without it; `< /dev/null` says that there is \
-                     nothing",
-                    PATIENCE.as_secs()
-                ));
+                self.tell_what_is_late();
                 return Ok(task);
             }
         };
@@ -86,6 +88,17 @@ impl Piped {
             anyhow!("stdin is no text in UTF-8: write it to a file in the directory, and name that in the task")
         })?;
         Ok(if text.trim().is_empty() { task } else { format!("{task}\n\n{text}") })
+    }
+
+    /// Says so where something comes once the run has begun.
+    fn tell_what_is_late(self) {
+        thread::spawn(move || {
+            if let Ok(Ok(_)) = self.pieces.recv() {
+                output::remark(
+                    "what comes on stdin was not there when the run began, and is not read; --stdin waits for it",
+                );
+            }
+        });
     }
 }
 

@@ -34,9 +34,9 @@ impl Task {
     }
 
     /// The text of the task, if there is one, with what is piped in beside it; reads stdin where the task is there.
-    pub(super) fn read(self, beside: Option<Piped>) -> Result<Option<String>> {
+    pub(super) fn read(self, beside: Option<Piped>, has_to_say: bool) -> Result<Option<String>> {
         match (self, beside) {
-            (Self::Given(text), Some(beside)) => beside.below(text).map(Some),
+            (Self::Given(text), Some(beside)) => beside.below(text, has_to_say).map(Some),
             (Self::Given(text), None) => Ok(Some(text)),
             (Self::Rest, _) => Ok(None),
             (Self::OnStdin, _) => not_empty(read()?).map(Some),
