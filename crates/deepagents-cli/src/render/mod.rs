@@ -64,7 +64,7 @@ pub(crate) struct Ending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Answers of models, those of sub-agents included.
-    pub(crate) model_calls: u64,
+    pub(crate) answers: u64,
     /// Tool calls that succeeded.
     pub(crate) tools_done: u64,
 }

@@ -292,7 +292,7 @@ impl Renderer for Live {
         let untold = |outcome: &Outcome| {
             let has_answer =
                 matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
-            has_answer && !shown && ending.tally.model_calls == 0 && !outcome.text().trim().is_empty()
+            has_answer && !shown && ending.tally.answers == 0 && !outcome.text().trim().is_empty()
         };
         if let Some(outcome) = ending.result.as_ref().ok().filter(|outcome| self.is_behind || untold(outcome)) {
             // Pieces of the answer may be among what is not shown.
