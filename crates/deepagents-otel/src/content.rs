@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::message::{Block, Message};
-use deepagents_core::model::ModelRequest;
+use deepagents_core::model::{ModelRequest, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::conventions as names;
+use crate::fit;
 
 /// Replaces a text before it becomes part of a span, or leaves it out. It is given the name of the attribute.
 pub type Redaction = Arc<dyn Fn(&'static str, String) -> Option<String> + Send + Sync>;
 
-/// How much of what was said becomes part of spans: the conversation, the system prompt, answers, arguments and results of
-/// calls, and errors in words. Keys are never among it; what people and files say is, so a receiver is to be trusted with it.
+/// How much of what was said becomes part of spans: the conversation, the system prompt, tools, answers, arguments and
+/// results of calls, and errors in words. Keys are never among it; what people and files say is, so a receiver is to be trusted with it.
 ///
 /// ```
 /// use deepagents_otel::Content;
@@ -31,6 +32,8 @@ pub struct Content {
 
 /// Bytes of an attribute.
 const LIMIT: usize = 64 * 1024;
+/// How many long messages fit into an attribute.
+const SHARE: usize = 4;
 
 impl Default for Content {
     fn default() -> Self {
@@ -45,7 +48,8 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// So many bytes of a text at most, 64 KiB by default. Of conversations the latest messages stay.
+    /// So many bytes of an attribute at most, 64 KiB by default. Of conversations the latest messages stay, and what is JSON
+    /// stays JSON: texts within it are cut.
     #[must_use]
     pub fn limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
@@ -62,13 +66,16 @@ impl Content {
         self
     }
 
+    /// What is cut is not what the function looks for, so it sees all of it.
+    fn redacted(&self, name: &'static str, text: String) -> Option<String> {
+        match &self.redaction {
+            Some(redaction) => redaction(name, text),
+            None => Some(text),
+        }
+    }
+
     pub(crate) fn text(&self, name: &'static str, text: &str) -> Option<(&'static str, String)> {
-        let text = match &self.redaction {
-            // What is cut is not what the function looks for, so it sees all of it.
-            Some(redaction) => redaction(name, text.to_owned())?,
-            None => text.to_owned(),
-        };
-        Some((name, cut(text, self.limit)))
+        Some((name, fit::text(self.redacted(name, text.to_owned())?, self.limit)))
     }
 
     /// An error in words.
@@ -77,23 +84,47 @@ impl Content {
     }
 
     pub(crate) fn json(&self, name: &'static str, value: &Value) -> Option<(&'static str, String)> {
-        self.text(name, &value.to_string())
+        self.list(name, value, self.limit)
     }
 
-    /// The conversation and the system prompt.
+    /// A value as JSON; where it is too long, items of a list have so many bytes at most.
+    fn list(&self, name: &'static str, value: &Value, item: usize) -> Option<(&'static str, String)> {
+        let text = self.redacted(name, value.to_string())?;
+        if text.len() <= self.limit {
+            return Some((name, text));
+        }
+        let text = match serde_json::from_str(&text) {
+            Ok(Value::Array(items)) => {
+                let items = items.into_iter().map(|value| fit::value(value, item)).collect();
+                fit::value(Value::Array(items), self.limit).to_string()
+            }
+            Ok(value) => fit::value(value, self.limit).to_string(),
+            // The function has made something else of it.
+            Err(_) => fit::text(text, self.limit),
+        };
+        Some((name, text))
+    }
+
+    /// The conversation, the system prompt and the tools.
     pub(crate) fn request(&self, request: &ModelRequest) -> Vec<(&'static str, String)> {
+        // A long message is cut, so that those before it, the task among them, find room.
+        let share = self.limit / SHARE;
         let (mut messages, mut left) = (Vec::new(), self.limit);
         for message in request.messages.iter().rev() {
             let told = said_by(message);
-            let Some(rest) = left.checked_sub(told.to_string().len()) else { break };
+            let Some(rest) = left.checked_sub(told.to_string().len().min(share) + 1) else { break };
             left = rest;
             messages.push(told);
         }
         messages.reverse();
         let system = request.system_text();
-        let system = (!system.is_empty()).then(|| json!([{"type": "text", "content": cut(system, self.limit / 2)}]));
+        let system = (!system.is_empty()).then(|| json!([{"type": "text", "content": system}]));
         let system = system.and_then(|system| self.json(names::SYSTEM_INSTRUCTIONS, &system));
-        self.json(names::INPUT_MESSAGES, &Value::Array(messages)).into_iter().chain(system).collect()
+        let tools: Vec<Value> = request.tools.iter().map(|tool| defined(tool)).collect();
+        let tools = (!tools.is_empty()).then_some(Value::Array(tools));
+        let tools = tools.and_then(|tools| self.json(names::TOOL_DEFINITIONS, &tools));
+        let messages = self.list(names::INPUT_MESSAGES, &Value::Array(messages), share);
+        messages.into_iter().chain(system).chain(tools).collect()
     }
 
     /// A model's answer.
@@ -154,11 +185,7 @@ fn said_by(message: &Message) -> Value {
     json!({"role": role, "parts": message.content().iter().filter_map(part).collect::<Vec<_>>()})
 }
 
-/// The beginning of a text, whole letters.
-fn cut(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-    }
-    text
+/// A tool in the form of the conventions.
+fn defined(tool: &ToolSpec) -> Value {
+    json!({"type": "function", "name": tool.name, "description": tool.description, "parameters": &*tool.schema})
 }

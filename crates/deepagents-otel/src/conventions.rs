@@ -32,6 +32,10 @@ pub const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
 pub const REQUEST_TOP_P: &str = "gen_ai.request.top_p";
 /// Texts that end the answer.
 pub const REQUEST_STOP_SEQUENCES: &str = "gen_ai.request.stop_sequences";
+/// The provider's id of the answer.
+pub const RESPONSE_ID: &str = "gen_ai.response.id";
+/// The model that answered, where it is known to be another than was asked.
+pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
 /// Why the model stopped, one word for each answer.
 pub const RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
 /// Seconds until the first piece of the answer.
@@ -71,6 +75,8 @@ pub const INPUT_MESSAGES: &str = "gen_ai.input.messages";
 pub const OUTPUT_MESSAGES: &str = "gen_ai.output.messages";
 /// Content: the system prompt, as JSON.
 pub const SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
+/// Content: the tools that the model was offered, as JSON.
+pub const TOOL_DEFINITIONS: &str = "gen_ai.tool.definitions";
 /// Content: the arguments of a call, as JSON.
 pub const TOOL_CALL_ARGUMENTS: &str = "gen_ai.tool.call.arguments";
 /// Content: what the call gave.

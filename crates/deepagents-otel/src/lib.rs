@@ -32,6 +32,7 @@ mod config;
 mod content;
 pub mod conventions;
 mod export;
+mod fit;
 mod ids;
 mod metrics;
 mod otlp;
@@ -43,5 +44,7 @@ pub use config::{ConfigError, OtelConfig, Variables};
 pub use content::{Content, Redaction};
 pub use export::{Endpoint, ExportConfig, ExportError, ExportReport, LineFile, Protocol, Temporality};
 pub use ids::{SpanContext, SpanId, TraceId};
-pub use span::{AttributeValue, DiscardedAttempt, ModelName, Operation, RequestSettings, Span, SpanError, SpanKind};
+pub use span::{
+    AttributeValue, DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, Span, SpanError, SpanKind,
+};
 pub use tracer::{RunTrace, Sampler, TraceOptions, Tracer};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use deepagents_core::message::Usage;
+use deepagents_core::message::{AssistantMessage, Usage};
 
 use crate::conventions as names;
 use crate::{SpanContext, SpanId};
@@ -67,6 +67,8 @@ pub enum Operation {
         first_chunk: Option<u64>,
         /// What the request asked for.
         settings: Option<Box<RequestSettings>>,
+        /// What the answer says of itself; none where the log or the events alone are known.
+        response: Option<Box<ResponseInfo>>,
         /// Tries that failed.
         discarded: Vec<DiscardedAttempt>,
     },
@@ -107,6 +109,25 @@ pub struct RequestSettings {
     pub top_p: Option<f64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+}
+
+/// What an answer says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseInfo {
+    /// The provider's id of it.
+    pub id: Option<String>,
+    /// The model that gave it, where that is known to be another than was asked, as with fallbacks.
+    pub model: Option<String>,
+}
+
+impl ResponseInfo {
+    /// Of an answer as its model has given it; none where that says nothing.
+    pub(crate) fn of(answer: &AssistantMessage, asked: Option<&ModelName>) -> Option<Box<Self>> {
+        let id = Some(answer.id.clone()).filter(|id| !id.is_empty());
+        let model = answer.origin.as_ref().map(|origin| origin.model.clone());
+        let info = Self { id, model: model.filter(|model| asked.is_some_and(|asked| *asked.model != **model)) };
+        (info != Self::default()).then(|| Box::new(info))
+    }
 }
 
 /// A try of a request that failed and was made again.
@@ -198,10 +219,14 @@ impl Span {
                 all.push((names::RUN_ATTEMPT, Int((*attempt).into())));
                 all.extend(finish.as_deref().map(|finish| (names::FINISH_REASON, Text(finish))));
             }
-            Operation::Chat { model, message, usage, finish, first_chunk, settings, .. } => {
+            Operation::Chat { model, message, usage, finish, first_chunk, settings, response, .. } => {
                 model_attributes(&mut all, model.as_deref());
                 usage_attributes(&mut all, *usage);
                 all.extend(finish.as_deref().map(|finish| (names::RESPONSE_FINISH_REASONS, Texts(vec![finish]))));
+                if let Some(response) = response {
+                    all.extend(response.id.as_deref().map(|id| (names::RESPONSE_ID, Text(id))));
+                    all.extend(response.model.as_deref().map(|model| (names::RESPONSE_MODEL, Text(model))));
+                }
                 if let Some(nanos) = first_chunk {
                     all.push((names::RESPONSE_TIME_TO_FIRST_CHUNK, Double(seconds(*nanos))));
                 }

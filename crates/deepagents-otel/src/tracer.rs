@@ -17,7 +17,10 @@ use futures_util::StreamExt;
 use crate::builder::nanos;
 use crate::content::Content;
 use crate::export::Exporter;
-use crate::{ExportConfig, ExportError, ExportReport, ModelName, Operation, Span, SpanContext, TraceBuilder, TraceId};
+use crate::{
+    ExportConfig, ExportError, ExportReport, ModelName, Operation, ResponseInfo, Span, SpanContext, TraceBuilder,
+    TraceId,
+};
 
 /// Which traces are exported. Metrics are of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -184,9 +187,11 @@ impl RunTrace {
         let number = self.asides.fetch_add(1, Ordering::Relaxed);
         let start = nanos(clock.now());
         let watched = model.stream(request).map(move |event| {
-            let (usage, failed) = match &event {
-                Ok(ModelEvent::Finished(output)) => (output.usage, false),
-                Err(_) => (Usage::default(), true),
+            let (usage, response, failed) = match &event {
+                Ok(ModelEvent::Finished(output)) => {
+                    (output.usage, ResponseInfo::of(&output.message, Some(&*name)), None)
+                }
+                Err(error) => (Usage::default(), None, Some(error)),
                 Ok(_) => return event,
             };
             let operation = Operation::Chat {
@@ -196,6 +201,7 @@ impl RunTrace {
                 finish: None,
                 first_chunk: None,
                 settings: None,
+                response,
                 discarded: Vec::new(),
             };
             let times = (start, nanos(clock.now()));
@@ -225,7 +231,13 @@ impl RunObserver for RunTrace {
             request.headers.push(("traceparent".to_owned(), SpanContext { sampled, ..chat }.to_string()));
         }
         drop(builder);
-        model.stream(request)
+        let answer = model.stream(request).inspect(move |event| {
+            // Most of what comes is a piece of the answer, of which events tell.
+            if matches!(event, Err(_) | Ok(ModelEvent::Retry { .. } | ModelEvent::Finished(_))) {
+                self.builder().response(&call.path, event);
+            }
+        });
+        Box::pin(answer)
     }
 
     fn event(&self, event: &Event) {

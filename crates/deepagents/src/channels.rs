@@ -3,6 +3,7 @@
 mod agents;
 mod hooks;
 mod memory;
+mod results;
 mod skills;
 mod todos;
 
@@ -11,5 +12,6 @@ pub use deepagents_core::state::{MessagesChannel, StructuredResponse};
 pub use deepagents_fs::Files;
 pub use hooks::{CallReview, CallReviews, HookDecision, HookReviews, HookReviewsChange};
 pub use memory::{MemoryContents, MemoryFile};
+pub(crate) use results::{StoredResults, whereabouts};
 pub use skills::{PinnedSkills, Skill, SkillCatalogue, SkillFingerprint, SkillPin, SkillsMetadata};
 pub use todos::{Todo, TodoChange, TodoStatus, TodoUpdate, Todos};

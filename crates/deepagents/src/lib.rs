@@ -24,11 +24,13 @@
 mod approvals;
 pub mod blocking;
 mod builder;
+mod call_error;
 pub mod channels;
 mod description_override;
 pub mod escape;
 mod explain;
 mod front_matter;
+mod json_answer;
 pub mod middleware;
 mod permission_interrupts;
 pub mod profile;

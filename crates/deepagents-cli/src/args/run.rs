@@ -50,7 +50,7 @@ pub(crate) struct RunArgs {
     /// What the result is judged by: the agent goes on until it is met, three times at most
     ///
     /// A run whose goal is not met in the end fails.
-    #[arg(long, value_name = "TEXT", conflicts_with = "record", help_heading = "Agent")]
+    #[arg(long, value_name = "TEXT", value_parser = goal, conflicts_with = "record", help_heading = "Agent")]
     pub(crate) goal: Option<String>,
 
     /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
@@ -200,4 +200,12 @@ pub(crate) enum Approve {
     AllowList,
     /// It is refused
     Deny,
+}
+
+/// A goal that says something.
+fn goal(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty; say what the result has to meet".to_owned());
+    }
+    Ok(text.to_owned())
 }

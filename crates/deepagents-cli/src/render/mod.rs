@@ -85,7 +85,7 @@ pub(crate) fn hook_end(event: &Event) -> Option<&str> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Answers of models, those of sub-agents included.
-    pub(crate) model_calls: u64,
+    pub(crate) answers: u64,
     /// Tool calls that succeeded.
     pub(crate) tools_done: u64,
 }

@@ -16,7 +16,9 @@ pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
         }
         MiddlewareEvent::RubricEvaluated { result, explanation, missing, .. } if result == "needs_revision" => {
             let missing = missing.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(", ");
-            format!("the goal is not met yet ({missing}): {}", escaped(explanation))
+            // A judge may give a reason and no criteria.
+            let missing = if missing.is_empty() { missing } else { format!(" ({missing})") };
+            format!("the goal is not met yet{missing}: {}", escaped(explanation))
         }
         MiddlewareEvent::ResultsCleared { results, .. } => {
             format!("{} cleared to save room", count(*results as u64, "old result"))

@@ -8,7 +8,7 @@ use crate::duration;
 
 /// `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s · thread 4f1c09a2`.
 pub(super) fn summary(ending: &Ending, thread: Option<&str>) -> String {
-    let calls = count(ending.tally.model_calls, "model call");
+    let calls = count(ending.spent.model_calls, "model call");
     let thread = thread.map(|thread| format!(" · thread {thread}")).unwrap_or_default();
     format!("{} · {calls} · {}{thread}", tokens(ending.usage), duration::show(ending.elapsed))
 }

@@ -297,7 +297,7 @@ impl Renderer for Live {
             has_answer
                 && !ending.is_cut_short(outcome)
                 && !shown
-                && ending.tally.model_calls == 0
+                && ending.tally.answers == 0
                 && !outcome.text().trim().is_empty()
         };
         if let Some(outcome) = ending

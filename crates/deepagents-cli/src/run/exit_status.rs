@@ -151,7 +151,8 @@ fn unmet(outcome: &Outcome) -> Option<String> {
     match progress.status? {
         RubricStatus::Satisfied => None,
         RubricStatus::MaxIterationsReached => {
-            Some(format!("the goal is not met after {} judgements; missing: {missing}", progress.iterations))
+            let missing = if missing.is_empty() { explained.to_owned() } else { format!("missing: {missing}") };
+            Some(format!("the goal is not met after {}; {missing}", count(progress.iterations.into(), "judgement")))
         }
         RubricStatus::Failed => Some(format!("the goal cannot be met: {explained}")),
         _ => Some(format!(
@@ -228,10 +229,10 @@ fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
 
 /// How far the run came.
 fn so_far(tally: &Tally) -> String {
-    let calls = count(tally.model_calls, "model call");
+    let answers = count(tally.answers, "answer");
     let tools = count(tally.tools_done, "tool call");
     let stays = if tally.tools_done > 0 { "; what was written stays" } else { "" };
-    format!("after {calls} and {tools}{stays}")
+    format!("after {answers} and {tools}{stays}")
 }
 
 fn failure(error: &Error, limits: &Limits) -> String {

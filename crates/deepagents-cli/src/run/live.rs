@@ -208,7 +208,7 @@ async fn decide(
 impl Tally {
     pub(super) fn count(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::ModelFinished { .. } => self.model_calls += 1,
+            EventKind::ModelFinished { .. } => self.answers += 1,
             EventKind::ToolFinished { error: false, .. } => self.tools_done += 1,
             _ => {}
         }

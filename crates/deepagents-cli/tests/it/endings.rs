@@ -133,7 +133,7 @@ fn a_timeout_ends_the_run_with_124() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--timeout", "300ms", "Wait"]));
     assert_eq!(finished.code, Some(124), "{finished:?}");
-    assert!(finished.err.contains("the time of 0.3 s was up after 0 model calls"), "{finished:?}");
+    assert!(finished.err.contains("the time of 0.3 s was up after 0 answers"), "{finished:?}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     assert!(sent.success());
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(finished.code, Some(130), "{finished:?}");
-    assert!(finished.err.contains("interrupted after 1 model call and 1 tool call"), "{finished:?}");
+    assert!(finished.err.contains("interrupted after 1 answer and 1 tool call"), "{finished:?}");
     assert!(finished.err.trim_end().ends_with("Go on with `deepagents run --continue \"Go on\"`"), "{finished:?}");
     let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
     assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
@@ -181,7 +181,7 @@ fn stopped_and_gone_on_with(signal: &str) -> (Finished, Finished, String) {
 fn a_run_whose_process_is_ended_is_left_where_it_is_and_gone_on_with() {
     let (stopped, rest, last) = stopped_and_gone_on_with("-TERM");
     assert_eq!(stopped.code, Some(130), "{stopped:?}");
-    assert!(stopped.err.contains("stopped after 1 model call and 1 tool call"), "{stopped:?}");
+    assert!(stopped.err.contains("stopped after 1 answer and 1 tool call"), "{stopped:?}");
     assert!(stopped.err.trim_end().ends_with("Go on with `deepagents run --continue`"), "{stopped:?}");
     assert_eq!((rest.code, rest.out.as_str()), (Some(0), "All done.\n"), "{rest:?}");
     assert!(last.contains("Wrote /a.txt") && !last.contains("cancelled"), "{last}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::program::{finish, run};
+use crate::program::{deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 const MISSING: &str = r#"{"result": "needs_revision", "explanation": "It does not rhyme.",
@@ -27,6 +27,44 @@ fn a_run_whose_goal_is_not_met_fails_and_says_what_is_missing() {
     let finished = finish(run(dir.path(), &server.address).args(["-q", "--goal", "It rhymes.", "Write"]));
     assert_eq!((finished.code, finished.out.as_str()), (Some(1), "Three.\n"), "{finished:?}");
     assert!(finished.err.contains("the goal is not met after 3 judgements; missing: rhymes"), "{finished:?}");
+}
+
+#[test]
+fn what_judges_have_cost_is_part_of_the_last_line_and_of_the_timeline() {
+    let server = Server::start(["Roses.", MISSING, "Roses, noses.", MET].map(|text| Reply::Text(vec![text])));
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = run(dir.path(), &server.address);
+    let finished = finish(command.env("HOME", home.path()).args(["--goal", "It rhymes.", "Write"]));
+    let last = finished.out.lines().last().unwrap();
+    assert!(last.contains(" · 4 model calls · "), "{finished:?}");
+    let (tokens, thread) = (last.split(" tokens in").next().unwrap(), last.rsplit(' ').next().unwrap());
+    let mut command = deepagents();
+    command.env("HOME", home.path()).args(["threads", "show", "--timeline", thread]);
+    let shown = finish(&mut command);
+    let beside = shown.out.lines().find(|line| line.contains("beside the conversation")).unwrap_or_default();
+    assert!(beside.contains(" in"), "{shown:?}");
+    assert!(shown.out.contains(&format!("in all {tokens} in")), "{tokens}: {shown:?}");
+    assert_eq!(shown.out.matches("  chat ").count(), 2, "{shown:?}");
+}
+
+#[test]
+fn a_judge_that_names_no_criteria_is_told_of_by_its_reason() {
+    let judged = r#"{"result": "needs_revision", "explanation": "It is dull.", "criteria": []}"#;
+    let replies = (0..3).flat_map(|_| ["Roses.", judged, judged]);
+    let server = Server::start(replies.map(|text| Reply::Text(vec![text])));
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), &server.address).args(["--goal", "It is fun.", "Write"]));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.err.contains("the goal is not met after 3 judgements; It is dull."), "{finished:?}");
+    assert!(!(finished.err.clone() + &finished.out).contains("not met yet ()"), "{finished:?}");
+}
+
+#[test]
+fn a_goal_that_says_nothing_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish(run(dir.path(), "http://127.0.0.1:9").args(["--goal", "  ", "Write"]));
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.err.contains("say what the result has to meet"), "{finished:?}");
 }
 
 #[test]

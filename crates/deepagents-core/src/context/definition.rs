@@ -61,6 +61,11 @@ impl AgentDefinition {
         self.tools.specs()
     }
 
+    /// The tool by which the model gives an answer in a shape, where it is asked for one so. It is no tool that is called.
+    pub fn answer_tool(&self) -> Option<&str> {
+        self.format.as_ref().filter(|format| format.by_tool(&self.model.profile())).map(ResponseFormat::name)
+    }
+
     /// The static part of the system prompt.
     pub fn system(&self) -> &[SystemBlock] {
         &self.system

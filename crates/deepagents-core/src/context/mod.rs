@@ -146,6 +146,21 @@ impl Context {
         self.tools.names().collect()
     }
 
+    /// The tool by which the model gives an answer in a shape, where it is asked for one so: it is among the tools of a
+    /// request and none of [`tool_names`](Self::tool_names). A model that is not offered it cannot answer, and its call is
+    /// the answer, so what leaves tools out or limits calls passes over it.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::modify_request;
+    /// let nothing_but_words = modify_request(|mut request, cx| async move {
+    ///     request.tools.retain(|tool| cx.answer_tool() == Some(tool.name.as_str()));
+    ///     Ok(request)
+    /// });
+    /// ```
+    pub fn answer_tool(&self) -> Option<&str> {
+        self.shared.agent.answer_tool()
+    }
+
     /// The run.
     pub fn run_id(&self) -> &str {
         self.shared.run.get()

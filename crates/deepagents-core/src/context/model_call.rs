@@ -97,6 +97,8 @@ pub(super) async fn invoke_aside(
     request: ModelRequest,
 ) -> Result<ModelOutput> {
     message::check(&request.messages, 0)?;
+    // The conversation does not tell of it, so what it costs is kept with the run.
+    cx.shared.budget.record();
     cx.shared.budget.begin_model_call(&**model)?;
     let output = observer::through(cx, model, true).invoke(request).await?;
     cx.shared.budget.end_model_call(&cx.shared.agent.name, &**model, output.usage);

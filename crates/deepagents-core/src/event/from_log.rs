@@ -10,6 +10,7 @@ use crate::env::Timestamp;
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction};
 use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
+use crate::machine::{BudgetUsage, Machine};
 use crate::message::{Author, Block, Message, MessageOp, ToolMessage, Usage};
 use crate::model::StopReason;
 use crate::state::{ChannelError, MessagesChannel, Schema, Update};
@@ -41,6 +42,9 @@ struct AgentEvents {
     /// Answers and tokens of its run.
     model_calls: u32,
     usage: Usage,
+    /// What its run had spent, as far as that is kept, and when this part of it began.
+    spent: BudgetUsage,
+    spent_before: BudgetUsage,
     asked: BTreeMap<String, ActionRequest>,
     /// Decisions with which the run is about to be resumed.
     decided: Vec<EventKind>,
@@ -51,6 +55,7 @@ impl LogEvents {
     pub(crate) fn after(thread: &str, replay: Replay) -> Self {
         let schema = replay.state.schema().clone();
         let mut main = AgentEvents { turn: replay.turns, stepped: replay.machine.is_some(), ..AgentEvents::default() };
+        main.noted(replay.machine.as_ref());
         let messages = replay.state.messages();
         if let Some(answer) = messages.last_assistant().and_then(|at| messages.get(at)) {
             main.read_calls(answer);
@@ -116,9 +121,9 @@ impl LogEvents {
             Record::RunStarted { .. } | Record::RunResumed { .. } => {
                 // What another process goes on with has its input already, and its answers count.
                 if matches!(record, Record::RunStarted { .. }) {
-                    (agent.stepped, agent.model_calls) = (false, 0);
+                    (agent.stepped, agent.model_calls, agent.spent) = (false, 0, BudgetUsage::default());
                 }
-                agent.usage = Usage::default();
+                (agent.usage, agent.spent_before) = (Usage::default(), agent.spent);
                 if is_main {
                     kinds.push(EventKind::RunStarted { thread: Some(self.thread.clone()) });
                 }
@@ -129,7 +134,10 @@ impl LogEvents {
             }
             // All of them have results.
             Record::ToolsCommitted { .. } if is_main => self.edited.clear(),
-            Record::Step { machine, .. } => (agent.stepped, agent.turn) = (true, machine.turn()),
+            Record::Step { machine, .. } => {
+                (agent.stepped, agent.turn) = (true, machine.turn());
+                agent.noted(Some(&machine));
+            }
             Record::Update { update } | Record::StateUpdated { update } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
             }
@@ -172,6 +180,20 @@ fn finished(call: CallId, message: &ToolMessage) -> EventKind {
 }
 
 impl AgentEvents {
+    /// Takes in what a step says was spent.
+    fn noted(&mut self, step: Option<&Machine>) {
+        if let Some(ledger) = step.and_then(Machine::ledger) {
+            self.spent = ledger.spent;
+        }
+    }
+
+    /// What this part of its run has spent: by its answers, or with agents below and what was asked beside the conversation,
+    /// where that is kept.
+    fn told_usage(&self) -> Usage {
+        let kept = self.spent.since(&self.spent_before).usage;
+        if kept.total() > self.usage.total() { kept } else { self.usage }
+    }
+
     fn read_calls(&mut self, answer: &Message) {
         let calls =
             answer.content().iter().filter(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
@@ -244,7 +266,7 @@ impl AgentEvents {
     }
 
     fn ended(&mut self, stop: Option<FinishReason>, is_main: bool) -> Vec<EventKind> {
-        let (usage, model_calls) = (self.usage, self.model_calls);
+        let (usage, model_calls) = (self.told_usage(), self.model_calls);
         let Some(stop) = stop else {
             // The log holds that it failed, and not why.
             let (kind, error) = ("unknown".to_owned(), "the run failed".to_owned());

@@ -15,6 +15,7 @@ use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
 use crate::message::{Message, Usage};
 use crate::state::State;
+use crate::status::FinishReason;
 
 /// How a run ended, once it has.
 pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
@@ -208,11 +209,19 @@ impl RunHandle {
         self.inner.owners.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One owner less; the last one cancels the run.
+    /// One owner less; the last one cancels the run. One that waits for a decision is not over: what it has besides its
+    /// state, such as a shell, is there when it is answered.
     pub(super) fn disown(&self) {
-        if self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1 && !self.inner.detached.load(Ordering::Acquire) {
+        let is_last = self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last && !self.inner.detached.load(Ordering::Acquire) && !self.waits() {
             self.inner.cancel.cancel();
         }
+    }
+
+    /// Whether the run has ended to wait for a decision.
+    fn waits(&self) -> bool {
+        let ended = self.inner.ended.borrow();
+        matches!(&*ended, Some(Ok(outcome)) if outcome.stop == FinishReason::Interrupted)
     }
 }
 

@@ -37,7 +37,8 @@ pub struct Outcome {
     pub usage_by_agent: BTreeMap<String, Usage>,
     /// Answers of the main agent's model.
     pub model_calls: u32,
-    /// What all its agents have spent; of a run with a budget that was resumed, from its beginning.
+    /// What all its agents have spent; of a resumed run that has a budget, or has asked a model beside its conversation, from
+    /// its beginning.
     pub spent: BudgetUsage,
     /// The thread, when there is one.
     pub thread: Option<ThreadId>,

@@ -9,6 +9,8 @@ use deepagents_core::env::RandomIds;
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::Usage;
+use deepagents_core::model::ModelRequest;
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::State;
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -134,4 +136,36 @@ async fn a_thread_that_does_not_exist_yet_is_waited_for_and_what_comes_is_seen()
     assert!(matches!(kinds[0], EventKind::RunStarted { .. }), "{kinds:?}");
     assert!(matches!(kinds[1], EventKind::ModelFinished { turn: 0, .. }), "{kinds:?}");
     assert!(matches!(kinds[3], EventKind::RunFinished { model_calls: 1, .. }), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn what_is_asked_beside_the_conversation_is_in_the_tokens_that_the_log_tells_of_each_part() {
+    let journal = Arc::new(MemoryJournal::new());
+    let usage = |input| Usage { input, output: 1, ..Usage::default() };
+    let asks = tool("asks", |_, cx| async move {
+        let model = cx.context().model().clone();
+        cx.context().invoke_model(&model, ModelRequest::new("Meanwhile?")).await?;
+        cx.interrupt("May I?", [DecisionKind::Approve])?;
+        Ok("asked")
+    });
+    let model = ScriptedModel::new([
+        Turn::call("asks", json!({})).usage(usage(10)),
+        Turn::text("Meanwhile.").usage(usage(200)),
+        Turn::text("Once more.").usage(usage(3_000)),
+        Turn::text("done").usage(usage(40_000)),
+    ]);
+    let agent = agent(model).tool(asks).journal(journal.clone()).build().unwrap();
+    let first = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let answer = RunInput::resume("t").decide(first.action_requests().remove(0).id, Decision::Approve);
+    let second = agent.invoke(answer).await.unwrap();
+    let log = followed(&journal, 0, 2).await;
+    let told: Vec<u64> = log
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::RunFinished { usage, .. } => Some(usage.input),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [210, 43_000]);
+    assert_eq!([first.usage.input, second.usage.input], [210, 43_000]);
 }

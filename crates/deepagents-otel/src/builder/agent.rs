@@ -5,12 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use deepagents_core::event::EventKind;
-use deepagents_core::message::Usage;
-use deepagents_core::model::ModelRequest;
+use deepagents_core::message::{AssistantMessage, Usage};
+use deepagents_core::model::{ModelError, ModelRequest};
 
 use super::words;
 use crate::content::{Answer, Content};
-use crate::{DiscardedAttempt, ModelName, Operation, RequestSettings, SpanError, SpanId, conventions};
+use crate::{DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, SpanError, SpanId, conventions};
+
+/// The class of an error of a request, where events alone are known.
+const MODEL_ERROR: &str = "model_error";
 
 /// An agent whose run is under way.
 #[derive(Debug)]
@@ -45,8 +48,11 @@ pub(super) struct OpenChat {
     first_chunk: Option<u64>,
     settings: Option<Box<RequestSettings>>,
     discarded: Vec<DiscardedAttempt>,
+    response: Option<Box<ResponseInfo>>,
     /// Whether the last try failed and nothing has come since.
     failing: bool,
+    /// The class of the error of the last try that failed, where that is known.
+    error: Option<&'static str>,
     content: Vec<(&'static str, String)>,
     answer: Answer,
 }
@@ -200,7 +206,9 @@ impl OpenChat {
             first_chunk: None,
             settings: None,
             discarded: Vec::new(),
+            response: None,
             failing: false,
+            error: None,
             content: Vec::new(),
             answer: Answer::default(),
         }
@@ -216,6 +224,16 @@ impl OpenChat {
         };
         self.settings = (settings != RequestSettings::default()).then(|| Box::new(settings));
         self.content = content.map(|content| content.request(request)).unwrap_or_default();
+    }
+
+    /// A try has failed.
+    pub(super) fn fails(&mut self, error: &ModelError) {
+        self.error = Some(error.kind());
+    }
+
+    /// The model has given its answer.
+    pub(super) fn answers(&mut self, answer: &AssistantMessage) {
+        self.response = ResponseInfo::of(answer, self.model.as_deref());
     }
 
     /// A piece of the answer has come.
@@ -250,7 +268,7 @@ impl OpenChat {
     fn failed(mut self) -> Done {
         let last = self.discarded.pop();
         let (end, message) = last.map_or((self.start, None), |last| (last.at, last.reason));
-        let error = SpanError { kind: "model_error".into(), message };
+        let error = SpanError { kind: self.error.unwrap_or(MODEL_ERROR).into(), message };
         self.done(end, String::new(), Usage::default(), None, Some(error))
     }
 
@@ -268,8 +286,8 @@ impl OpenChat {
         finish: Option<Cow<'static, str>>,
         error: Option<SpanError>,
     ) -> Done {
-        let Self { id, start, model, first_chunk, settings, discarded, content, .. } = self;
-        let operation = Operation::Chat { model, message, usage, finish, first_chunk, settings, discarded };
+        let Self { id, start, model, first_chunk, settings, response, discarded, content, .. } = self;
+        let operation = Operation::Chat { model, message, usage, finish, first_chunk, settings, response, discarded };
         Done { id, start, end, operation, error, content }
     }
 }

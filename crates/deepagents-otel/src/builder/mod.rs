@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deepagents_core::env::Timestamp;
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::Usage;
-use deepagents_core::model::ModelRequest;
+use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
 
 use crate::content::Content;
 use crate::{Operation, Span, SpanContext, SpanError, TraceId};
@@ -111,6 +111,16 @@ impl TraceBuilder {
         }
     }
 
+    /// Takes in what a model answers, before the event that says so: why a try failed, and what an answer says of itself.
+    pub fn response(&mut self, path: &Arc<[String]>, event: &Result<ModelEvent, ModelError>) {
+        let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) else { return };
+        match event {
+            Ok(ModelEvent::Retry { error, .. }) | Err(error) => chat.fails(error),
+            Ok(ModelEvent::Finished(output)) => chat.answers(&output.message),
+            Ok(_) => {}
+        }
+    }
+
     /// The span of the request that an agent's model is answering, for servers of models that take part in the trace.
     pub fn open_chat(&self, path: &Arc<[String]>) -> Option<SpanContext> {
         self.run.as_ref()?.open_chat(path)
@@ -128,9 +138,9 @@ impl TraceBuilder {
         number: u64,
         operation: Operation,
         times: (u64, u64),
-        failed: bool,
+        failed: Option<&ModelError>,
     ) -> Option<Span> {
-        let error = failed.then(|| SpanError { kind: "model_error".into(), message: None });
+        let error = failed.map(|error| SpanError { kind: error.kind().into(), message: None });
         Some(Span { error, ..self.run.as_ref()?.aside(path, number, operation, times)? })
     }
 

@@ -99,7 +99,7 @@ pub struct ExportConfig {
     pub max_batch: usize,
     /// The time between two exports of metrics.
     pub metric_interval: Duration,
-    /// How long an export may take, tries that fail included.
+    /// How long an export may take, tries that fail included; zero is no limit, as the standard has it.
     pub timeout: Duration,
     /// Whether metrics are of all time.
     pub temporality: Temporality,

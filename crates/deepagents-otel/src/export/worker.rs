@@ -113,7 +113,7 @@ async fn send(
     closing: &CancellationToken,
     fails: impl Fn(&ExportError),
 ) -> Result<u64, ExportError> {
-    let until = Instant::now() + timeout;
+    let until = if timeout.is_zero() { None } else { Instant::now().checked_add(timeout) };
     let body = transport.encode(&batch);
     drop(batch);
     let mut pause = FIRST_PAUSE;
@@ -121,8 +121,11 @@ async fn send(
     loop {
         let is_closing = closing.is_cancelled();
         tries_at_end += u32::from(is_closing);
-        let sent = timeout_at(until, transport.send(&body)).await;
-        let error = match sent.unwrap_or(Err(ExportError::Timeout(timeout))) {
+        let sent = match until {
+            Some(until) => timeout_at(until, transport.send(&body)).await.unwrap_or(Err(ExportError::Timeout(timeout))),
+            None => transport.send(&body).await,
+        };
+        let error = match sent {
             Ok(refused) => return Ok(refused),
             Err(error) => error,
         };
@@ -130,7 +133,7 @@ async fn send(
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
         let again = Instant::now() + error.retry_after().unwrap_or(pause + spread);
         let is_given_up = tries_at_end >= TRIES_AT_END && matches!(error, ExportError::Transport(_));
-        if !error.is_retryable() || is_given_up || again >= until {
+        if !error.is_retryable() || is_given_up || until.is_some_and(|until| again >= until) {
             return Err(error);
         }
         fails(&error);

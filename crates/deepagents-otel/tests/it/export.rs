@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::MemoryJournal;
+use deepagents_core::message::{AssistantMessage, Block, Origin};
+use deepagents_core::model::{ModelError, ModelEvent, ModelOutput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
-use deepagents_otel::{Endpoint, ExportConfig, Protocol, Sampler, TraceOptions, Tracer};
+use deepagents_otel::{Content, Endpoint, ExportConfig, Protocol, Sampler, TraceOptions, Tracer};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use serde_json::json;
 
@@ -230,6 +233,93 @@ async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_reques
             assert!(name == "traceparent" && text.contains(&format!(r#""spanId":"{span}""#)), "{value} {text}");
         }
         assert_eq!(text.matches(r#""name":"chat "#).count(), 3, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_of_zero_is_no_limit() {
+    let receiver = Receiver::start(false, Behaviour::FailsOnce(503)).await;
+    let config = ExportConfig { timeout: Duration::ZERO, metrics: None, ..config(Protocol::HttpProtobuf, &receiver) };
+    let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+    answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+    let report = tracer.shutdown(LONG).await;
+    assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
+}
+
+/// What a run of an agent leaves in a file, by name of the span and of the attribute.
+async fn traced(model: ScriptedModel, options: TraceOptions) -> Vec<(String, String, String)> {
+    let file: Shared<Vec<u8>> = Arc::default();
+    let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), options).unwrap();
+    let agent = builder(model).name("main").tool(crate::agents::tool("save", |_| async { Ok("Saved.".into()) }));
+    let _ = agent.build().unwrap().invoke(tracer.observe("The task.")).await;
+    tracer.shutdown(LONG).await;
+    let text = String::from_utf8(file.lock().unwrap().clone()).unwrap();
+    let requests = text.lines().map(|line| serde_json::from_str::<ExportTraceServiceRequest>(line).unwrap());
+    let spans = requests.flat_map(|mut request| request.resource_spans.remove(0).scope_spans.remove(0).spans);
+    let attributes = spans.flat_map(|span| span.attributes.into_iter().map(move |pair| (span.name.clone(), pair)));
+    let texts = attributes.filter_map(|(span, pair)| match pair.value?.value? {
+        Value::StringValue(text) => Some((span, pair.key, text)),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn of<'a>(traced: &'a [(String, String, String)], span: &str, attribute: &str) -> Vec<&'a str> {
+    let those = traced.iter().filter(|(name, key, _)| name.starts_with(span) && key == attribute);
+    those.map(|(.., text)| text.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_request_that_fails_says_how_and_an_answer_whose_it_is() {
+    for error in [ModelError::invalid("no such model"), ModelError::transport("the cable is cut")] {
+        let kind = error.kind();
+        let spans = traced(ScriptedModel::new([Turn::error(error)]), TraceOptions::default()).await;
+        assert_eq!(of(&spans, "chat ", "error.type"), [kind], "{spans:?}");
+    }
+    let mut message = AssistantMessage::new(vec![Block::text("Done.")]);
+    message.id = "resp_7".to_owned();
+    let name = |name: &str| name.to_owned();
+    message.origin = Some(Origin { api: name("script"), provider: name("scripted"), model: name("other") });
+    let answer = ModelEvent::Finished(Box::new(ModelOutput::new(message)));
+    let spans = traced(ScriptedModel::new([Turn::raw([Ok(answer)])]), TraceOptions::default()).await;
+    assert_eq!(of(&spans, "chat ", "gen_ai.response.id"), ["resp_7"]);
+    assert_eq!(of(&spans, "chat ", "gen_ai.response.model"), ["other"]);
+    assert!(of(&spans, "chat ", "gen_ai.tool.definitions").is_empty(), "what is said of tools is content");
+}
+
+#[tokio::test]
+async fn content_that_is_too_long_stays_json_and_leaves_room_for_the_task() {
+    let long = "s3cr3t".repeat(30_000);
+    let script = || {
+        [
+            Turn::call("save", json!({"path": "/a.txt", "content": long})),
+            Turn::call("save", json!({"path": "/b.txt", "content": long})),
+            Turn::text("Done."),
+        ]
+    };
+    for redacts in [false, true] {
+        let content = Content::default();
+        // What is cut first would no longer be found.
+        let redact = |_: &'static str, text: String| Some(text.replace("s3cr3t", "[redacted]"));
+        let content = if redacts { content.redact(redact) } else { content };
+        let mut options = TraceOptions::default();
+        options.content = Some(content);
+        let spans = traced(ScriptedModel::new(script()), options).await;
+        let read = |span: &str, name: &str| -> Vec<serde_json::Value> {
+            let all = of(&spans, span, name);
+            assert!(all.iter().all(|text| text.len() <= 64 * 1024), "{name}");
+            all.into_iter().map(|text| serde_json::from_str(text).expect("JSON")).collect()
+        };
+        assert_eq!(read("execute_tool", "gen_ai.tool.call.arguments")[0]["path"], "/a.txt");
+        let answers = read("chat ", "gen_ai.output.messages");
+        assert_eq!(answers[1][0]["parts"][0]["arguments"]["path"], "/b.txt", "{:?}", answers[1]);
+        let asked = read("chat ", "gen_ai.input.messages");
+        let last = asked.last().unwrap().as_array().unwrap();
+        assert_eq!(last.len(), 5);
+        assert_eq!(last[0]["parts"][0]["content"], "The task.");
+        let tools = read("chat ", "gen_ai.tool.definitions");
+        assert_eq!((&tools[0][0]["name"], &tools[0][0]["type"]), (&json!("save"), &json!("function")));
+        assert!(!redacts || !format!("{spans:?}").contains("s3cr3"), "what is cut is redacted before");
     }
 }
 

@@ -107,10 +107,9 @@ impl DeepAgentBuilder {
             return Err(UNBOUND.to_owned());
         }
         if let Some(names) = &builder.only_tools {
-            // The answer in a shape may be a tool of its own, and sub-agents of its own are there to be called.
-            let shape = builder.options.format.iter().map(|format| format.name().to_owned());
+            // Sub-agents of its own are there to be called.
             let delegates = (!spec.sub_agents.is_empty()).then(|| "task".to_owned());
-            let filter = ToolFilter::only(names.iter().cloned().chain(shape).chain(delegates));
+            let filter = ToolFilter::only(names.iter().cloned().chain(delegates));
             builder.own.push(Arc::new(filter));
         }
         let agent = builder.build().map_err(|error| error.to_string())?;

@@ -8,6 +8,7 @@ use deepagents_core::error::{Error, Result};
 use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
 
+use crate::call_error::CallError;
 use crate::shared::Shared;
 
 type Handler = dyn Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync;
@@ -103,13 +104,14 @@ impl Middleware for ToolErrors {
                 match self.handler.0(&FailedCall { call: &call, text: &text, error, is_fatal: false }) {
                     ToolErrorAction::Unchanged => {}
                     ToolErrorAction::Say(text) => response.content = vec![Block::text(text)],
-                    ToolErrorAction::Fail => return Err(Error::Tool { name: call.name, source: text.into() }),
+                    ToolErrorAction::Fail => return Err(CallError::ending(call.name, text, response)),
                 }
                 Ok(response)
             }
             Err(Error::Tool { name, source }) => {
                 let text = source.to_string();
-                match self.handler.0(&FailedCall { call: &call, text: &text, error: Some(&*source), is_fatal: true }) {
+                let error = CallError::cause(&*source);
+                match self.handler.0(&FailedCall { call: &call, text: &text, error, is_fatal: true }) {
                     ToolErrorAction::Say(text) => Ok(ToolResponse::error(text)),
                     _ => Err(Error::Tool { name, source }),
                 }

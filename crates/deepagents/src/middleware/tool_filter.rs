@@ -7,7 +7,8 @@ use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolRespons
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 
-/// Takes tools out of every request, and answers a call of one with an error.
+/// Takes tools out of every request, and answers a call of one with an error. The tool by which the model gives an answer in
+/// a shape stays.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -45,8 +46,8 @@ impl Middleware for ToolFilter {
         if self.keeps { "ToolSelection" } else { "ToolExclusion" }
     }
 
-    async fn modify_request(&self, mut request: ModelRequest, _cx: &Context) -> Result<ModelRequest> {
-        request.tools.retain(|tool| self.has(&tool.name));
+    async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
+        request.tools.retain(|tool| self.has(&tool.name) || cx.answer_tool() == Some(tool.name.as_str()));
         Ok(request)
     }
 

@@ -13,6 +13,7 @@ use deepagents_core::state::{ChannelSpec, Update};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::json_answer;
 use crate::shared::Shared;
 
 /// What the model that chooses is told, unless told otherwise.
@@ -171,9 +172,7 @@ fn read(text: &str, names: &[&str]) -> std::result::Result<Vec<String>, String> 
     struct Choice {
         tools: Vec<String>,
     }
-    let json = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to));
-    let choice: Choice =
-        serde_json::from_str(json.ok_or("there is no JSON object in it")?).map_err(|error| error.to_string())?;
+    let choice: Choice = json_answer::read(text)?;
     let mut chosen: Vec<String> = Vec::new();
     for name in choice.tools {
         if !names.contains(&name.as_str()) {
@@ -201,8 +200,9 @@ impl Middleware for ToolSelector {
     }
 
     async fn wrap_model_call(&self, mut request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
-        let (fixed, open): (Vec<_>, Vec<_>) =
-            request.tools.iter().cloned().partition(|tool| self.always.contains(&tool.name));
+        let answer = next.cx().answer_tool().map(str::to_owned);
+        let is_fixed = |name: &String| self.always.contains(name) || answer.as_ref() == Some(name);
+        let open: Vec<_> = request.tools.iter().filter(|tool| !is_fixed(&tool.name)).cloned().collect();
         let word = last_word(&request.messages).cloned();
         let (Some(word), false) = (word, open.is_empty()) else { return next.run(request).await };
         let cx = next.cx().clone();
@@ -225,7 +225,7 @@ impl Middleware for ToolSelector {
                 (tools, Update::new::<Selected>(Some(selection)))
             }
         };
-        request.tools.retain(|tool| tools.contains(&tool.name) || fixed.iter().any(|known| known.name == tool.name));
+        request.tools.retain(|tool| tools.contains(&tool.name) || is_fixed(&tool.name));
         let mut response = next.run(request).await?;
         response.update = update.and(response.update);
         Ok(response)

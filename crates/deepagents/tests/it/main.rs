@@ -9,6 +9,7 @@
 )]
 
 mod agent_files;
+mod answer_tool;
 mod approval;
 mod approval_edits;
 mod asking;

@@ -10,8 +10,8 @@ use deepagents::middleware::retry::{Backoff, ModelFailure, ModelRetry, ToolFailu
 use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
-    BoxError, Budget, DeepAgent, Effect, EventKind, FinishReason, MiddlewareEvent, ModelError, Outcome, RunError, Tool,
-    ToolContext, ToolError, ToolOutput,
+    BoxError, Budget, DeepAgent, Effect, Error, EventKind, FinishReason, MiddlewareEvent, ModelError, Outcome,
+    RunError, Tool, ToolContext, ToolError, ToolOutput,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -276,4 +276,29 @@ async fn a_handler_ends_the_run_or_saves_it_from_a_fatal_error() {
         (outcome.stop.clone(), results(&outcome)),
         (FinishReason::Done, vec![("Error: no more of it.".to_owned(), true)])
     );
+}
+
+#[tokio::test]
+async fn the_error_behind_a_call_that_fails_the_run_is_found_by_its_type() {
+    let retry = tool_retry(1).on_failure(ToolFailure::Error);
+    let says = || {
+        ToolErrors::new(|failed| match failed.error {
+            Some(error) if error.is::<std::io::Error>() && failed.is_fatal => {
+                ToolErrorAction::Say(format!("Error: io: {}", failed.text))
+            }
+            _ => ToolErrorAction::Unchanged,
+        })
+    };
+    let (tool, _) = shaky("read", 9, How::Io);
+    let turns = || [Turn::call("read", json!({})), Turn::text("Done.")];
+    let (outcome, _) = play(turns(), |b| b.tool(tool).middleware(says()).middleware(retry.clone())).await;
+    assert_eq!(results(&outcome), [("Error: io: the disk is away (after 2 attempts)".to_owned(), true)]);
+
+    let fails = ToolErrors::new(|_| ToolErrorAction::Fail);
+    let failure = handled(How::Io, fails).await.unwrap_err();
+    let Error::Tool { source, .. } = &*failure.error else { panic!("another error: {failure}") };
+    assert!(source.source().is_some_and(|cause| cause.is::<std::io::Error>()), "{source:?}");
+    let says_itself = ToolErrors::new(|_| ToolErrorAction::Fail);
+    let failure = handled(How::Says, says_itself).await.unwrap_err();
+    assert_eq!(failure.error.to_string(), "tool `send` failed: nothing found");
 }

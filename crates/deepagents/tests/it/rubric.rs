@@ -193,3 +193,33 @@ async fn a_run_that_a_limit_ends_is_not_judged_and_the_one_that_goes_on_is() {
     let second = agent.invoke(RunInput::resume("t").budget(Budget::default().model_calls(9))).await.unwrap();
     assert_eq!((second.stop.clone(), judge.requests().len()), (FinishReason::Done, 1));
 }
+
+#[tokio::test]
+async fn a_criterion_counts_as_met_by_its_own_name_alone() {
+    let first = || judgement("needs_revision", &[("alpha", true), ("beta", false)]);
+    for others in [[("alpha", true), ("alpha", true)], [("one", true), ("other", true)]] {
+        let other = || judgement("satisfied", &others);
+        let judgements = vec![first(), other(), other(), other(), other()];
+        let judged = judged(&["1", "2", "3"], judgements, goal("alpha and beta")).await;
+        let progress = judged.progress();
+        assert_eq!(progress.status, Some(RubricStatus::MaxIterationsReached), "{others:?}");
+        let last = progress.last.unwrap();
+        let named: Vec<_> = last.criteria.iter().map(|criterion| (criterion.name.as_str(), criterion.passed)).collect();
+        assert_eq!(named, [("alpha", others[0].0 == "alpha"), ("beta", false)]);
+        assert!(judged.shown()[2].contains("by these names: alpha, beta"), "{}", judged.shown()[2]);
+    }
+    let renamed = judgement("satisfied", &[(" Beta", true), ("ALPHA", true), ("more", true)]);
+    let judged = judged(&["1", "2"], vec![first(), renamed], goal("alpha and beta")).await;
+    let progress = judged.progress();
+    assert_eq!(progress.status, Some(RubricStatus::Satisfied));
+    let names: Vec<_> = progress.last.unwrap().criteria.into_iter().map(|criterion| criterion.name).collect();
+    assert_eq!(names, ["alpha", "beta"]);
+}
+
+#[tokio::test]
+async fn a_judge_may_think_in_braces_before_it_answers() {
+    let thought = r#"<think>{hm} {"result": "failed", "explanation": "No."}?</think>
+        {"result": "satisfied", "explanation": "Good.", "criteria": [{"name": "a", "passed": true}]} {done}"#;
+    let judged = judged(&["1"], vec![Turn::text(thought)], goal("a")).await;
+    assert_eq!((judged.progress().status, judged.judge.requests().len()), (Some(RubricStatus::Satisfied), 1));
+}

@@ -10,7 +10,9 @@ use deepagents::fs::{Backend, LocalBackend};
 use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
-use deepagents::{DeepAgent, DeepAgentBuilder, MemoryJournal, RunInput};
+use deepagents::{
+    Decision, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal, RunInput,
+};
 use serde_json::json;
 
 use crate::{play, results};
@@ -118,6 +120,42 @@ async fn a_shell_ends_with_its_run_however_that_ends() {
     failed.invoke("Go.").await.unwrap_err();
     drop(failed);
     gone(&pid()).await;
+}
+
+#[tokio::test]
+async fn a_shell_stays_while_its_run_waits_for_a_decision_and_ends_with_what_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = vec![
+        run("mine=1; sleep 1000 & echo $!"),
+        run("echo [$mine]; touch went-on"),
+        Turn::text("Late.").delay(Duration::from_secs(10_000)),
+    ];
+    let asked = InterruptPolicy::new().before("execute", InterruptOn::any());
+    let agent = agent(folder.path(), script).journal(MemoryJournal::new()).interrupt_on(asked).build().unwrap();
+    let asks = agent.run(RunInput::new("Go.").thread("t")).outcome().await.unwrap();
+    assert_eq!(asks.stop, FinishReason::Interrupted);
+    let id = asks.action_requests()[0].id.clone();
+    let asks = agent.run(RunInput::resume("t").decide(id, Decision::Approve)).outcome().await.unwrap();
+    assert_eq!(asks.stop, FinishReason::Interrupted);
+    let pid = results(&asks)[0].0.lines().next().unwrap().to_owned();
+
+    let id = asks.action_requests()[0].id.clone();
+    let going = agent.run(RunInput::resume("t").decide(id, Decision::Approve));
+    let cancel = going.canceller();
+    let watch = async {
+        while !folder.path().join("went-on").exists() {
+            tokio::task::yield_now().await;
+        }
+        while agent.threads().unwrap().state("t").await.unwrap().messages().len() < 5 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    };
+    let (ended, ()) = futures_util::future::join(going.outcome(), watch).await;
+    let ended = ended.unwrap();
+    assert_eq!(ended.stop, FinishReason::Cancelled);
+    assert!(results(&ended)[1].0.starts_with("[1]\n"), "{:?}", results(&ended));
+    gone(&pid).await;
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::ThreadInfo;
+use deepagents::core::run::BudgetUsage;
 use deepagents::models::Catalogue;
 use deepagents::otel::{ModelName, Operation, Span, SpanId, TraceBuilder};
 use deepagents::{ActionRequest, Event, EventKind, FinishReason, State, Usage};
@@ -33,7 +34,8 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Milliseconds from the beginning of the run.
     pub(super) start: u64,
-    pub(super) millis: u64,
+    /// None of what the log says only that it was spent.
+    pub(super) millis: Option<u64>,
     /// Of a request; of an agent all of its requests and of those below it.
     pub(super) usage: Usage,
     /// US dollars at list prices, where these are known of all requests.
@@ -149,6 +151,7 @@ fn rows(spans: &[Span], models: &HashMap<String, ModelName>, catalogue: &Catalog
         open.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
         rows.push(row(span, depth, root.start, models, catalogue));
     }
+    add_asides(&mut rows);
     sum_costs(&mut rows);
     rows
 }
@@ -181,7 +184,33 @@ fn row(span: &Span, depth: usize, from: u64, models: &HashMap<String, ModelName>
         _ => None,
     };
     let start = millis(span.start.saturating_sub(from));
-    Row { depth, name, start, millis: millis(span.end.saturating_sub(span.start)), usage, cost, is_request, note }
+    let took = millis(span.end.saturating_sub(span.start));
+    Row { depth, name, start, millis: Some(took), usage, cost, is_request, note }
+}
+
+/// Adds what agents have asked models beside their conversations, as judges or for summaries: what they have spent that none of
+/// their requests has.
+fn add_asides(rows: &mut Vec<Row>) {
+    // Those below come first, so that those above do not count theirs again.
+    for at in (0..rows.len()).rev() {
+        let Some((agent, after)) = rows.get(at..).and_then(<[Row]>::split_first) else { continue };
+        if agent.is_request || agent.usage == Usage::default() {
+            continue;
+        }
+        let below = || after.iter().take_while(|row| row.depth > agent.depth);
+        let mut counted = BudgetUsage::default();
+        below().filter(|row| row.is_request).for_each(|row| counted.usage += row.usage);
+        let mut spent = BudgetUsage::default();
+        spent.usage = agent.usage;
+        let usage = spent.since(&counted).usage;
+        if usage == Usage::default() {
+            continue;
+        }
+        let (depth, name, start) = (agent.depth + 1, "beside the conversation".to_owned(), agent.start);
+        let aside = Row { depth, name, start, millis: None, usage, cost: None, is_request: true, note: None };
+        let end = at + 1 + below().count();
+        rows.insert(end, aside);
+    }
 }
 
 /// An agent costs what its requests and those of agents below it do.

@@ -23,7 +23,7 @@ pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
         out.push('\n');
         match part {
             Part::Run(rows) => {
-                let whole = rows.first().map_or(0, |root| root.millis);
+                let whole = rows.first().and_then(|root| root.millis).unwrap_or_default();
                 rows.iter().for_each(|row| out += &line(row, whole));
                 if let Some(root) = rows.first() {
                     usage += root.usage;
@@ -47,7 +47,8 @@ fn line(row: &Row, whole: u64) -> String {
     let name = format!("{indent}{}", first_line(&visible(&row.name), NAMES.saturating_sub(indent.len() + 1)));
     let spent = if row.usage == Usage::default() { String::new() } else { spent(row.usage, row.cost) };
     let note = row.note.as_ref().map(|note| format!("  ! {}", visible(note))).unwrap_or_default();
-    let line = format!("{name:<NAMES$} {:>8}  {}  {spent}{note}", time(row.millis), bar(row, whole));
+    let line =
+        format!("{name:<NAMES$} {:>8}  {}  {spent}{note}", row.millis.map(time).unwrap_or_default(), bar(row, whole));
     format!("{}\n", line.trim_end())
 }
 
@@ -57,10 +58,11 @@ fn visible(text: &str) -> String {
 }
 
 fn bar(row: &Row, whole: u64) -> String {
+    let Some(millis) = row.millis else { return " ".repeat(columns(BARS)) };
     let whole = whole.max(1);
     let column = |millis: u64| millis.min(whole).saturating_mul(BARS) / whole;
     let from = column(row.start).min(BARS - 1);
-    let until = column(row.start.saturating_add(row.millis)).clamp(from, BARS);
+    let until = column(row.start.saturating_add(millis)).clamp(from, BARS);
     let (before, long) = (" ".repeat(columns(from)), columns(until - from));
     let drawn = if long == 0 { "▏".to_owned() } else { "█".repeat(long) };
     let after = " ".repeat(columns(BARS).saturating_sub(columns(from) + long.max(1)));
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     fn row(depth: usize, name: &str, start: u64, millis: u64) -> Row {
-        let (usage, cost, is_request, note) = (Usage::default(), None, false, None);
+        let (usage, cost, is_request, note, millis) = (Usage::default(), None, false, None, Some(millis));
         Row { depth, name: name.to_owned(), start, millis, usage, cost, is_request, note }
     }
 

@@ -131,7 +131,7 @@ impl Driver {
             refused: None,
             last_stop: StopReason::End,
             shape_tries: 0,
-            shape_by_tool: parts.format.as_ref().is_some_and(|f| f.by_tool(&parts.model.profile())),
+            shape_by_tool: parts.answer_tool().is_some(),
             offered: None,
             shared,
         });

@@ -4,45 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deepagents_core::message::{Block, Message, Messages, ToolMessage};
+use deepagents_fs::VPath;
 use serde_json::json;
 
 use super::ContextEdits;
 use super::size::weight;
+use crate::channels::whereabouts;
 
-/// Where results are that were too large to show.
-const FOLDER: &str = "/large_tool_results/";
+/// The files of results, by the ids of their calls.
+pub(super) type Stored = BTreeMap<String, Vec<VPath>>;
 
 /// Results that can be cleared, the oldest first, each with the tokens that this saves.
 pub(super) fn candidates<'a>(
     messages: &'a Messages,
     cleared: &'a BTreeSet<String>,
     edits: &'a ContextEdits,
+    stored: &'a Stored,
 ) -> impl Iterator<Item = (&'a str, u64)> {
     let results: Vec<&ToolMessage> = messages.iter().filter_map(|message| message.as_tool()).collect();
     let old = results.len().saturating_sub(edits.keep);
     results.into_iter().take(old).filter_map(|result| {
         let open = result.id.is_empty() || cleared.contains(&result.id) || edits.exclude.contains(&result.name);
-        let saved = weight(&result.content).saturating_sub(weight(&[Block::text(line(result))]));
+        let saved = weight(&result.content).saturating_sub(weight(&[Block::text(line(result, stored))]));
         (!open && saved > 0).then_some((result.id.as_str(), saved))
     })
 }
 
-/// What is shown in the place of a result.
-fn line(result: &ToolMessage) -> String {
-    let text = result.content.iter().filter_map(Block::as_text).find(|text| text.contains(FOLDER));
-    let path = text.and_then(|text| {
-        let rest = text.get(text.find(FOLDER)?..)?;
-        rest.split([';', ' ', '\n']).next()
-    });
-    match path {
+/// What is shown in the place of a result. Its words alone do not say where it is: they may be anybody's.
+fn line(result: &ToolMessage, stored: &Stored) -> String {
+    let paths = stored.get(&result.call_id);
+    let text = result.content.iter().find_map(Block::as_text).unwrap_or_default();
+    match paths.and_then(|paths| paths.iter().find(|path| text.contains(&whereabouts(path)))) {
         Some(path) => format!("[cleared to save room; the whole result is in {path}]"),
         None => "[cleared to save room; make the call again if you need its result]".to_owned(),
     }
 }
 
 /// A result with the line in its place.
-pub(super) fn without_result(result: &ToolMessage) -> Arc<Message> {
-    let content = vec![Block::text(line(result))];
+pub(super) fn without_result(result: &ToolMessage, stored: &Stored) -> Arc<Message> {
+    let content = vec![Block::text(line(result, stored))];
     Arc::new(Message::Tool(ToolMessage { content, artifact: None, ..result.clone() }))
 }
 

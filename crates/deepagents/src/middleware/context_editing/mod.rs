@@ -13,6 +13,8 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing};
 use serde::{Deserialize, Serialize};
 
+use crate::channels::StoredResults;
+
 /// Which results are cleared, and how far it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextEdits {
@@ -134,7 +136,7 @@ impl Middleware for ContextEditing {
         }
         let wanted = tokens_before.saturating_sub(self.edits.target);
         let (mut results, mut saved) = (BTreeSet::new(), 0);
-        for (id, tokens) in clear::candidates(messages, cleared, &self.edits) {
+        for (id, tokens) in clear::candidates(messages, cleared, &self.edits, &cx.get::<StoredResults>()) {
             if saved >= wanted {
                 break;
             }
@@ -153,12 +155,13 @@ impl Middleware for ContextEditing {
         let Some(cleared) = cx.state().get::<ClearedResults>().filter(|cleared| !cleared.results.is_empty()) else {
             return Ok(request);
         };
+        let stored = cx.get::<StoredResults>();
         let mut calls: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for id in &cleared.results {
             let Some(message) = request.messages.by_id(id).cloned() else { continue };
             if let Some(result) = message.as_tool() {
                 calls.entry(result.call_id.clone()).or_default().insert(id.clone());
-                request.messages.put(clear::without_result(result));
+                request.messages.put(clear::without_result(result, &stored));
             }
         }
         if self.edits.clear_inputs {

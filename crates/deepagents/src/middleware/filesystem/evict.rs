@@ -8,6 +8,7 @@ use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
+use crate::channels::{StoredResults, whereabouts};
 use crate::tokens;
 use crate::workspace::{self, RESULTS};
 
@@ -35,10 +36,11 @@ pub(super) async fn evict(
     let (call, tool) = (cx.provider_call_id().to_owned(), cx.tool_name());
     let (event, end, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
-            let end = format!(
-                ". It is in {path}; read it in parts with read_file and its offset and limit, or search it with grep"
-            );
-            (MiddlewareEvent::LargeResultStored { call, path: path.to_string(), chars }, end, update)
+            let place = whereabouts(&path);
+            let end =
+                format!(". {place} read it in parts with read_file and its offset and limit, or search it with grep");
+            let event = MiddlewareEvent::LargeResultStored { call: call.clone(), path: path.to_string(), chars };
+            (event, end, update.and(Update::new::<StoredResults>((call, path))))
         }
         Err(error) => {
             let end = format!(" and could not be stored: {error}. What is not shown here is lost; ask for less");

@@ -25,6 +25,7 @@ use deepagents_fs::shell::SessionOptions;
 use deepagents_fs::{Backend, StateBackend, VPath};
 use serde::{Deserialize, Serialize};
 
+use crate::channels::StoredResults;
 use crate::description_override::DescriptionOverride;
 use crate::permission_interrupts;
 use crate::tokens;
@@ -249,7 +250,8 @@ impl Middleware for Filesystem {
     }
 
     fn channels(&self) -> Vec<ChannelSpec> {
-        let own = [ChannelSpec::new::<SeenFiles>(), ChannelSpec::new::<LongMessages>()];
+        let own =
+            [ChannelSpec::new::<SeenFiles>(), ChannelSpec::new::<LongMessages>(), ChannelSpec::new::<StoredResults>()];
         self.workspace.channels().into_iter().chain(own).collect()
     }
 

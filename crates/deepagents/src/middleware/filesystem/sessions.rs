@@ -8,7 +8,6 @@ use std::time::Duration;
 use deepagents_core::run::Context;
 use deepagents_fs::Backend;
 use deepagents_fs::shell::{SessionOptions, Shell};
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 type Sessions = Mutex<BTreeMap<String, Session>>;
@@ -25,7 +24,6 @@ impl fmt::Debug for ShellSessions {
 
 struct Session {
     shell: Arc<dyn Shell>,
-    used: Instant,
     /// Ends the task that watches over it.
     _watched: DropGuard,
 }
@@ -41,7 +39,7 @@ impl ShellSessions {
     }
 
     /// The session of an agent's run; none where the backend has none. It ends when the run ends or is cancelled, and when
-    /// it was not used for so long: a run that failed may be taken up again, or not.
+    /// it was not used for so long: a run that failed or waits for a decision may be gone on with, or not.
     pub(super) fn open(
         &self,
         cx: &Context,
@@ -50,20 +48,19 @@ impl ShellSessions {
         patience: Duration,
     ) -> Option<Arc<dyn Shell>> {
         let key = Self::key(cx);
-        let known = self.with(|sessions| {
-            let session = sessions.get_mut(&key)?;
-            session.used = Instant::now();
-            Some(session.shell.clone())
-        });
-        if known.is_some() {
-            return known;
-        }
-        let shell = backend.shell()?.session(options)?;
-        let watched = CancellationToken::new();
-        let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), watched.clone(), patience);
-        let session = Session { shell: shell.clone(), used: Instant::now(), _watched: watched.drop_guard() };
-        // Of two calls of one turn one comes first.
-        let shell = self.with(|sessions| sessions.entry(key).or_insert(session).shell.clone());
+        let ended = CancellationToken::new();
+        // A run that goes on has another token than the part of it that opened the session, so each use is watched anew.
+        let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), ended.clone(), patience);
+        let watched = ended.drop_guard();
+        let shell = self.with(|sessions| {
+            let shell = match sessions.remove(&key) {
+                Some(known) => known.shell,
+                // Of two calls of one turn one comes first.
+                None => backend.shell()?.session(options)?,
+            };
+            sessions.insert(key, Session { shell: shell.clone(), _watched: watched });
+            Some(shell)
+        })?;
         tokio::spawn(watch);
         Some(shell)
     }
@@ -75,31 +72,23 @@ impl ShellSessions {
     }
 }
 
-/// Ends a session that nobody will use any more.
+/// Ends a session that nobody will use any more, unless it is used again before.
 async fn watch(
     sessions: Weak<Sessions>,
     key: String,
     cancel: CancellationToken,
-    ended: CancellationToken,
+    used: CancellationToken,
     patience: Duration,
 ) {
-    let mut until = Instant::now() + patience;
-    loop {
-        tokio::select! {
-            biased;
-            () = ended.cancelled() => return,
-            () = cancel.cancelled() => {}
-            () = tokio::time::sleep_until(until) => {}
-        }
-        let Some(sessions) = sessions.upgrade() else { return };
-        let mut open = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(used) = open.get(&key).map(|session| session.used) else { return };
-        until = used + patience;
-        if cancel.is_cancelled() || until <= Instant::now() {
-            let ended = open.remove(&key);
-            drop(open);
-            drop(ended);
-            return;
-        }
+    tokio::select! {
+        biased;
+        () = used.cancelled() => return,
+        () = cancel.cancelled() => {}
+        () = tokio::time::sleep(patience) => {}
     }
+    let Some(sessions) = sessions.upgrade() else { return };
+    let mut open = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    let unused = if used.is_cancelled() { None } else { open.remove(&key) };
+    drop(open);
+    drop(unused);
 }

@@ -14,7 +14,7 @@ use super::{LimitError, Limits, listed};
 ///
 /// What counts are the calls that the model makes, before they are carried out: one that a person rejects later counts
 /// too, one that is made again by [`ToolRetry`](crate::middleware::retry::ToolRetry) counts once. Calls that cannot be
-/// read, and those that something answered before, do not.
+/// read, those that something answered before, and the answer in a shape that is given by a tool, do not.
 /// The calls of a turn are let through in order while the limit allows; those beyond it count as tries of the run and not
 /// for the thread.
 ///
@@ -129,7 +129,8 @@ impl Middleware for ToolCallLimit {
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
         let open: Vec<ToolCall> = cx.open_calls().into_iter().map(|(_, call)| call).collect();
-        let (limited, others): (Vec<_>, Vec<_>) = open.iter().partition(|call| self.is_limited(call));
+        let is_limited = |call: &&ToolCall| self.is_limited(call) && cx.answer_tool() != Some(call.name.as_str());
+        let (limited, others): (Vec<_>, Vec<_>) = open.iter().partition(is_limited);
         if limited.is_empty() {
             return Ok(HookOutput::next());
         }

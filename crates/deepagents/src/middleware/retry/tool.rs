@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use deepagents_core::error::{Error, Result};
+use deepagents_core::error::Result;
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Block;
 use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::tool::Effect;
 
 use super::{Backoff, BackoffError};
+use crate::call_error::CallError;
 use crate::shared::Shared;
 
 type RetryOn = dyn Fn(&ToolResponse) -> bool + Send + Sync;
@@ -123,7 +124,7 @@ impl ToolRetry {
             ToolFailure::Error => {
                 let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
                 let text = format!("{} (after {attempts} attempts)", texts.join("\n"));
-                return Err(Error::Tool { name: tool, source: text.into() });
+                return Err(CallError::ending(tool, text, response));
             }
             ToolFailure::ContinueWith(result) => {
                 response.content = vec![Block::text(result(&response, attempts))];

@@ -3,6 +3,8 @@
 use deepagents_core::event::MiddlewareEvent;
 use serde::{Deserialize, Serialize};
 
+use crate::json_answer;
+
 /// How far the work of a thread has come by its rubric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -81,15 +83,19 @@ pub struct Criterion {
     pub gap: Option<String>,
 }
 
+impl Criterion {
+    fn is(&self, name: &str) -> bool {
+        self.name.trim().to_lowercase() == name.trim().to_lowercase()
+    }
+}
+
 impl Evaluation {
     /// Reads what a judge says.
     ///
     /// # Errors
     /// What is wrong with it, in words for the judge.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        let json = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to));
-        let json = json.ok_or("there is no JSON object in the answer")?;
-        let evaluation: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let evaluation: Self = json_answer::read(text)?;
         let failing = evaluation.criteria.iter().any(|criterion| !criterion.passed);
         match evaluation.result {
             RubricResult::Satisfied if failing => Err("it is `satisfied`, but a criterion has not passed".to_owned()),
@@ -100,18 +106,39 @@ impl Evaluation {
         }
     }
 
-    /// Whether every criterion was judged: so many as are expected, and at least one.
-    pub(super) fn covers(&self, expected: usize) -> bool {
-        self.result == RubricResult::Failed || self.criteria.len() >= expected.max(1)
+    /// Whether every criterion that is known was judged, and at least one.
+    pub(super) fn covers(&self, known: &[String]) -> bool {
+        let judged = |name: &String| self.criteria.iter().any(|criterion| criterion.is(name));
+        self.result == RubricResult::Failed || (!self.criteria.is_empty() && known.iter().all(judged))
     }
 
-    /// The same where criteria were left out: what is not judged is not met.
-    pub(super) fn marked_unverified(mut self) -> Self {
-        self.unverified = true;
-        if self.result == RubricResult::Satisfied {
-            self.result = RubricResult::NeedsRevision;
+    /// The same by the criteria that are known, or else by its own: one that was left out is not met, and no others count.
+    pub(super) fn by(mut self, known: &[String]) -> Self {
+        self.unverified = !self.covers(known);
+        if self.result == RubricResult::Failed {
+            return self;
         }
+        let mut names = known.to_vec();
+        if known.is_empty() {
+            for criterion in &self.criteria {
+                if !names.iter().any(|name| criterion.is(name)) {
+                    names.push(criterion.name.clone());
+                }
+            }
+        }
+        self.criteria = names.into_iter().map(|name| self.judged(name)).collect();
+        let is_met = !self.unverified && self.criteria.iter().all(|criterion| criterion.passed);
+        self.result = if is_met { RubricResult::Satisfied } else { RubricResult::NeedsRevision };
         self
+    }
+
+    /// What was said of a criterion; that it is met counts where nothing else was said of it.
+    fn judged(&self, name: String) -> Criterion {
+        let said = || self.criteria.iter().filter(|criterion| criterion.is(&name));
+        match said().find(|criterion| !criterion.passed).or_else(|| said().next()) {
+            Some(criterion) => Criterion { name, ..criterion.clone() },
+            None => Criterion { name, passed: false, gap: Some("it was not judged".to_owned()) },
+        }
     }
 
     pub(super) fn event(&self, iteration: u32) -> MiddlewareEvent {

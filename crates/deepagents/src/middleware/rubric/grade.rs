@@ -27,7 +27,7 @@ impl Grader<'_> {
         let payload = self.payload(cx);
         let first = Evaluation::read(&self.ask(cx, vec![Message::user(payload.clone())]).await?);
         let correction = match &first {
-            Ok(evaluation) if evaluation.covers(self.criteria.len()) => return first,
+            Ok(evaluation) if evaluation.covers(self.criteria) => return first.map(|first| first.by(self.criteria)),
             Ok(_) if self.criteria.is_empty() => "list every criterion of the rubric".to_owned(),
             Ok(_) => {
                 format!("judge all {} criteria, by these names: {}", self.criteria.len(), self.criteria.join(", "))
@@ -40,9 +40,9 @@ impl Grader<'_> {
             Err(problem) => Err(problem),
         };
         match (first, second) {
-            (_, Ok(second)) if second.covers(self.criteria.len()) => Ok(second),
-            (Ok(first), _) => Ok(first.marked_unverified()),
-            (Err(_), Ok(second)) => Ok(second.marked_unverified()),
+            (_, Ok(second)) if second.covers(self.criteria) => Ok(second.by(self.criteria)),
+            (Ok(first), _) => Ok(first.by(self.criteria)),
+            (Err(_), Ok(second)) => Ok(second.by(self.criteria)),
             (Err(_), Err(problem)) => Err(problem),
         }
     }

@@ -103,22 +103,50 @@ fn arguments(schema: &Value, add: &mut impl FnMut(&str)) {
     }
 }
 
-/// The words of a text without their endings, also those of `snake_case`, `kebab-case` and `camelCase`.
+/// The words of a text without their endings, also those of `snake_case`, `kebab-case`, `camelCase` and `anHTTPName`. Where
+/// no blanks are written between words, each two letters that follow each other are one.
 fn split(text: &str) -> impl Iterator<Item = String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word = String::new();
-    let mut was_lower = false;
-    for c in text.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+    let letters: Vec<char> = text.chars().collect();
+    let near = |at: usize, by: isize| at.checked_add_signed(by).and_then(|at| letters.get(at)).copied();
+    let (mut words, mut word): (Vec<String>, _) = (Vec::new(), String::new());
+    for (at, &c) in letters.iter().enumerate() {
+        let (before, next) = (near(at, -1), near(at, 1));
+        if is_unspaced(c) {
+            words.push(std::mem::take(&mut word));
+            match next.filter(|next| is_unspaced(*next)) {
+                Some(next) => words.push([c, next].iter().collect()),
+                None if before.is_some_and(is_unspaced) => {}
+                None => words.push(c.to_string()),
+            }
+            continue;
+        }
+        if !c.is_alphanumeric() || (c.is_uppercase() && is_border(before, next, near(at, 2))) {
             words.push(std::mem::take(&mut word));
         }
         if c.is_alphanumeric() {
             word.extend(c.to_lowercase());
         }
-        was_lower = c.is_lowercase() || c.is_numeric();
     }
     words.push(word);
     words.into_iter().filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str())).map(|word| stem(&word))
+}
+
+/// Whether a capital between these begins a word: one behind small letters, and the last one of several, but for the plural
+/// of what they are short for.
+fn is_border(before: Option<char>, next: Option<char>, after: Option<char>) -> bool {
+    let is_small = |c: Option<char>| c.is_some_and(char::is_lowercase);
+    let is_plural = next == Some('s') && !is_small(after);
+    before.is_some_and(|before| {
+        before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && is_small(next) && !is_plural)
+    })
+}
+
+/// Whether a letter is of a script that has no blanks between words: Chinese, Japanese, Thai, Lao, Burmese and Khmer.
+fn is_unspaced(c: char) -> bool {
+    let scripts = matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}');
+    scripts && c.is_alphanumeric()
 }
 
 /// Words that say nothing.
@@ -156,6 +184,9 @@ mod tests {
                 json!({"properties": {"attendees": {"description": "Who comes to the meeting."}}}),
             ),
             tool("mcp__mail__send", "Sends mail.", json!({})),
+            tool("mcp__web__fetchHTTPPage", "Gets it.", json!({})),
+            tool("mcp__web__listURLs", "Gets them.", json!({})),
+            tool("mcp__hub__neu", "在仓库中创建一个新问题。", json!({})),
         ]);
         index.search(query, 2).into_iter().map(|tool| tool.name.clone()).collect()
     }
@@ -167,6 +198,12 @@ mod tests {
         assert_eq!(found("meeting"), ["mcp__cal__book"]);
         assert_eq!(found("attendee"), ["mcp__cal__book"]);
         assert_eq!(found("mcp__mail__send")[0], "mcp__mail__send");
+        assert_eq!(found("HTTP"), ["mcp__web__fetchHTTPPage"]);
+        assert_eq!(found("list urls")[0], "mcp__web__listURLs");
+        for query in ["创建问题", "创建一个新问题", "仓库"] {
+            assert_eq!(found(query), ["mcp__hub__neu"], "{query}");
+        }
+        assert!(found("天气").is_empty());
         assert!(found("weather").is_empty() && found("").is_empty() && found("the of a").is_empty());
     }
 }

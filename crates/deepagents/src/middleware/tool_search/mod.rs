@@ -147,7 +147,10 @@ impl Middleware for ToolSearch {
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        let (deferred, kept): (Vec<_>, Vec<_>) = request.tools.into_iter().partition(|tool| self.is_deferred(tool));
+        let (deferred, kept): (Vec<_>, Vec<_>) = request
+            .tools
+            .into_iter()
+            .partition(|tool| self.is_deferred(tool) && cx.answer_tool() != Some(tool.name.as_str()));
         request.tools = kept;
         if deferred.iter().map(|tool| weight(tool)).sum::<u64>() <= self.worth {
             // All of them are on offer, and there is nothing to look for.

@@ -1,0 +1,51 @@
+//! Middlewares that leave out tools or limit calls, and an answer in a shape that is given by a tool.
+
+use deepagents::core::structured::{OutputStrategy, ResponseFormat};
+use deepagents::middleware::ToolFilter;
+use deepagents::middleware::limits::{ToolCallLimit, ToolCallLimitExit};
+use deepagents::middleware::tool_search::ToolSearch;
+use deepagents::middleware::tool_selector::ToolSelector;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgentBuilder, FinishReason, Middleware};
+use serde_json::json;
+
+use crate::play;
+
+fn shaped(builder: DeepAgentBuilder) -> DeepAgentBuilder {
+    let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
+    builder.response_format(ResponseFormat::json("verdict", schema).way(OutputStrategy::Tool))
+}
+
+fn answer() -> Turn {
+    Turn::call("verdict", json!({"ok": true}))
+}
+
+/// The tools of the first request of an agent that then answers.
+async fn offered(middleware: impl Middleware) -> Vec<String> {
+    let (outcome, model) = play([answer()], |b| shaped(b).middleware(middleware)).await;
+    assert_eq!(outcome.structured_json(), Some(&json!({"ok": true})));
+    model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn what_leaves_tools_out_leaves_the_one_that_answers() {
+    assert_eq!(offered(ToolFilter::only(["ls"])).await, ["ls", "verdict"]);
+    let others = offered(ToolFilter::exclude(["verdict", "ls"])).await;
+    assert!(others.contains(&"verdict".to_owned()) && !others.contains(&"ls".to_owned()), "{others:?}");
+    let judge = ScriptedModel::new([Turn::text(json!({"tools": ["ls"]}).to_string())]);
+    assert_eq!(offered(ToolSelector::default().model(judge.clone())).await, ["ls", "verdict"]);
+    assert!(!judge.requests()[0].system_text().contains("verdict"));
+    let search = ToolSearch::default().deferring(|_| true).above_tokens(0);
+    assert_eq!(offered(search).await, ["tool_search", "verdict"]);
+}
+
+#[tokio::test]
+async fn a_limit_of_calls_does_not_keep_an_agent_from_its_answer() {
+    let ls = || Turn::call("ls", json!({"path": "/"}));
+    let limit = || ToolCallLimit::new(None, Some(1)).unwrap();
+    for limit in [limit(), limit().exit(ToolCallLimitExit::End), limit().exit(ToolCallLimitExit::Error)] {
+        let (outcome, _) = play([ls(), answer()], |b| shaped(b).middleware(limit)).await;
+        assert_eq!(outcome.structured_json(), Some(&json!({"ok": true})));
+        assert_eq!(outcome.stop, FinishReason::Done);
+    }
+}
