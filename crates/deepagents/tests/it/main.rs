@@ -32,6 +32,7 @@ mod prefix;
 mod profiles;
 mod recording;
 mod redaction;
+mod redaction_finds;
 mod retry;
 mod rewind;
 mod rubric;

@@ -17,6 +17,7 @@ use deepagents_core::middleware::{
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
+use sha2::{Digest, Sha256};
 
 use model::{Findings, RedactedModel};
 use rules::{Found, Rule, Rules, listed};
@@ -27,6 +28,9 @@ pub use rules::{HashKey, RedactionBlocked, Strategy};
 
 /// Bytes of the longest that an expression or a function of the application finds while an answer comes.
 const LONGEST: usize = 256;
+
+/// Counts up with what the built-in kinds find.
+const FINDS: u32 = 2;
 
 deepagents_core::last_value!(
     /// Messages that have been looked at, and what was looked for.
@@ -136,10 +140,12 @@ impl Redaction {
         self
     }
 
-    /// What is looked for where, as text: a thread that was looked at with other rules is looked at again.
+    /// What is looked for where, as text: a thread that was looked at with other rules, or by a program that finds less, is
+    /// looked at again.
     fn fingerprint(&self) -> String {
-        let names: Vec<&str> = self.rules.rules.iter().map(|rule| rule.name.as_str()).collect();
-        format!("{} {} {} {}", self.input, self.output, self.tool_results, names.join(","))
+        let rules =
+            format!("{FINDS} {} {} {} {}", self.input, self.output, self.tool_results, self.rules.fingerprint());
+        Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The place of a message, where those there are looked at.
@@ -157,6 +163,11 @@ fn told(cx: &Context, place: RedactedPlace, found: Found) {
     if !found.is_empty() {
         cx.report(MiddlewareEvent::Redacted { place, found });
     }
+}
+
+/// What the model is told of a result that a rule blocks.
+fn withheld(blocked: &RedactionBlocked) -> String {
+    format!("Error: the result was withheld: it holds {}.", listed(&blocked.found))
 }
 
 impl Middleware for Redaction {
@@ -234,7 +245,10 @@ impl Middleware for Redaction {
             Ok(response) => response,
             // The words of an error that ends the call reach the model too.
             Err(Error::ToolCall { text, source }) => {
-                let hidden = self.rules.redact(&text, &mut found).map_err(Error::other)?;
+                let hidden = match self.rules.redact(&text, &mut found) {
+                    Ok(hidden) => hidden,
+                    Err(blocked) => Some(withheld(&blocked)),
+                };
                 told(&cx, RedactedPlace::ToolResult, found);
                 return Err(Error::ToolCall {
                     source: source.filter(|_| hidden.is_none()),
@@ -252,8 +266,7 @@ impl Middleware for Redaction {
             Ok(true) => response.source = None,
             Ok(false) => {}
             Err(blocked) => {
-                let text = format!("Error: the result was withheld: it holds {}.", listed(&blocked.found));
-                (response.content, response.is_error) = (vec![Block::text(text)], true);
+                (response.content, response.is_error) = (vec![Block::text(withheld(&blocked))], true);
                 (response.artifact, response.source) = (None, None);
             }
         }
