@@ -140,6 +140,22 @@ impl Redaction {
         self
     }
 
+    /// A text with what was found in it hidden, wherever texts are looked at: for what an application keeps of one itself, such
+    /// as the name of a conversation.
+    ///
+    /// # Errors
+    /// When what was found is to be blocked.
+    pub fn text(&self, text: String) -> std::result::Result<String, RedactionBlocked> {
+        let mut found = Found::new();
+        // Answers to several questions are written as JSON, which stays JSON.
+        let structured =
+            text.starts_with(['{', '[']).then(|| serde_json::from_str::<serde_json::Value>(&text).ok()).flatten();
+        if let Some(mut value) = structured {
+            return Ok(if self.rules.redact_value(&mut value, &mut found)? { value.to_string() } else { text });
+        }
+        Ok(self.rules.redact(&text, &mut found)?.unwrap_or(text))
+    }
+
     /// What is looked for where, as text: a thread that was looked at with other rules, or by a program that finds less, is
     /// looked at again.
     fn fingerprint(&self) -> String {
@@ -184,6 +200,13 @@ impl Middleware for Redaction {
             messages::redact_message(&mut message, &self.rules, &mut Found::new()).map_err(Error::other)?;
         }
         Ok(message)
+    }
+
+    fn receive_text(&self, text: String) -> Result<String> {
+        if !self.input {
+            return Ok(text);
+        }
+        self.text(text).map_err(Error::other)
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
