@@ -31,6 +31,7 @@ use crate::own_files::OwnFiles;
 use crate::proxy;
 use crate::rules::Rules;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
+use crate::threads::note;
 use crate::trust::{Brought, Undecided};
 
 /// The agent that the options describe, to be built and looked at.
@@ -190,6 +191,16 @@ impl Shape {
             sources: Sources::default(),
             carried: Carried::new(),
         })
+    }
+
+    /// What is hidden.
+    pub(crate) fn redact(&self) -> &[RedactedKind] {
+        &self.redact
+    }
+
+    /// Hides what was hidden in the thread before, where no option says what is. Gives what to tell of it.
+    pub(crate) fn keep_redaction(&mut self, named: &[RedactedKind], noted: &[RedactedKind]) -> Option<String> {
+        note::keep_redaction(&mut self.redact, named, noted)
     }
 
     /// Takes these rules in the place of those of a file.

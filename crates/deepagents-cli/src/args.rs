@@ -36,7 +36,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
-pub(crate) use redact::{RedactedKind, redaction};
+pub(crate) use redact::{RedactedKind, hidden, redaction};
 pub(crate) use replay::ReplayArgs;
 pub(crate) use run::{Approve, InputFormat, RunArgs};
 pub(crate) use serve::ServeArgs;

@@ -140,7 +140,8 @@ impl<H: AgentHost> Session<H> {
         let title = match titled.filter(|title| !title.is_empty()) {
             Some(title) => title.to_owned(),
             None => {
-                let title = short_title(prompt);
+                // A prompt that must not come in gives no title either.
+                let title = short_title(&self.agent().agent.receive_text(prompt).unwrap_or_default());
                 metadata.insert(TITLE.to_owned(), json!(title));
                 title
             }

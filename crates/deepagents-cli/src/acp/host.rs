@@ -25,11 +25,11 @@ use crate::args::{AcpArgs, AgentArgs, Approve, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
-use crate::threads::note::mode_of;
+use crate::threads::note::{self, mode_of};
 use crate::threads::{Noted, database, fresh, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, permissions, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl AgentHost for Host {
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
         let model = Some((setup.model(), self.0.options.base_url.as_deref()));
         // Its directory the session notes.
-        Noted { root: None, model, approve: approve(setup.mode()) }.metadata()
+        Noted { root: None, model, approve: approve(setup.mode()), redact: &self.0.options.redact }.metadata()
     }
 
     fn mcp(&self) -> McpSupport {
@@ -135,7 +135,13 @@ impl AgentHost for Host {
 
 impl Parts {
     async fn build(self: &Arc<Self>, setup: &SessionSetup) -> Result<SessionAgent> {
-        let options = self.with_settings(setup.cwd()).await?;
+        let mut options = self.with_settings(setup.cwd()).await?;
+        if let Some(thread) = self.journal.threads().get(setup.thread()).await? {
+            let noted = note::redaction_of(&thread);
+            if let Some(remark) = note::keep_redaction(&mut options.redact, &self.given.redact, &noted) {
+                output::remark(&remark);
+            }
+        }
         let (parts, setup) = (self.clone(), setup.clone());
         let files = {
             let (parts, options) = (parts.clone(), options.clone());

@@ -35,6 +35,12 @@ impl RedactedKind {
     }
 }
 
+/// A text with what is hidden in it hidden, for what is kept beside a conversation.
+pub(crate) fn hidden(kinds: &[RedactedKind], text: &str) -> String {
+    // These kinds have marks; none blocks a text.
+    redaction(kinds).and_then(|redaction| redaction.text(text.to_owned()).ok()).unwrap_or_else(|| text.to_owned())
+}
+
 /// Hides these kinds wherever they come in; none where there are no kinds.
 pub(crate) fn redaction(kinds: &[RedactedKind]) -> Option<Redaction> {
     let detectors = kinds.iter().flat_map(|kind| kind.detectors());

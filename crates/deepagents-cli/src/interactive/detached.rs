@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::host::ProgramHost;
 use super::{as_in, mode_in, thread_of};
-use crate::args::InteractiveArgs;
+use crate::args::{InteractiveArgs, hidden};
 use crate::exit::Exit;
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
@@ -63,9 +63,14 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         let id = fresh(&database).await?;
         // Whoever attaches may do so before the process has begun.
         let model = Some((agent.model.as_deref().unwrap_or(&choice.name), agent.base_url.as_deref()));
-        let noted = Noted { root: Some(agent.directory()), model, approve: deepagents_tui::Mode::from(mode).into() };
+        let noted = Noted {
+            root: Some(agent.directory()),
+            model,
+            approve: deepagents_tui::Mode::from(mode).into(),
+            redact: &agent.redact,
+        };
         let mut metadata = noted.metadata();
-        note::name(&mut metadata, task);
+        note::name(&mut metadata, &hidden(&agent.redact, task));
         database.threads().set_metadata(&id, metadata).await?;
         Ok(id)
     })?;
@@ -147,7 +152,9 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     std::io::stdin().read_to_string(&mut task)?;
     let runtime = runtime::start()?;
     let found = runtime.block_on(thread_of(args))?;
-    let config::Screens { agent, mode, preferences, config } = config::for_screens(&as_in(args, found.as_ref()))?;
+    let config::Screens { mut agent, mode, preferences, config } = config::for_screens(&as_in(args, found.as_ref()))?;
+    let noted = found.as_ref().map(note::redaction_of).unwrap_or_default();
+    note::keep_redaction(&mut agent.redact, &args.agent.redact, &noted);
     let policy = Policy::new(mode.into());
     let tracing = runtime.block_on(Tracing::open(None, None))?;
     let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));

@@ -115,7 +115,9 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     // Who names a thread that is not there sees that before the screens take the terminal.
     let thread = runtime.block_on(thread_of(args))?;
     let args = &as_in(args, thread.as_ref());
-    let config::Screens { agent, mode, preferences, config } = config::for_screens(args)?;
+    let config::Screens { mut agent, mode, preferences, config } = config::for_screens(args)?;
+    let noted = thread.as_ref().map(note::redaction_of).unwrap_or_default();
+    let remark = note::keep_redaction(&mut agent.redact, &args.agent.redact, &noted);
     let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {
         anyhow!("the directory `{}` cannot be used: {error}; give --root another", directory.display())
@@ -151,7 +153,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         debug: model_choice::env("DEEPAGENTS_DEBUG").as_deref() == Some("1"),
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
-    for problem in &config.problems {
+    for problem in config.problems.iter().chain(&remark) {
         output::remark(problem);
     }
     let tracing = runtime.block_on(Tracing::open(None, None))?;

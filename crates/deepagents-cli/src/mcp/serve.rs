@@ -51,7 +51,8 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let hooks = runtime.block_on(hooks::find(options, &brought))?;
     let servers = super::servers(options, undecided, args.approve == Approve::Ask, false, &model)?;
     let known = (choice.name.as_str(), options.base_url.as_deref());
-    let noted = Noted { root: Some(options.directory()), model: Some(known), approve: args.approve };
+    let noted =
+        Noted { root: Some(options.directory()), model: Some(known), approve: args.approve, redact: &options.redact };
     let served = runtime.block_on(async {
         let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
         let builder = shape.builder(model).backend(workspace).definitions_from(definitions);

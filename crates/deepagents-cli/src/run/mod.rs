@@ -75,6 +75,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let in_thread = found.as_ref().and_then(|found| found.with_model(&args.agent));
     let in_thread = in_thread.map(|agent| config::for_agent(&agent)).transpose()?;
     let options = in_thread.as_ref().map_or(options, |(options, _)| options);
+    let hidden_before = found.as_ref().map_or(&[][..], |found| &found.redact);
+    if let Some(remark) = shape.keep_redaction(&args.agent.redact, hidden_before)
+        && !args.quiet
+    {
+        output::remark(&remark);
+    }
     // Answers of a program are lines of stdin, and so may be the task.
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -132,10 +138,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         builder = builder.hooks(hooks.clone());
     }
     let task = task.read(beside, args.stdin)?;
-    let mut session =
-        runtime.block_on(Session::open(args, found, mode, task, (&choice.name, options.base_url.as_deref())))?;
+    let mut session = runtime.block_on(Session::open(
+        args,
+        found,
+        (mode, shape.redact()),
+        task,
+        (&choice.name, options.base_url.as_deref()),
+    ))?;
     if let Some(goal) = &args.goal {
-        session.input = session.input.update(Update::new::<RubricText>(Some(goal.clone())));
+        let goal = crate::args::hidden(shape.redact(), goal);
+        session.input = session.input.update(Update::new::<RubricText>(Some(goal)));
     }
     let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
     session.note_caller(&tracing);

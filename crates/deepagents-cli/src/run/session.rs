@@ -7,7 +7,7 @@ use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQu
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
-use crate::args::{AgentArgs, Approve, RunArgs};
+use crate::args::{AgentArgs, Approve, RedactedKind, RunArgs, hidden};
 use crate::threads::note::{self, root};
 use crate::threads::{Noted, database, fresh, with_model_of};
 use crate::tracing::Tracing;
@@ -28,6 +28,8 @@ pub(super) struct Found {
     info: ThreadInfo,
     /// The mode that it was run in last, if that was noted; that of a background task is the one of the thread it belongs to.
     mode: Option<Approve>,
+    /// What was hidden in it, or in that thread.
+    pub(super) redact: Vec<RedactedKind>,
 }
 
 impl Found {
@@ -46,11 +48,15 @@ impl Found {
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;
         let (mut mode, mut parent) = (note::mode_of(&info), info.parent.clone());
+        let mut redact = note::redaction_of(&info);
         while let (None, Some(above)) = (mode, parent.take()) {
             let Some(above) = journal.threads().get(&above).await? else { break };
+            if redact.is_empty() {
+                redact = note::redaction_of(&above);
+            }
             (mode, parent) = (note::mode_of(&above), above.parent);
         }
-        Ok(Some(Self { journal, info, mode }))
+        Ok(Some(Self { journal, info, mode, redact }))
     }
 
     /// The options with the model of the thread, where they name none.
@@ -105,7 +111,7 @@ impl Session {
     pub(super) async fn open(
         args: &RunArgs,
         found: Option<Found>,
-        mode: Approve,
+        (mode, redact): (Approve, &[RedactedKind]),
         task: Option<String>,
         (model, address): (&str, Option<&str>),
     ) -> Result<Self> {
@@ -164,9 +170,9 @@ impl Session {
             }
         };
         let root = Some(args.agent.directory()).filter(|_| !has_root);
-        let mut note = Noted { root, model: Some((model, address)), approve: mode }.metadata();
+        let mut note = Noted { root, model: Some((model, address)), approve: mode, redact }.metadata();
         if let Some(task) = task.as_deref().filter(|_| !has_name) {
-            note::name(&mut note, task);
+            note::name(&mut note, &hidden(redact, task));
         }
         Ok(Self {
             journal: Some(journal),

@@ -97,7 +97,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let (name, description) = (plan.name.clone(), plan.description.clone());
     let root = has_files.then(|| options.directory());
     let model = Some((choice.name.as_str(), options.base_url.as_deref()));
-    let mut note = Noted { root, model, approve: plan.approve }.metadata();
+    let mut note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
     // What clients could call something of their own is theirs.
     note.retain(|_, value| !value.is_null());
     Ok(Built { name, description, agent, model: choice.name, note, servers })

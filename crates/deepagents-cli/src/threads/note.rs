@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use deepagents::core::journal::ThreadInfo;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::model;
-use crate::args::Approve;
+use crate::args::{Approve, RedactedKind};
 use crate::render::style::first_line;
 
 /// The key under which a thread notes its directory.
@@ -17,6 +18,8 @@ const ROOT: &str = "root";
 const TITLE: &str = "title";
 /// The key under which a thread notes how decisions are made in it.
 const MODE: &str = "approve";
+/// The key under which a thread notes what is hidden in it.
+const REDACT: &str = "redact";
 /// Characters of the first message that a thread is called by.
 const TITLE_LENGTH: usize = 80;
 
@@ -27,6 +30,8 @@ pub(crate) struct Noted<'a> {
     /// The model, and the address that it was given with; none where there is no model.
     pub(crate) model: Option<(&'a str, Option<&'a str>)>,
     pub(crate) approve: Approve,
+    /// What is hidden in it.
+    pub(crate) redact: &'a [RedactedKind],
 }
 
 impl Noted<'_> {
@@ -38,6 +43,10 @@ impl Noted<'_> {
             model::note(&mut metadata, name, address);
         }
         metadata.insert(MODE.to_owned(), json!(self.approve));
+        // A thread in which something was hidden once goes on so.
+        if !self.redact.is_empty() {
+            metadata.insert(REDACT.to_owned(), json!(self.redact));
+        }
         metadata
     }
 }
@@ -63,6 +72,27 @@ pub(crate) fn has_root(thread: &ThreadInfo) -> bool {
 /// The mode that a thread was run in last, if that was noted.
 pub(crate) fn mode_of(thread: &ThreadInfo) -> Option<Approve> {
     Approve::deserialize(thread.metadata.get(MODE)?).ok()
+}
+
+/// What was hidden in a thread, if that was noted.
+pub(crate) fn redaction_of(thread: &ThreadInfo) -> Vec<RedactedKind> {
+    thread.metadata.get(REDACT).and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
+}
+
+/// Adds what was hidden in a thread to what is to be hidden, where no option says what is. Gives what to tell of it.
+pub(crate) fn keep_redaction(
+    kinds: &mut Vec<RedactedKind>,
+    named: &[RedactedKind],
+    noted: &[RedactedKind],
+) -> Option<String> {
+    let more: Vec<RedactedKind> = noted.iter().filter(|kind| !kinds.contains(kind)).copied().collect();
+    if !named.is_empty() || more.is_empty() {
+        return None;
+    }
+    kinds.extend(more);
+    let names: Vec<String> =
+        kinds.iter().filter_map(|kind| Some(kind.to_possible_value()?.get_name().to_owned())).collect();
+    Some(format!("this thread goes on with what was hidden in it: --redact {}", names.join(",")))
 }
 
 /// The directory as threads note it.

@@ -20,6 +20,20 @@ fn a_run_goes_on_until_its_goal_is_met() {
 }
 
 #[test]
+fn what_is_hidden_is_hidden_in_the_goal_too() {
+    let verdict =
+        r#"{"result": "satisfied", "explanation": "To ann@example.org.", "criteria": [{"name": "c", "passed": true}]}"#;
+    let server = Server::start([Reply::Text(vec!["Written."]), Reply::Text(vec![verdict])]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = run(dir.path(), &server.address);
+    let finished =
+        finish(command.args(["--json", "--redact", "email", "--goal", "It is to ann@example.org.", "Write"]));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(!finished.out.contains("ann@") && finished.out.contains("To [REDACTED_EMAIL]."), "{finished:?}");
+    assert!(server.requests().iter().all(|request| !request.body.to_string().contains("ann@")));
+}
+
+#[test]
 fn a_run_whose_goal_is_not_met_fails_and_says_what_is_missing() {
     let replies = ["One.", MISSING, "Two.", MISSING, "Three.", MISSING];
     let server = Server::start(replies.map(|text| Reply::Text(vec![text])));

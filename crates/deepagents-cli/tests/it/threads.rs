@@ -273,6 +273,25 @@ fn a_thread_is_listed_shown_and_exported() {
 }
 
 #[test]
+fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
+    let place = Place::new();
+    let server = Server::start([text("One."), text("Two."), text("Three.")]);
+    finish(place.run(&server).args(["--redact", "email", "Write to carol@example.com"]));
+    let id = place.ids()[0].clone();
+    let export = place.json(&["export", &id]);
+    assert_eq!(export["thread"]["metadata"]["title"], "Write to [REDACTED_EMAIL]");
+    assert!(!export.to_string().contains("carol@"), "{export}");
+    let more = finish(place.run(&server).args(["--continue", "And to dave@example.com from 10.1.2.3"]));
+    assert!(more.err.contains("goes on with what was hidden in it: --redact email"), "{more:?}");
+    let asked = server.requests()[1].body.to_string();
+    assert!(!asked.contains("dave@") && asked.contains("10.1.2.3"), "{asked}");
+    // Who says what is to be hidden now is not told what was.
+    let other = finish(place.run(&server).args(["--continue", "--redact", "ip", "And from 10.1.2.4"]));
+    assert!(!other.err.contains("--redact"), "{other:?}");
+    assert!(!server.requests()[2].body.to_string().contains("10.1.2.4"));
+}
+
+#[test]
 fn a_thread_is_copied_rewound_pruned_and_deleted() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two"), text("three")]);

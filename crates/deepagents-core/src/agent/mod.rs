@@ -47,6 +47,15 @@ impl Agent {
         AgentBuilder::new(Arc::new(model))
     }
 
+    /// A text as the middlewares let it in, by [`Middleware::receive_text`](crate::middleware::Middleware::receive_text): for
+    /// what an application keeps of what people say, such as the name of a conversation.
+    ///
+    /// # Errors
+    /// When a middleware refuses it.
+    pub fn receive_text(&self, text: impl Into<String>) -> Result<String> {
+        self.definition.received_text(text.into())
+    }
+
     /// What it is made of.
     pub fn definition(&self) -> &Arc<AgentDefinition> {
         &self.definition

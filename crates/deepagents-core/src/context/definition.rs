@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{LiveThreads, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::{Claim, Journal, JournalError, Lease, ProcessIdentity, TakeOver, ThreadInfo};
 use crate::machine::Budget;
+use crate::message::Message;
 use crate::middleware::DynMiddleware;
 use crate::model::{ChatModel, ModelSettings, NoModel, ProviderTool, SystemBlock, ToolSpec};
 use crate::state::{Schema, State};
@@ -40,6 +41,31 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
+    /// A message from outside as the middlewares let it in.
+    pub(crate) fn received(&self, message: Message) -> Result<Message> {
+        self.through("receive_message", message, |middleware, message| middleware.receive_message(message))
+    }
+
+    /// A text from outside as the middlewares let it in.
+    pub(crate) fn received_text(&self, text: String) -> Result<String> {
+        self.through("receive_text", text, |middleware, text| middleware.receive_text(text))
+    }
+
+    fn through<T>(
+        &self,
+        hook: &'static str,
+        given: T,
+        receive: impl Fn(&dyn DynMiddleware, T) -> Result<T>,
+    ) -> Result<T> {
+        self.stack.iter().try_fold(given, |given, middleware| {
+            receive(&**middleware, given).map_err(|source| Error::Hook {
+                middleware: middleware.name().to_owned(),
+                hook,
+                source: Box::new(source),
+            })
+        })
+    }
+
     /// The agent's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -196,6 +196,15 @@ impl Context {
         &self.shared.agent.ids
     }
 
+    /// A text as the middlewares let it in, by [`Middleware::receive_text`](crate::middleware::Middleware::receive_text): for
+    /// what a middleware tells of something that a person has said.
+    ///
+    /// # Errors
+    /// When a middleware refuses it.
+    pub fn receive_text(&self, text: String) -> Result<String> {
+        self.shared.agent.received_text(text)
+    }
+
     /// A tool that the agent has now, as [`tool_names`](Self::tool_names) says.
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.tools.get(name)

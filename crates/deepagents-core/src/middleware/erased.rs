@@ -34,6 +34,11 @@ pub trait DynMiddleware: Send + Sync + 'static {
     /// # Errors
     /// When the message must not become part of the thread.
     fn receive_message(&self, message: Message) -> Result<Message>;
+    /// See [`Middleware::receive_text`].
+    ///
+    /// # Errors
+    /// When the text must not become part of the thread.
+    fn receive_text(&self, text: String) -> Result<String>;
     /// See [`Middleware::before_agent`].
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::before_model`].
@@ -74,6 +79,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn receive_message(&self, message: Message) -> Result<Message> {
         Middleware::receive_message(self, message)
+    }
+    fn receive_text(&self, text: String) -> Result<String> {
+        Middleware::receive_text(self, text)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
@@ -128,6 +136,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn receive_message(&self, message: Message) -> Result<Message> {
         (**self).receive_message(message)
+    }
+    fn receive_text(&self, text: String) -> Result<String> {
+        (**self).receive_text(text)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         (**self).before_agent(cx)

@@ -132,6 +132,15 @@ pub trait Middleware: Send + Sync + 'static {
         Ok(message)
     }
 
+    /// Changes what people say that is no message: the words of a decision, before they are stored, and what
+    /// [`Context::receive_text`] is given. Of several middlewares each is given what the one before made of it.
+    ///
+    /// # Errors
+    /// When the text must not become part of the thread: the run fails.
+    fn receive_text(&self, text: String) -> Result<String> {
+        Ok(text)
+    }
+
     /// Runs once, when a run begins.
     fn before_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))

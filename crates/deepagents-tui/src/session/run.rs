@@ -123,7 +123,9 @@ impl Session {
             Some(thread) => thread,
             None => {
                 let id = self.host.new_thread(&*connection.journal).await?;
-                metadata.insert("title".to_owned(), json!(shorten(text, TITLE)));
+                // What is hidden in the message is hidden in its name too.
+                let hidden = connection.agent.receive_text(text).map_err(|error| error.to_string())?;
+                metadata.insert("title".to_owned(), json!(shorten(&hidden, TITLE)));
                 self.with(|state| state.thread = Some(id.clone()));
                 id
             }

@@ -186,6 +186,7 @@ impl Middleware for HumanInTheLoop {
                     "{who} changed this call before it was made, on purpose; do not make your own again. Made instead: {} with {}",
                     edited_action.name, edited_action.args
                 );
+                let note = request.cx.receive_text(note)?;
                 request.tool = request.cx.tool(&edited_action.name).cloned();
                 let own = unknown(&request.call, &request.cx);
                 request.call =

@@ -33,6 +33,8 @@ mod prefix;
 mod profiles;
 mod recording;
 mod redaction;
+mod redaction_finds;
+mod redaction_said;
 mod retry;
 mod rewind;
 mod rubric;

@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 use crate::results;
 
 /// What the model is shown of a word of the user.
-async fn shown(redaction: Redaction, said: &str) -> String {
+pub(super) async fn shown(redaction: Redaction, said: &str) -> String {
     let model = ScriptedModel::new([Turn::text("Fine.")]);
     let agent = DeepAgent::builder().model(model.clone()).redaction(redaction).build().unwrap();
     agent.invoke(said).await.unwrap();
     model.requests()[0].messages.get(0).unwrap().text()
 }
 
-async fn hidden(detector: Detector, said: &str) -> String {
+pub(super) async fn hidden(detector: Detector, said: &str) -> String {
     shown(Redaction::new().hide(detector), said).await
 }
 
@@ -433,6 +433,22 @@ fn texts() -> impl proptest::strategy::Strategy<Value = String> {
         "password: correcthorse",
         "-----BEGIN PRIVATE KEY-----\nMII\nE=\n-----END PRIVATE KEY-----",
         "words",
+        "地址bob@example.com，",
+        "密钥sk-abcdefghijklmnopqrstuvwx结束",
+        "卡号4111111111111111有效。",
+        "谢谢",
+        "4111 1111 1111 1111 12/27",
+        "db_password = \"correct horse, battery\"",
+        "password: string = 'hunter2hunter2'",
+        "MY_TOKEN =",
+        "Authorization: Bearer abcdefgh12345678",
+        "Bearer",
+        "postgres://app:hunter2hunter2@db/x",
+        "token",
+        "=",
+        "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n",
+        "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu\n",
+        "-----END PRIVATE KEY-----",
         "12:30",
         "a@",
         "4111 1111",
@@ -448,7 +464,7 @@ fn texts() -> impl proptest::strategy::Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
     fn an_answer_in_pieces_of_any_size_reads_as_the_whole_one_does(text in texts(), size in 1..40usize) {

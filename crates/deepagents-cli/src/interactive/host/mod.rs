@@ -189,7 +189,7 @@ impl Host for ProgramHost {
     fn metadata(&self, mode: Mode) -> Map<String, Value> {
         let model = self.with(|chosen| chosen.noted.clone());
         let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
-        Noted { root: Some(self.args.directory()), model, approve: mode.into() }.metadata()
+        Noted { root: Some(self.args.directory()), model, approve: mode.into(), redact: &self.args.redact }.metadata()
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {

@@ -161,7 +161,9 @@ impl Stream<'_> {
         let titled = self.journal.threads().get(&self.thread).await;
         if !titled.ok().flatten().is_some_and(|info| note::has_name(&info)) {
             let mut title = Map::new();
-            note::name(&mut title, text);
+            // A text that must not come in gives no name either.
+            let Ok(text) = self.agent.receive_text(text) else { return };
+            note::name(&mut title, &text);
             // A thread without a name can be gone on with all the same.
             let _ = self.journal.threads().set_metadata(&self.thread, title).await;
         }

@@ -59,17 +59,7 @@ impl Driver {
 
     /// Messages from outside as the middlewares let them in.
     pub(super) fn received(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
-        let stack = &self.shared.agent.stack;
-        let through = |message: Message| {
-            stack.iter().try_fold(message, |message, middleware| {
-                middleware.receive_message(message).map_err(|source| Error::Hook {
-                    middleware: middleware.name().to_owned(),
-                    hook: "receive_message",
-                    source: Box::new(source),
-                })
-            })
-        };
-        messages.into_iter().map(through).collect()
+        messages.into_iter().map(|message| self.shared.agent.received(message)).collect()
     }
 
     /// Writes to a log from now on.

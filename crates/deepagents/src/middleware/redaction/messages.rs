@@ -63,7 +63,12 @@ pub(super) fn redact_message(
     found: &mut Found,
 ) -> Result<bool, RedactionBlocked> {
     match message {
-        Message::User(said) => redact_blocks(&mut said.content, rules, found),
+        Message::User(said) => {
+            let changed = redact_blocks(&mut said.content, rules, found)?;
+            // What whoever sent it keeps with it may hold the same.
+            let kept = said.as_sent.as_mut().map(|kept| rules.redact_value(kept, found));
+            Ok(kept.transpose()?.unwrap_or_default() || changed)
+        }
         Message::Assistant(answer) => redact_blocks(&mut answer.content, rules, found),
         Message::Tool(result) => {
             let changed = redact_blocks(&mut result.content, rules, found)?;

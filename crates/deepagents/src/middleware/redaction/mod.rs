@@ -17,6 +17,7 @@ use deepagents_core::middleware::{
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
+use sha2::{Digest, Sha256};
 
 use model::{Findings, RedactedModel};
 use rules::{Found, Rule, Rules, listed};
@@ -27,6 +28,9 @@ pub use rules::{HashKey, RedactionBlocked, Strategy};
 
 /// Bytes of the longest that an expression or a function of the application finds while an answer comes.
 const LONGEST: usize = 256;
+
+/// Counts up with what the built-in kinds find.
+const FINDS: u32 = 2;
 
 deepagents_core::last_value!(
     /// Messages that have been looked at, and what was looked for.
@@ -136,10 +140,28 @@ impl Redaction {
         self
     }
 
-    /// What is looked for where, as text: a thread that was looked at with other rules is looked at again.
+    /// A text with what was found in it hidden, wherever texts are looked at: for what an application keeps of one itself, such
+    /// as the name of a conversation.
+    ///
+    /// # Errors
+    /// When what was found is to be blocked.
+    pub fn text(&self, text: String) -> std::result::Result<String, RedactionBlocked> {
+        let mut found = Found::new();
+        // Answers to several questions are written as JSON, which stays JSON.
+        let structured =
+            text.starts_with(['{', '[']).then(|| serde_json::from_str::<serde_json::Value>(&text).ok()).flatten();
+        if let Some(mut value) = structured {
+            return Ok(if self.rules.redact_value(&mut value, &mut found)? { value.to_string() } else { text });
+        }
+        Ok(self.rules.redact(&text, &mut found)?.unwrap_or(text))
+    }
+
+    /// What is looked for where, as text: a thread that was looked at with other rules, or by a program that finds less, is
+    /// looked at again.
     fn fingerprint(&self) -> String {
-        let names: Vec<&str> = self.rules.rules.iter().map(|rule| rule.name.as_str()).collect();
-        format!("{} {} {} {}", self.input, self.output, self.tool_results, names.join(","))
+        let rules =
+            format!("{FINDS} {} {} {} {}", self.input, self.output, self.tool_results, self.rules.fingerprint());
+        Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The place of a message, where those there are looked at.
@@ -159,6 +181,11 @@ fn told(cx: &Context, place: RedactedPlace, found: Found) {
     }
 }
 
+/// What the model is told of a result that a rule blocks.
+fn withheld(blocked: &RedactionBlocked) -> String {
+    format!("Error: the result was withheld: it holds {}.", listed(&blocked.found))
+}
+
 impl Middleware for Redaction {
     fn name(&self) -> &str {
         "Redaction"
@@ -173,6 +200,13 @@ impl Middleware for Redaction {
             messages::redact_message(&mut message, &self.rules, &mut Found::new()).map_err(Error::other)?;
         }
         Ok(message)
+    }
+
+    fn receive_text(&self, text: String) -> Result<String> {
+        if !self.input {
+            return Ok(text);
+        }
+        self.text(text).map_err(Error::other)
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
@@ -234,7 +268,10 @@ impl Middleware for Redaction {
             Ok(response) => response,
             // The words of an error that ends the call reach the model too.
             Err(Error::ToolCall { text, source }) => {
-                let hidden = self.rules.redact(&text, &mut found).map_err(Error::other)?;
+                let hidden = match self.rules.redact(&text, &mut found) {
+                    Ok(hidden) => hidden,
+                    Err(blocked) => Some(withheld(&blocked)),
+                };
                 told(&cx, RedactedPlace::ToolResult, found);
                 return Err(Error::ToolCall {
                     source: source.filter(|_| hidden.is_none()),
@@ -252,8 +289,7 @@ impl Middleware for Redaction {
             Ok(true) => response.source = None,
             Ok(false) => {}
             Err(blocked) => {
-                let text = format!("Error: the result was withheld: it holds {}.", listed(&blocked.found));
-                (response.content, response.is_error) = (vec![Block::text(text)], true);
+                (response.content, response.is_error) = (vec![Block::text(withheld(&blocked))], true);
                 (response.artifact, response.source) = (None, None);
             }
         }

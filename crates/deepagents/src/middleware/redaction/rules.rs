@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::detector::{self, Detector};
@@ -65,6 +65,34 @@ pub(super) struct Rule {
 }
 
 impl Rule {
+    /// What is hidden as a whole.
+    ///
+    /// # Errors
+    /// When the rule blocks it.
+    fn hide(&self, value: &str, found: &mut Found) -> Result<String, RedactionBlocked> {
+        *found.entry(self.name.clone()).or_default() += 1;
+        match self.strategy {
+            Strategy::Block => Err(RedactionBlocked { found: [(self.name.clone(), 1)].into() }),
+            _ => Ok(self.replacement(value)),
+        }
+    }
+
+    /// What is looked for and what becomes of it, as text.
+    fn fingerprint(&self) -> String {
+        let sought = match &self.detector {
+            Detector::Pattern(expression) => expression.as_str(),
+            other => other.name(),
+        };
+        let strategy = match &self.strategy {
+            Strategy::Redact => "redact".to_owned(),
+            Strategy::Mask => "mask".to_owned(),
+            Strategy::Block => "block".to_owned(),
+            // The key is a secret: what it makes of a word says whether it is another.
+            Strategy::Hash(_) => self.replacement("fingerprint"),
+        };
+        format!("{:?}", (&self.name, sought, strategy))
+    }
+
     fn replacement(&self, value: &str) -> String {
         match &self.strategy {
             Strategy::Redact | Strategy::Block => format!("[REDACTED_{}]", detector::upper(&self.name)),
@@ -93,6 +121,11 @@ pub(super) struct Rules {
 pub(super) type Found = BTreeMap<String, usize>;
 
 impl Rules {
+    /// What is looked for, as text: other rules, another one.
+    pub(super) fn fingerprint(&self) -> String {
+        self.rules.iter().map(Rule::fingerprint).collect::<Vec<_>>().join(" ")
+    }
+
     /// Where something is, with the rule that found it: in order and apart from each other. Of what overlaps all is hidden,
     /// by the rule of what begins first, or of two that begin together, the longer.
     fn spans(&self, text: &str) -> Vec<(Range<usize>, &Rule)> {
@@ -133,39 +166,63 @@ impl Rules {
         if blocked.is_empty() { Ok(Some(out)) } else { Err(RedactionBlocked { found: blocked }) }
     }
 
-    /// Hides what is found in the texts of a value, at any depth; says whether anything was.
+    /// Hides what is found in the texts of a value and in its names, at any depth; says whether anything was.
     ///
     /// # Errors
     /// When a rule blocks what was found.
     pub(super) fn redact_value(&self, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
-        let mut changed = false;
-        match value {
-            Value::String(text) => {
-                if let Some(redacted) = self.redact(text, found)? {
-                    *text = redacted;
-                    changed = true;
-                }
-            }
+        self.redact_under(None, value, found)
+    }
+
+    /// The same for what stands under a name, which may say that it is a secret.
+    fn redact_under(&self, name: Option<&str>, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
+        let written = match value {
+            Value::String(text) => text.clone(),
+            // A number of a card may be written as one.
+            Value::Number(number) => number.to_string(),
             Value::Array(items) => {
-                for item in items {
-                    changed |= self.redact_value(item, found)?;
-                }
+                return items
+                    .iter_mut()
+                    .try_fold(false, |changed, item| Ok(self.redact_under(name, item, found)? || changed));
             }
-            Value::Object(fields) => {
-                for (_, field) in fields {
-                    changed |= self.redact_value(field, found)?;
-                }
-            }
-            Value::Number(number) => {
-                // A number of a card may be written as one.
-                if let Some(redacted) = self.redact(&number.to_string(), found)? {
-                    *value = Value::String(redacted);
-                    changed = true;
-                }
-            }
-            Value::Null | Value::Bool(_) => {}
+            Value::Object(fields) => return self.redact_fields(fields, found),
+            Value::Null | Value::Bool(_) => return Ok(false),
+        };
+        let named = name.and_then(|name| self.rules.iter().find(|rule| rule.detector.finds_under(name, &written)));
+        let redacted = match named {
+            Some(rule) => Some(rule.hide(&written, found)?),
+            None => self.redact(&written, found)?,
+        };
+        let changed = redacted.is_some();
+        if let Some(redacted) = redacted {
+            *value = Value::String(redacted);
         }
         Ok(changed)
+    }
+
+    fn redact_fields(&self, fields: &mut Map<String, Value>, found: &mut Found) -> Result<bool, RedactionBlocked> {
+        let mut changed = false;
+        for (name, field) in fields.iter_mut() {
+            changed |= self.redact_under(Some(name), field, found)?;
+        }
+        if !fields.keys().any(|name| !self.spans(name).is_empty()) {
+            return Ok(changed);
+        }
+        let mut renamed = Map::new();
+        for (name, field) in std::mem::take(fields) {
+            let hidden = self.redact(&name, found)?.unwrap_or(name);
+            // Two names may have the same mark.
+            let mut free = hidden.clone();
+            for number in 2.. {
+                if !renamed.contains_key(&free) {
+                    break;
+                }
+                free = format!("{hidden} ({number})");
+            }
+            renamed.insert(free, field);
+        }
+        *fields = renamed;
+        Ok(true)
     }
 
     /// From where on a growing text is not shown yet: nothing that is found, or may be once there is more, lies on both

@@ -1,8 +1,11 @@
 //! Text that comes in pieces.
 
+use super::detector::ends_word;
 use super::rules::{Found, RedactionBlocked, Rules};
 
 /// Bytes that may be held and looked at again with each word.
+const SHORT: usize = 1024;
+/// Bytes that may be held and looked at again.
 const LONG: usize = 64 * 1024;
 
 /// Hides what is found in a text that comes in pieces, wherever they are cut: what may be the beginning of something is
@@ -10,6 +13,8 @@ const LONG: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct StreamRedactor {
     held: String,
+    /// How much has to be held before it is looked at again.
+    again: usize,
 }
 
 impl StreamRedactor {
@@ -20,10 +25,13 @@ impl StreamRedactor {
     pub(super) fn push(&mut self, piece: &str, rules: &Rules) -> Result<String, RedactionBlocked> {
         self.held.push_str(piece);
         // Words are shown once they are complete. What is as long as this is no text, and is looked at once.
-        if self.held.len() > LONG || !piece.contains(char::is_whitespace) {
+        if self.held.len() > LONG || self.held.len() < self.again || !piece.contains(ends_word) {
             return Ok(String::new());
         }
         let open = rules.open_from(&self.held);
+        // What is long and held, such as a key, is looked at again once there is a part more of it: not with each word.
+        let left = self.held.len() - open;
+        self.again = if left > SHORT { left + left / 8 } else { 0 };
         let ready: String = self.held.drain(..open).collect();
         show(ready, rules)
     }

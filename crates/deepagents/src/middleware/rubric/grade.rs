@@ -51,7 +51,8 @@ impl Grader<'_> {
         let mut request = ModelRequest::new(messages);
         request.system = vec![SystemBlock::new(self.prompt)];
         let output = cx.invoke_model(&self.model, request).await.map_err(|error| error.to_string())?;
-        Ok(output.message.text())
+        // What it repeats of the conversation is told to others.
+        cx.receive_text(output.message.text()).map_err(|error| error.to_string())
     }
 
     /// The rubric, the criteria and the conversation, in tags that nothing within them can close.

@@ -12,7 +12,7 @@ use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
 use deepagents_core::model::ChatModel;
 use deepagents_core::run::{Context, FinishReason};
-use deepagents_core::state::ChannelSpec;
+use deepagents_core::state::{ChannelSpec, Update};
 
 use crate::shared::Shared;
 use grade::Grader;
@@ -109,12 +109,18 @@ impl Middleware for Rubric {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        let Some(rubric) = rubric(cx) else { return Ok(HookOutput::next()) };
-        let known = cx.get::<RubricState>();
-        if known.rubric == rubric && known.status.is_none() {
-            return Ok(HookOutput::next());
+        let Some(given) = rubric(cx) else { return Ok(HookOutput::next()) };
+        // The judge reads it, and the feedback may repeat it: what is hidden in messages is hidden in it.
+        let rubric = cx.receive_text(given.clone())?;
+        let mut update = Update::none();
+        if rubric != given {
+            update = update.with::<RubricText>(Some(rubric.clone()));
         }
-        Ok(HookOutput::set::<RubricState>(RubricProgress { rubric, ..RubricProgress::default() }))
+        let known = cx.get::<RubricState>();
+        if known.rubric != rubric || known.status.is_some() {
+            update = update.with::<RubricState>(RubricProgress { rubric, ..RubricProgress::default() });
+        }
+        Ok(HookOutput::update(update))
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
@@ -153,7 +159,7 @@ impl Middleware for Rubric {
         progress.last = Some(evaluation);
         let mut output = HookOutput::set::<RubricState>(progress);
         if let Some(feedback) = feedback {
-            output.update = output.update.and(deepagents_core::state::Update::message(feedback));
+            output.update = output.update.and(Update::message(feedback));
             output = output.and_go(JumpTo::Model);
         }
         Ok(output)

@@ -1,0 +1,59 @@
+//! Private keys between the lines of their armour, also those of which a part is there.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::captured;
+
+/// Letters of base64.
+const BASE64: &str = "[A-Za-z0-9+/=]";
+/// The end of a line, also as it is written in JSON.
+const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
+/// What tools write before a line: a path, its number.
+const BEFORE: &str = r"[ \t]*(?:[^\s:]*:)?[0-9]*[:-]?[ \t→|]*";
+/// How the keys of the usual kinds begin, which certificates and public keys do not.
+const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
+
+expression!(
+    PEM = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)"
+);
+expression!(
+    PEM_WHOLE =
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+);
+expression!(PEM_BEGIN = r"-----BEGIN (?:[A-Z0-9 ]*\z|[A-Z0-9 ]*PRIVATE KEY)");
+expression!(HEAD = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*)");
+expression!(
+    HEAD_OPEN = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*(?:{END}{BEFORE}{BASE64}*)?[ \t\r]*)\z"
+);
+expression!(
+    TAIL = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}{END}(?:{BEFORE}{BASE64}{{60,76}}{END})*(?:{BEFORE}{BASE64}{{1,76}}{END})?{BEFORE}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)"
+);
+expression!(
+    TAIL_OPEN = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}{BEFORE}(?:-.*)?)?[ \t\r]*)\z"
+);
+
+fn all(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize>> {
+    expression.iter().flat_map(|expression| expression.find_iter(text).map(|found| found.range())).collect()
+}
+
+/// Private keys in a text, in no order.
+pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+    let mut found = all(&PEM, text);
+    // A tool that shows some lines of a file shows a key without its first line, or without the last.
+    for part in [&HEAD, &TAIL] {
+        found.extend(captured(part, text));
+    }
+    found
+}
+
+/// From where on there may be the beginning of a private key that is not complete.
+pub(super) fn open_from(text: &str) -> usize {
+    let complete = all(&PEM_WHOLE, text).last().map_or(0, |range| range.end);
+    let rest = text.get(complete..).unwrap_or_default();
+    let begun = PEM_BEGIN.iter().find_map(|begin| begin.find(rest)).map(|begin| complete + begin.start());
+    let parts = [&HEAD_OPEN, &TAIL_OPEN].into_iter().filter_map(|part| Some(captured(part, text).first()?.start));
+    parts.chain(begun).min().unwrap_or(text.len())
+}

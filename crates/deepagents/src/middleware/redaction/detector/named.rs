@@ -1,0 +1,142 @@
+//! Values that stand under the name of a secret, as in `password = "…"`.
+
+use std::ops::Range;
+
+use regex::Captures;
+
+use super::is_unspaced;
+use super::judge::{self, Style};
+
+/// A name with a secret in it.
+const NAME: &str = r"[A-Za-z0-9_.-]*(?:api[_-]?key|(?:access|account|encryption|private|signing|storage)[_-]?key|secret|token|passw|passphrase|pwd|[_-]pass|[_-]pat|(?-i:[a-z]Pat))[A-Za-z0-9_-]*";
+/// A type between a name and its value.
+const TYPE: &str = r"(?:&[ \t]*(?:'[a-z]+[ \t]+)?)?[A-Za-z_][A-Za-z0-9_<>\[\]]*";
+
+expression!(
+    HEAD = r#"(?i)(?P<name>{NAME})\\*["'`]?\]?(?:[!?]?[ \t]*:[ \t]*{TYPE}[ \t]*=[ \t]*[rbf]{{0,2}}#*(?P<typed>["'`])|(?P<is>[ \t]*(?:=>|:=|[:=：＝])[ \t]*)(?:[rbf]{{0,2}}#*(?P<quote>\\*["'`]))?)"#
+);
+expression!(HEAD_BEGIN = r#"(?i){NAME}\\*["'`]?\]?[!?]?[ \t]*(?:[:=][ \t]*(?:{TYPE})?[ \t]*=?[ \t]*)?\z"#);
+expression!(DECLARED = r"^{TYPE}[ \t]+=");
+expression!(ELEMENT = r"(?i)<(?P<name>{NAME})>(?P<value>[^<>\s]{{6,}})</");
+
+/// Whether what stands under a name in structured data is a secret.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    judge::secrecy(name).is_some_and(|secrecy| judge::is_secret(name, value, secrecy, Style::Quoted))
+}
+
+/// Whether a value stands for another: a variable, a part of a template, a mark.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    judge::is_placeholder(value) || judge::speaks_of_secrets(value)
+}
+
+/// Values under names of secrets.
+pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for head in Heads::of(text) {
+        let value = text.get(head.value.clone()).unwrap_or_default();
+        let secrecy = judge::secrecy(head.name);
+        if secrecy.is_some_and(|secrecy| judge::is_secret(head.name, value, secrecy, head.style)) {
+            found.push(head.value);
+        }
+    }
+    for element in ELEMENT.iter().flat_map(|element| element.captures_iter(text)) {
+        let group = |name: &str| element.name(name);
+        found.extend(
+            group("name")
+                .zip(group("value"))
+                .and_then(|(name, value)| is_secret(name.as_str(), value.as_str()).then(|| value.range())),
+        );
+    }
+    found
+}
+
+/// From where on there may be the beginning of a name and its value that is not complete.
+pub(super) fn open_from(text: &str) -> usize {
+    let open = Heads::of(text).find(|head| head.open).map(|head| head.start);
+    let begun = HEAD_BEGIN.iter().find_map(|begin| begin.find(text)).map(|begin| begin.start());
+    open.into_iter().chain(begun).min().unwrap_or(text.len())
+}
+
+/// A name, and where its value is.
+struct Head<'a> {
+    start: usize,
+    name: &'a str,
+    value: Range<usize>,
+    style: Style,
+    /// Whether the text ends before the value does.
+    open: bool,
+}
+
+/// The names in a text with their values. A name within a value is one too.
+struct Heads<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Heads<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Heads<'a> {
+    type Item = Head<'a>;
+
+    fn next(&mut self) -> Option<Head<'a>> {
+        let found = HEAD.as_ref()?.captures_at(self.text, self.at)?;
+        let head = head(self.text, &found)?;
+        // A mark has a name and a value of its own, which is none.
+        let is_mark = judge::is_placeholder(self.text.get(head.value.clone())?);
+        self.at = if is_mark { head.value.end } else { found.get(0)?.end() };
+        Some(head)
+    }
+}
+
+fn head<'a>(text: &'a str, found: &Captures<'a>) -> Option<Head<'a>> {
+    let whole = found.get(0)?;
+    let rest = text.get(whole.end()..)?;
+    let quote = found.name("typed").or_else(|| found.name("quote"));
+    let sign = found.name("is").map_or("", |sign| sign.as_str());
+    let length = quote.map_or_else(|| bare(rest), |quote| quoted(rest, quote.as_str()));
+    let style = match sign {
+        _ if quote.is_some() => Style::Quoted,
+        "=" => Style::Assigned,
+        // A closure, and a declaration of Go, have their strings in quotes.
+        _ if matches!(sign.trim(), "=>" | ":=") => Style::Code,
+        // The type of what is declared.
+        _ if DECLARED.iter().any(|declared| declared.is_match(rest)) => Style::Code,
+        _ => Style::Bare,
+    };
+    let value = rest.get(..length)?;
+    // What closes a bracket that was opened before it is no part of it.
+    let closes = |c: char| matches!((c, value.contains(['(', '[', '{', '<'])), (')' | ']' | '}' | '>', false));
+    let kept = if quote.is_some() { length } else { value.trim_end_matches(closes).len() };
+    let (start, end, open) = (whole.start(), whole.end(), length == rest.len());
+    Some(Head { start, name: found.name("name")?.as_str(), value: end..end + kept, style, open })
+}
+
+/// Bytes up to the quote that ends a value, or the end of its line. Where the quote is written as in JSON, its end is too.
+fn quoted(rest: &str, quote: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\n' => return at,
+            '\\' if quote.starts_with('\\') => return at,
+            '\\' => escaped = true,
+            _ if quote.ends_with(c) => return at,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// Bytes of a value without quotes.
+fn bare(rest: &str) -> usize {
+    let ends = |(at, c): &(usize, char)| match c {
+        '"' | '\'' | '`' | ',' | ';' => true,
+        '\\' => rest.get(at + 1..).is_some_and(|next| next.starts_with(['n', 'r', 't', '"'])),
+        _ => c.is_whitespace() || is_unspaced(*c),
+    };
+    rest.char_indices().find(ends).map_or(rest.len(), |(at, _)| at)
+}

@@ -1,0 +1,326 @@
+//! What is found in texts as people, programs and tools write them, and what only looks like it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deepagents::core::message::UserMessage;
+use deepagents::core::tool::ToolError;
+use deepagents::middleware::redaction::{Detector, HashKey, Redaction, Strategy};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{Block, DeepAgent, EventKind, MemoryJournal, Message, RunInput, ToolOutput, json_tool};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::redaction::{hidden, shown};
+use crate::results;
+
+/// Every text has one to hide, which stands in brackets.
+async fn finds(detector: Detector, texts: &[&str]) {
+    for text in texts {
+        let mark = format!("[REDACTED_{}]", detector.name().to_uppercase());
+        let (before, rest) = text.split_once('⟦').unwrap();
+        let (_, after) = rest.split_once('⟧').unwrap();
+        let said = text.replace(['⟦', '⟧'], "");
+        assert_eq!(hidden(detector.clone(), &said).await, format!("{before}{mark}{after}"), "{said}");
+    }
+}
+
+/// The texts stay as they are.
+async fn leaves(detector: Detector, texts: &[&str]) {
+    for text in texts {
+        assert_eq!(hidden(detector.clone(), text).await, *text);
+    }
+}
+
+#[tokio::test]
+async fn scripts_without_blanks_underscores_and_written_escapes_border_on_what_is_hidden() {
+    let mails = [
+        "请把报告发给⟦bob@example.com⟧谢谢",
+        "_⟦bob@example.com⟧_",
+        r#""to:\n⟦bob@example.com⟧""#,
+        "Hi ⟦jörg@example.org⟧.",
+    ];
+    finds(Detector::Email, &mails).await;
+    finds(Detector::CreditCard, &["卡号⟦4111111111111111⟧有效", r#""card:\n⟦4111111111111111⟧""#]).await;
+    finds(Detector::Ip, &["地址⟦10.0.0.1⟧是", r#""\t⟦10.0.0.1⟧""#, "地址⟦2001:db8::1⟧是", r#""\n⟦2001:db8::1⟧""#])
+        .await;
+    finds(Detector::MacAddress, &["机⟦00:1A:2b:3C:4d:5E⟧是", r#""\n⟦00:1A:2b:3C:4d:5E⟧""#]).await;
+    finds(Detector::Url, &["见⟦https://a.example/x⟧谢谢。"]).await;
+    let keys = [
+        "密钥⟦sk-abcdefghijklmnopqrstuvwx⟧结束",
+        "token_⟦ghp_abcdefghijklmnopqrstuvwxyz0123456789⟧",
+        r#"{"a":"\n⟦sk-abcdefghijklmnopqrstuvwx⟧"}"#,
+        r#"{"a":"\t⟦AKIAIOSFODNN7EXAMPLE⟧"}"#,
+    ];
+    finds(Detector::ApiKey, &keys).await;
+    leaves(Detector::ApiKey, &["desk-abcdefghijklmnopqrstuvwx"]).await;
+}
+
+#[tokio::test]
+async fn other_numbers_may_stand_beside_the_number_of_a_card() {
+    let found = [
+        "⟦4111 1111 1111 1111⟧ 12/27",
+        "⟦4111 1111 1111 1111⟧ 123",
+        "card 2 ⟦4111 1111 1111 1111⟧",
+        "1 ⟦3782-822463-10005⟧ 7",
+    ];
+    finds(Detector::CreditCard, &found).await;
+    // No issuer's number begins as a time in milliseconds does; the digits of a fraction are none either.
+    let times: Vec<String> = (0..400u64).map(|n| (1_700_000_000_000 + n * 7_919).to_string()).collect();
+    leaves(Detector::CreditCard, &[times.join(", ").as_str(), "0.4111111111111111", "a4111111111111111"]).await;
+}
+
+#[tokio::test]
+async fn paths_of_names_and_slices_are_no_addresses() {
+    let sources = [
+        "use std::fs; use std::env; std::default::Default",
+        "crate::cache::Cache, d::f and a::b::c",
+        "a::before { content: '' }",
+        "items[1::3], items[::2]",
+        "Vec::<u8>::deserialize(f32::from(x))",
+    ];
+    leaves(Detector::Ip, &sources).await;
+    finds(
+        Detector::Ip,
+        &["addr:⟦fe80::1⟧", "[⟦2001:db8::1⟧]:80", "⟦::ffff:10.0.0.1⟧,", "⟦2a00:1450:4001:81b::200e⟧/64"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn secrets_are_found_however_they_are_named_and_written() {
+    let found = [
+        "AWS_SECRET_ACCESS_KEY=⟦wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY⟧",
+        "SECRET_KEY=⟦abcdefghijklmnop⟧",
+        "secret_key = \"⟦abcdefgh12345678⟧\"",
+        "\"accessToken\": \"⟦abcdefgh12345678⟧\"",
+        "dbPassword=⟦hunter2hunter2⟧",
+        "PGPASSWORD=⟦hunter2hunter2⟧ psql",
+        "password=⟦hunter2⟧",
+        "password   = \"⟦hunter2hunter2⟧\"",
+        "password := \"⟦hunter2hunter2⟧\"",
+        "'password' => '⟦hunter2hunter2⟧'",
+        "password=\"⟦abcdefgh,restofsecret⟧\"",
+        "password = \"⟦correct horse, battery⟧\"",
+        r#"{\"password\":\"⟦hunter2hunter2⟧\",\"x\":1}"#,
+        "const password: string = \"⟦hunter2hunter2⟧\";",
+        "os.environ[\"API_KEY\"] = \"⟦abcd1234efgh⟧\"",
+        "<password>⟦hunter2hunter2⟧</password>",
+        "Authorization: Bearer ⟦abcdefgh12345678⟧",
+        "{\"Authorization\": \"Basic ⟦dXNlcjpodW50ZXIy⟧\"}",
+        "postgres://app:⟦hunter2hunter2⟧@db/x",
+        "GITHUB_PAT=⟦abcdefghijklmn1234567⟧",
+        "Server=x;Pwd=⟦hunter2hunter2⟧;",
+        "connect(password=⟦hunter2hunter2⟧)",
+        "It is ⟦SG.abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyz⟧.",
+    ];
+    finds(Detector::ApiKey, &found[..found.len() - 1]).await;
+    // The point of the sentence is a letter of such keys.
+    assert!(
+        hidden(Detector::ApiKey, &found[found.len() - 1].replace(['⟦', '⟧'], "")).await.contains("[REDACTED_API_KEY]")
+    );
+}
+
+#[tokio::test]
+async fn types_calls_numbers_and_placeholders_under_such_a_name_stay() {
+    let code = [
+        "token: String, secret: SecretString, password: Option<String>, secretKey: Uint8Array",
+        "password = os.environ[\"PASSWORD\"]; token = self.token_value; key = getApiKey()",
+        "connect(password=config.password, api_key=api_key_value, token=access_token)",
+        "max_tokens=4096, max_tokens: 10000000, total_tokens = 12345678",
+        "token => console.log(token); token::Token::new(x); if token == other_token { }",
+        "const apiKey: string = process.env.API_KEY ?? requireKey();",
+        "password=$PASSWORD token=${{ secrets.TOKEN }} password=<your-password> api_key={api_key}",
+        "postgres://app:${PASSWORD}@db/x, postgres://user:password@localhost",
+        "format!(\"Bearer {token}\"), and Bearer authentication is used",
+        "\"token_type\": \"bearer_token\", \"next_page_token\": \"abcd1234efgh\"",
+        "password: \"Enter your password here\"",
+        "{ token: 'delimiter' }, token_url = \"https://a.example/token1\"",
+        "PWD=/home/ann/project1",
+        "api_key: [REDACTED_API_KEY] password: ****MPLE token=<api_key_hash:1f3a2b3c4d5e6f70>",
+    ];
+    leaves(Detector::ApiKey, &code).await;
+}
+
+/// The texts of files below a directory.
+fn sources(directory: &Path, kinds: &[&str], into: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, kinds, into);
+        } else if path.extension().is_some_and(|kind| kinds.iter().any(|wanted| *wanted == kind)) {
+            into.push(std::fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn sources_of_programs_stay_as_they_are() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut texts = Vec::new();
+    for below in ["deepagents/src/subagents", "deepagents-mcp/src", "deepagents-models/src/credentials"] {
+        sources(&crates.join(below), &["rs"], &mut texts);
+    }
+    sources(&crates.join("deepagents-server/web/src"), &["ts", "tsx", "css"], &mut texts);
+    sources(&crates.parent().unwrap().join(".ci"), &["py", "sh"], &mut texts);
+    assert!(texts.len() > 100, "{}", texts.len());
+    let redaction = [Detector::CreditCard, Detector::MacAddress, Detector::ApiKey, Detector::PrivateKey]
+        .into_iter()
+        .fold(Redaction::new(), Redaction::hide);
+    let said: Vec<Message> = texts.iter().map(Message::user).collect();
+    let model = ScriptedModel::rules().always(Turn::text("Fine.")).build();
+    let agent = DeepAgent::builder().model(model).redaction(redaction).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(said)).await.unwrap();
+    for (text, message) in texts.iter().zip(outcome.messages().iter()) {
+        assert_eq!(*text, message.text());
+    }
+}
+
+const FIRST: &str = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+const LINE: &str = "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu";
+
+#[tokio::test]
+async fn parts_of_private_keys_are_found_and_certificates_are_not() {
+    let found = [
+        "⟦-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----⟧".to_owned(),
+        format!("     2\t⟦{FIRST}\n     3\t{LINE}⟧\n     4\tand more"),
+        format!("keys/a.pem:2:⟦{FIRST}⟧"),
+        format!("    26\t⟦{LINE}\n    27\tMzEfYyji\n    28\t-----END PRIVATE KEY-----⟧\n"),
+    ];
+    for text in found {
+        finds(Detector::PrivateKey, &[&text]).await;
+    }
+    let certificate = "MIIDBTCCAe2gAwIBAgIUVZ3zkX1nBfG6s8gXH8hZk2tqS3AwDQYJKoZIhvcNAQEL";
+    leaves(Detector::PrivateKey, &[&format!("{certificate}\n{LINE}\nMzEf\n-----END CERTIFICATE-----\n")]).await;
+}
+
+#[tokio::test]
+async fn structured_values_are_looked_at_with_their_names_and_the_names_too() {
+    let args =
+        json!({"password": "hunter2hunter2", "headers": {"api_key": ["abcdefgh12345678"]}, "max_tokens": 10_000_000});
+    let seen = Arc::new(std::sync::Mutex::new(Value::Null));
+    let sees = seen.clone();
+    let tool = json_tool("look", "Looks.", json!({"type": "object"}), move |args: Value, _cx| {
+        *sees.lock().unwrap() = args;
+        let artifact =
+            json!({"password": 12_345_678, "bob@example.com": 1, "ann@example.com": 2, "token": "delimiter"});
+        async { Ok(ToolOutput::text("Seen.").with_artifact(artifact)) }
+    });
+    let model = ScriptedModel::new([Turn::call("look", args), Turn::text("Done.")]);
+    let redaction = Redaction::secrets().hide(Detector::Email);
+    let agent = DeepAgent::builder().model(model).tool(tool).redaction(redaction).build().unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let mark = "[REDACTED_API_KEY]";
+    let hidden = json!({"password": mark, "headers": {"api_key": [mark]}, "max_tokens": 10_000_000});
+    assert_eq!(*seen.lock().unwrap(), hidden);
+    assert!(!serde_json::to_string(outcome.messages()).unwrap().contains("hunter2"));
+    let result = outcome.messages().iter().find_map(|message| message.as_tool().cloned()).unwrap();
+    let artifact = result.artifact.unwrap();
+    assert_eq!((&artifact["password"], &artifact["token"]), (&json!(mark), &json!("delimiter")));
+    let names: Vec<&String> = artifact.as_object().unwrap().keys().collect();
+    assert!(
+        names.iter().any(|name| *name == "[REDACTED_EMAIL]")
+            && names.iter().any(|name| *name == "[REDACTED_EMAIL] (2)")
+    );
+}
+
+#[tokio::test]
+async fn what_a_client_keeps_with_a_message_is_hidden_too() {
+    let kept = json!({"name": "bob@example.com", "additional_kwargs": {"password": "hunter2hunter2"}, "content": "I am bob@example.com."});
+    let said = UserMessage {
+        content: vec![Block::text("I am bob@example.com.")],
+        as_sent: Some(Box::new(kept)),
+        ..UserMessage::default()
+    };
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let redaction = Redaction::secrets().hide(Detector::Email);
+    let agent = DeepAgent::builder().model(model).redaction(redaction).build().unwrap();
+    let outcome = agent.invoke(RunInput::messages(vec![Message::User(said)])).await.unwrap();
+    let Some(Message::User(said)) = outcome.messages().get(0).map(|message| (**message).clone()) else { panic!() };
+    let hidden = json!({"name": "[REDACTED_EMAIL]", "additional_kwargs": {"password": "[REDACTED_API_KEY]"}, "content": "I am [REDACTED_EMAIL]."});
+    assert_eq!(said.as_sent.as_deref(), Some(&hidden));
+}
+
+#[tokio::test]
+async fn a_thread_is_looked_at_again_for_another_pattern_or_strategy_of_the_same_name() {
+    let journal = Arc::new(MemoryJournal::new());
+    let first = async |redaction: Redaction| {
+        let model = ScriptedModel::new([Turn::text("Fine.")]);
+        let agent = DeepAgent::builder().model(model).redaction(redaction).journal(journal.clone()).build().unwrap();
+        let outcome = agent.invoke(RunInput::new("Go on.").thread("t")).await.unwrap();
+        outcome.messages().get(0).unwrap().text()
+    };
+    let ticket =
+        |pattern: &str, strategy| Redaction::new().named("ticket", Detector::pattern(pattern).unwrap(), strategy);
+    let model = ScriptedModel::new([Turn::text("Fine.")]);
+    let redaction = ticket(r"TCK-\d+", Strategy::Redact);
+    let agent = DeepAgent::builder().model(model).redaction(redaction).journal(journal.clone()).build().unwrap();
+    agent.invoke(RunInput::new("About TCK-1, OLD-2345678 and bob@example.com.").thread("t")).await.unwrap();
+    assert_eq!(
+        first(ticket(r"OLD-\d+", Strategy::Mask)).await,
+        "About [REDACTED_TICKET], ****5678 and bob@example.com."
+    );
+    let hash = |key: &str| Redaction::new().named("ticket", Detector::Email, Strategy::Hash(HashKey::new(key)));
+    assert!(first(hash("one")).await.contains("<ticket_hash:"));
+}
+
+#[tokio::test]
+async fn words_of_an_error_that_a_rule_blocks_are_withheld_and_the_run_goes_on() {
+    let fails = json_tool("fails", "Fails.", json!({"type": "object"}), |_: Value, _cx| async move {
+        Err::<&str, _>(ToolError::model("No account for bob@example.com."))
+    });
+    let model = ScriptedModel::new([Turn::call("fails", json!({})), Turn::text("Done.")]);
+    let redaction = Redaction::new().with(Detector::Email, Strategy::Block).tool_results(true);
+    let agent = DeepAgent::builder().model(model).tool(fails).redaction(redaction).build().unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    assert_eq!(results(&outcome), [("Error: the result was withheld: it holds email (1).".to_owned(), true)]);
+}
+
+/// The pieces in which an answer is told.
+async fn pieces(redaction: Redaction, answer: &str) -> Vec<String> {
+    let model = ScriptedModel::new([Turn::text(answer)]).with_chunk_size(4);
+    let agent = DeepAgent::builder().model(model).redaction(redaction.output(true)).build().unwrap();
+    let mut run = agent.run("Go.");
+    let mut pieces = Vec::new();
+    while let Some(event) = run.next().await {
+        if let EventKind::TextDelta { text, .. } = &event.kind {
+            pieces.push(text.clone());
+        }
+    }
+    pieces
+}
+
+#[tokio::test]
+async fn answers_of_scripts_without_blanks_are_told_as_they_come() {
+    let redaction = || Redaction::secrets().hide(Detector::Email).hide(Detector::CreditCard).hide(Detector::Url);
+    let answer = "今天天气很好，我们去公园散步吧。请写信给bob@example.com，谢谢。会議は明日の午後です。";
+    let told = pieces(redaction(), answer).await;
+    assert!(told.len() > 6, "{told:?}");
+    assert_eq!(told.concat(), answer.replace("bob@example.com", "[REDACTED_EMAIL]"));
+}
+
+#[tokio::test]
+async fn what_is_held_for_long_is_not_looked_at_with_each_word() {
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counts = looks.clone();
+    let counting = Detector::function(move |_| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    });
+    let answer = format!("-----BEGIN RSA PRIVATE KEY-----\n{}", "word ".repeat(12_000));
+    let redaction = Redaction::new().hide(Detector::PrivateKey).named("counted", counting, Strategy::Redact);
+    assert_eq!(pieces(redaction, &answer).await.concat(), "[REDACTED_PRIVATE_KEY]");
+    assert!(looks.load(Ordering::Relaxed) < 500, "{looks:?}");
+}
+
+#[tokio::test]
+async fn marks_are_not_hidden_again() {
+    for strategy in [Strategy::Redact, Strategy::Mask, Strategy::Hash(HashKey::new("k"))] {
+        let redaction = Redaction::new().with(Detector::ApiKey, strategy);
+        let once =
+            shown(redaction.clone(), "password = \"hunter2hunter2\", api_key: sk-abcdefghijklmnopqrstuvwx").await;
+        assert!(!once.contains("hunter2"), "{once}");
+        assert_eq!(shown(redaction, &once).await, once);
+    }
+}
