@@ -28,7 +28,7 @@ pub mod channels;
 mod description_override;
 pub mod escape;
 mod explain;
-mod front_matter;
+pub mod front_matter;
 pub mod middleware;
 mod permission_interrupts;
 pub mod profile;
