@@ -30,6 +30,7 @@ use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::proxy;
 use crate::rules::Rules;
+use crate::small_file::without_mark;
 use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
 use crate::threads::note;
 use crate::trust::{Brought, Undecided};
@@ -366,8 +367,10 @@ pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<Loc
         }
         let root = root.display();
         match error.source.kind() {
-            ErrorKind::NotFound => anyhow!("the directory `{root}` does not exist; create it or give --root another"),
-            ErrorKind::NotADirectory => anyhow!("`{root}` is not a directory; give --root one"),
+            ErrorKind::NotFound => {
+                WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
+            }
+            ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
             _ => anyhow!("the directory `{root}` cannot be used: {}", error.source),
         }
     })
@@ -377,10 +380,10 @@ pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<Loc
 fn system(text: &str) -> Result<String> {
     let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     match fs::read_to_string(file) {
-        Ok(text) if text.trim().is_empty() => {
+        Ok(text) if without_mark(&text).trim().is_empty() => {
             bail!(WrongUsage(format!("the file `{file}` given with --system is empty")))
         }
-        Ok(text) => Ok(text.trim_end().to_owned()),
+        Ok(text) => Ok(without_mark(&text).trim_end().to_owned()),
         Err(error) => bail!(WrongUsage(format!("the file `{file}` given with --system cannot be read: {error}"))),
     }
 }

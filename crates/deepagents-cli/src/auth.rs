@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::args::{AuthArgs, AuthCommand};
-use crate::config::replace;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{key_variable, ordered_providers};
 use crate::output;
 use crate::render::json_text;
 use crate::sources::OWN;
+use crate::user_file;
 
 /// What the file is called.
 const FILE: &str = "auth.json";
@@ -72,11 +72,13 @@ fn read(file: &Path) -> Result<Keys> {
 /// Changes the keys that are kept.
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
     let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
+    let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
+    let _lock = user_file::lock(&file).map_err(failed)?;
     let mut all = read(&file)?;
     all.v = 1;
     change(&mut all.keys);
     let text = serde_json::to_string_pretty(&all)?;
-    replace(&file, text.as_bytes()).map_err(|error| anyhow!("`{}` cannot be written: {error}", file.display()))?;
+    user_file::replace_secret(&file, text.as_bytes()).map_err(failed)?;
     *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
     Ok(file)
 }
@@ -87,7 +89,7 @@ fn variable(provider: &str) -> Result<&'static str> {
     if !known.iter().any(|known| known.name == provider) {
         let names: Vec<&str> =
             known.iter().filter(|provider| provider.key_variable.is_some()).map(|provider| provider.name).collect();
-        bail!("there is no provider `{provider}`: name one of {}", names.join(", "));
+        bail!(WrongUsage(format!("there is no provider `{provider}`: name one of {}", names.join(", "))));
     }
     key_variable(provider).ok_or_else(|| anyhow!("{provider} needs no key"))
 }

@@ -39,6 +39,7 @@ mod threads;
 mod tools;
 mod tracing;
 mod trust;
+mod user_file;
 
 use std::process::ExitCode;
 

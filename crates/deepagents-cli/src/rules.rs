@@ -9,6 +9,9 @@ use deepagents::fs::permissions::{AccessMode, CommandRule, Permissions, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::exit::WrongUsage;
+use crate::small_file::without_mark;
+
 /// Rules as a file has them, checked; part of what makes an agent what it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<AnyRule>", into = "Vec<AnyRule>")]
@@ -32,13 +35,14 @@ impl Rules {
     /// When the file cannot be read, is no JSON list of rules, or has a rule that can match nothing.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let name = file.display();
-        let text = fs::read_to_string(file).map_err(|error| anyhow!("the rules `{name}` cannot be read: {error}"))?;
-        let given: Vec<Value> = serde_json::from_str(&text).map_err(|error| {
-            anyhow!(
-                "the rules `{name}` are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
-            )
+        let wrong = |why: String| WrongUsage(format!("the rules `{name}` {why}"));
+        let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let given: Vec<Value> = serde_json::from_str(without_mark(&text)).map_err(|error| {
+            wrong(format!(
+                "are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
+            ))
         })?;
-        Self::from_values(&name.to_string(), given)
+        Ok(Self::from_values(&name.to_string(), given).map_err(|error| WrongUsage(error.to_string()))?)
     }
 
     /// Checks rules that something named so has.
@@ -70,10 +74,10 @@ impl Rules {
     /// Refuses rules about commands where none are run.
     pub(crate) fn check_commands(&self, are_run: bool) -> Result<()> {
         match self.given.iter().position(|rule| matches!(rule, AnyRule::Commands(_))) {
-            Some(at) if !are_run => bail!(
+            Some(at) if !are_run => bail!(WrongUsage(format!(
                 "rule {} is about commands, and none are run, so it can match nothing; give --execute as well, or leave it out",
                 at + 1
-            ),
+            ))),
             _ => Ok(()),
         }
     }

@@ -18,6 +18,11 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     bytes(file, MOST)?.map(text).transpose()
 }
 
+/// A text without the byte order mark that some editors put before it.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The bytes of a file, which may be this many; nothing where there is none.
 ///
 /// # Errors

@@ -187,7 +187,7 @@ impl SchemaCheck {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn compile(&self) -> Result<(), String> {
+    pub fn compile(&self) -> Result<(), String> {
         self.validator().map(|_| ()).map_err(Clone::clone)
     }
 

@@ -90,11 +90,10 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
         return words;
     }
     let mut words: Vec<String> = Vec::new();
-    for cause in chain(error) {
-        let text = cause.to_string();
+    let mut causes = chain(error).map(ToString::to_string).peekable();
+    while let Some(text) = causes.next() {
         // An error that only repeats the one below it says nothing by itself.
-        let below = cause.source().map(ToString::to_string);
-        if below.is_some_and(|below| text.contains(&below)) || text.contains("WorkerTransport") {
+        if causes.peek().is_some_and(|below| text.contains(below)) || text.contains("WorkerTransport") {
             continue;
         }
         if !words.contains(&text) {

@@ -28,21 +28,30 @@ pub(crate) enum Texts {
 
 /// Why there is no front matter to be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FrontMatterError {
+#[non_exhaustive]
+pub enum FrontMatterError {
+    /// There is none.
     #[error("it does not begin with a line `---`")]
     Missing,
+    /// It has no end.
     #[error("its front matter is not closed by a line `---`")]
     Unclosed,
+    /// It is more than anybody writes.
     #[error("its front matter has more than {MAX_CHARS} characters")]
     TooLong,
+    /// It is YAML of another kind.
     #[error("its front matter is not a mapping of keys to values")]
     NotAMapping,
+    /// It is no YAML.
     #[error("its YAML cannot be read: {0}")]
     Yaml(String),
 }
 
 /// The front matter of a file as text, and what follows it. A byte order mark before it is passed over.
-pub(crate) fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
+///
+/// # Errors
+/// When there is none, or it has no end.
+pub fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else {
@@ -64,7 +73,17 @@ pub(crate) fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
 }
 
 /// The front matter of a file with all scalars as texts, and what follows it.
-pub(crate) fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError> {
+///
+/// ```
+/// use deepagents::front_matter::parse;
+/// let (head, body) = parse("---\nname: tidy\nversion: 1.10\n---\nTidy up.\n")?;
+/// assert_eq!((head["version"].as_str(), body), (Some("1.10"), "Tidy up.\n"));
+/// # Ok::<(), deepagents::front_matter::FrontMatterError>(())
+/// ```
+///
+/// # Errors
+/// When there is none, or it is no mapping of keys to values.
+pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError> {
     let (head, body) = split(text)?;
     match yaml(head, Texts::All)? {
         Value::Object(map) => Ok((map, body)),

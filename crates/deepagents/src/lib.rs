@@ -29,7 +29,7 @@ pub mod channels;
 mod description_override;
 pub mod escape;
 mod explain;
-mod front_matter;
+pub mod front_matter;
 mod json_answer;
 pub mod middleware;
 mod permission_interrupts;

@@ -33,7 +33,7 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the value of a setting and where it comes from; all of them without a name
+    /// Print the value of a setting, and where it comes from on stderr; all of them without a name
     Get {
         /// The setting, such as model or notify.bell
         name: Option<String>,

@@ -6,8 +6,8 @@ use clap::Args;
 
 const EXAMPLES: &str = "\
 What is taken over: CLAUDE.md as AGENTS.md; .claude/agents, .claude/skills, .agents/skills, .claude/commands and the hooks of
-.claude/settings.json into .deepagents; the layout with agent.json, skills and subagents. What is there stays as it is, and
-nothing that is taken over is used before you agree to it (`deepagents trust show`).
+.claude/settings.json into .deepagents; the layout with agent.json, skills and subagents. What is there stays as it is, no
+link in the directory is written through, and nothing that is taken over is used before you agree to it (`deepagents trust show`).
 
 Examples:
   deepagents import --dry-run                 what would be done in this directory

@@ -10,10 +10,11 @@ use super::file::{self, template, text, value};
 use super::keys::{find, schema};
 use super::{Config, Flags, user_file};
 use crate::args::{ConfigArgs, ConfigCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::env;
 use crate::output;
 use crate::render::json_text;
+use crate::user_file;
 
 /// Shows and changes settings.
 pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
@@ -30,24 +31,27 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         ConfigCommand::Get { name: Some(name), json } => {
             let config = load(args)?;
             let Some((key, value, source)) = config.entry(name) else {
-                bail!(file::ConfigError::Unknown(name.clone()))
+                return Err(unknown(name));
             };
             match json {
                 true => json_text(&json!({"name": key.name, "value": shown(value), "source": source.to_string()}))?,
-                false => format!("{value}\n({source})"),
+                false => {
+                    // Beside the value, so that `$(deepagents config get model)` is the value alone.
+                    output::remark(&format!("({source})"));
+                    value.to_string()
+                }
             }
         }
         ConfigCommand::Set { name, value: given } => {
-            let key = find(name).ok_or_else(|| file::ConfigError::Unknown(name.clone()))?;
-            let (file, value) = (own()?, value(key, given)?);
-            if name == "theme" {
-                check_theme(given)?;
-            }
+            let key = find(name).ok_or_else(|| unknown(name))?;
+            let value = value(key, given).map_err(|error| WrongUsage(error.to_string()))?;
+            check(name, given)?;
+            let file = own()?;
             file::set(&file, key, Some(&value))?;
             in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
         }
         ConfigCommand::Unset { name } => {
-            let key = find(name).ok_or_else(|| file::ConfigError::Unknown(name.clone()))?;
+            let key = find(name).ok_or_else(|| unknown(name))?;
             let file = own()?;
             file::set(&file, key, None)?;
             in_force(args, name, &format!("{name} is not in {} any more", file.display()))?
@@ -64,7 +68,33 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The screens take any name from a file and say what is wrong with it; here it can be said at once.
+fn unknown(name: &str) -> anyhow::Error {
+    WrongUsage(file::ConfigError::Unknown(name.to_owned()).to_string()).into()
+}
+
+/// What a file may say and is then of no use, can be said here at once.
+fn check(name: &str, given: &str) -> Result<()> {
+    match name {
+        "theme" => check_theme(given),
+        "model" | "base_url" if given.trim().is_empty() => {
+            let words = format!("{name} cannot be empty; `deepagents config unset {name}` takes it out");
+            bail!(WrongUsage(words))
+        }
+        "base_url" if !is_address(given) => {
+            let words = format!("base_url cannot be `{given}`: it is an address that begins with http:// or https://");
+            bail!(WrongUsage(words))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_address(given: &str) -> bool {
+    let rest = given.strip_prefix("http://").or_else(|| given.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    !host.is_empty() && !given.contains(char::is_whitespace)
+}
+
+/// The screens take any name from a file and say what is wrong with it.
 fn check_theme(given: &str) -> Result<()> {
     let own = themes().0;
     let mut names: Vec<&str> = deepagents_tui::theme_names().into();
@@ -72,7 +102,7 @@ fn check_theme(given: &str) -> Result<()> {
     if names.contains(&given) {
         return Ok(());
     }
-    bail!("there is no theme `{given}`; there are {}", names.join(", "))
+    bail!(WrongUsage(format!("there is no theme `{given}`; there are {}", names.join(", "))))
 }
 
 fn load(args: &ConfigArgs) -> Result<Config> {
@@ -111,7 +141,7 @@ fn as_json(config: &Config) -> Result<String> {
 /// Lets the user edit the file, and says what is wrong with it then.
 fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     if text(file)?.is_none() {
-        file::replace(file, template().as_bytes())?;
+        user_file::replace(file, template().as_bytes())?;
     }
     let editor = editor.or_else(|| env("VISUAL")).or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file).status()?;

@@ -1,14 +1,13 @@
 //! A file of settings: read with each value checked, changed with everything else in it left as it is.
 
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::keys::{KEYS, Key, Kind, find};
-use crate::small_file;
+use crate::{small_file, user_file};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +147,7 @@ pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
 /// Sets a value in a file, or takes it out; comments and order stay. The file is there whole or as it was.
 pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Io { file: file.to_owned(), source };
+    let _lock = user_file::lock(file).map_err(failed)?;
     let mut document = document(file, &text(file)?.unwrap_or_default())?;
     let (table, name) = match key.name.split_once('.') {
         Some((table, name)) => {
@@ -169,7 +169,7 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
         // What cannot be used otherwise is said before anything is written.
         parse(file, &text)?;
     }
-    replace(file, text.as_bytes()).map_err(failed)
+    user_file::replace(file, text.as_bytes()).map_err(failed)
 }
 
 /// Sets a value; the comment behind it stays.
@@ -182,20 +182,6 @@ fn put(table: &mut dyn TableLike, name: &str, value: toml_edit::Value) {
         }
         None => drop(table.insert(name, Item::Value(value))),
     }
-}
-
-/// Writes a file of the user's whole, with mode 0600 in a directory with 0700 where they are made.
-pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    // What a link leads to is changed, and the link stays.
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let directory = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let mut new = tempfile::NamedTempFile::new_in(directory)?;
-    new.write_all(bytes)?;
-    new.as_file().sync_all()?;
-    new.persist(&file).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// An empty file of settings, with all there are as comments.

@@ -17,7 +17,6 @@ use crate::sources::OWN;
 
 pub(crate) use apply::{Flags, Screens, for_agent, for_screens};
 pub(crate) use command::config;
-pub(crate) use file::replace;
 use file::{ConfigError, Settings, Value, read};
 use keys::{KEYS, Key};
 pub(crate) use project::brought;

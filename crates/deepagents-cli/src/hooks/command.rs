@@ -2,14 +2,15 @@
 
 use std::fs;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use deepagents::middleware::hooks::{HookAnswer, HookEvent, HookPermission, HookRun, HookRunner};
 use serde_json::{Value, json};
 
 use super::find::find;
 use crate::args::{AgentArgs, HooksArgs, HooksCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::render::{escaped, json_text};
+use crate::small_file::without_mark;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, output, runtime};
 
@@ -66,15 +67,18 @@ fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {
 async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bool) -> Result<Exit> {
     let Some(event) = HookEvent::from_name(event) else {
         let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::as_str).collect();
-        bail!("there is no event `{event}`; there are {}", names.join(", "));
+        bail!(WrongUsage(format!("there is no event `{event}`; there are {}", names.join(", "))));
     };
     let text = match input.strip_prefix('@') {
-        Some(file) => fs::read_to_string(file).map_err(|error| anyhow!("`{file}` cannot be read: {error}"))?,
+        Some(file) => {
+            fs::read_to_string(file).map_err(|error| WrongUsage(format!("`{file}` cannot be read: {error}")))?
+        }
         None => input.to_owned(),
     };
-    let fields: Value = serde_json::from_str(&text).map_err(|error| anyhow!("the input is no JSON: {error}"))?;
+    let fields: Value = serde_json::from_str(without_mark(&text))
+        .map_err(|error| WrongUsage(format!("the input is no JSON: {error}")))?;
     if !fields.is_object() {
-        bail!("the input is no JSON object");
+        bail!(WrongUsage("the input is no JSON object".to_owned()));
     }
     let runs = match runner {
         Some(runner) => runner.run(event, fields, tokio_util::sync::CancellationToken::new()).await,

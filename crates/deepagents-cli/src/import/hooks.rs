@@ -16,8 +16,10 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
                 let text = format!("{:#}\n", json!({"hooks": value}));
                 report.write(from, to, text.as_bytes())?;
             }
-            "permissions" => report
-                .left(from, "its permissions: rules are made where they are asked about (`a`), and last a session"),
+            "permissions" => report.left(
+                from,
+                "its permissions: rules are made where they are asked about (`a`), for the session or for the project",
+            ),
             "$schema" => {}
             other => report.left(from, format!("its setting {other}")),
         }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use deepagents::subagents::SubAgentSpec;
 use serde_json::Value;
 
 use super::hooks::read;
-use super::report::{Report, entries};
+use super::report::Report;
 use crate::config::FILE;
 use crate::sources::{AGENTS, SKILLS};
 
@@ -27,10 +28,15 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
         }
     }
     report.copy_tree(&from.join("skills"), &to.join(SKILLS))?;
-    for (name, path) in entries(&from.join("subagents"))? {
+    for (name, path) in report.entries(&from.join("subagents"))? {
         let main = path.join("AGENTS.md");
-        report.copy(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"))?;
-        for (inner, path) in entries(&path)?.into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
+        if let Some(bytes) = report.read(&main)? {
+            match SubAgentSpec::from_markdown(&String::from_utf8_lossy(&bytes), &name) {
+                Ok(_) => drop(report.write(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"), &bytes)?),
+                Err(error) => report.left(&main, error.to_string()),
+            }
+        }
+        for (inner, path) in report.entries(&path)?.into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
             report.left(&path, format!("{inner} of a sub-agent has no place here"));
         }
     }
@@ -56,11 +62,10 @@ fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<(
     let name = value.as_str().or_else(|| value.get("model").and_then(Value::as_str));
     match name {
         Some(name) => {
-            report.write(file, &to.join(FILE), format!("model = {}\n", toml_edit::Value::from(name)).as_bytes())
+            let text = format!("model = {}\n", toml_edit::Value::from(name));
+            report.write(file, &to.join(FILE), text.as_bytes())?;
         }
-        None => {
-            report.left(file, "its model, which has no name");
-            Ok(())
-        }
+        None => report.left(file, "its model, which has no name"),
     }
+    Ok(())
 }

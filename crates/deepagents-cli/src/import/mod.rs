@@ -1,8 +1,12 @@
 //! `deepagents import`: takes over what was made for Claude Code and for the layouts of the reference.
 
 mod agents;
+mod commands;
+mod definition;
+mod front;
 mod hooks;
 mod layout;
+mod place;
 mod report;
 
 use std::fs;
@@ -16,6 +20,7 @@ use crate::model_choice::env;
 use crate::output;
 use crate::render::{escaped, json_text};
 use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
+use place::Place;
 use report::Report;
 
 /// Directories that hold what Claude Code knows of a place, and what is in them.
@@ -30,7 +35,7 @@ const COMMANDS: &str = "commands";
 /// Takes over what there is, and says what was done and what could not be.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let (from, to) = places(args)?;
-    let mut report = Report::new(args.dry_run, args.user);
+    let mut report = Report::new(args.dry_run, Place::new(&from, args.user));
     let claude = from.join(CLAUDE);
     // In a project its notes lie in it, the user's beside their settings.
     let notes = if args.user { claude.join(CLAUDE_MEMORY) } else { from.join(CLAUDE_MEMORY) };
@@ -47,7 +52,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     for skills in [claude.join(SKILLS), from.join(SHARED).join(SKILLS)] {
         report.copy_tree(&skills, &to.join(SKILLS))?;
     }
-    agents::commands(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report)?;
+    commands::import(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report)?;
     let (settings, own_hooks) = (claude.join("settings.json"), to.join("hooks.json"));
     // The reference keeps them in the same place, and in the same form.
     if own_hooks.exists() && !settings.exists() {
@@ -75,7 +80,7 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) -> Result<()> {
     for file in files {
         let Some(bytes) = report.read(file)? else { continue };
         match taken {
-            None => report.write(file, to, &bytes)?,
+            None => drop(report.write(file, to, &bytes)?),
             Some(first) => report.left(file, format!("there is {}, too; put them together by hand", first.display())),
         }
         taken.get_or_insert(file);

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::Mode;
 use serde::Serialize;
 
+use super::place::{Place, There};
 use crate::render::escaped;
 
 /// Bytes of a file that is taken over, and files of a tree.
@@ -39,15 +42,14 @@ pub(super) struct Outcome {
 /// Everything that was done, or would be.
 pub(super) struct Report {
     dry_run: bool,
-    /// Whether it is about what is the user's: nobody else looks into a directory that is made for it.
-    user: bool,
+    place: Place,
     pub(super) lines: Vec<Outcome>,
     files: usize,
 }
 
 impl Report {
-    pub(super) fn new(dry_run: bool, user: bool) -> Self {
-        Self { dry_run, user, lines: Vec::new(), files: 0 }
+    pub(super) fn new(dry_run: bool, place: Place) -> Self {
+        Self { dry_run, place, lines: Vec::new(), files: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,6 +93,10 @@ impl Report {
             self.left(from, "it is a link or no file");
             return Ok(None);
         }
+        if self.place.is_left_by(from) {
+            self.left(from, "a link leads out of the directory to it");
+            return Ok(None);
+        }
         if about.len() > MOST {
             self.left(from, "it is too large");
             return Ok(None);
@@ -98,39 +104,41 @@ impl Report {
         fs::read(from).map(Some).with_context(|| format!("`{}` cannot be read", from.display()))
     }
 
-    /// Writes a file that is not there yet.
-    pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> Result<()> {
-        match fs::read(to) {
-            Ok(there) if there == bytes => {
-                self.unchanged(from, format!("is there already, as {}", to.display()));
-                return Ok(());
-            }
-            Ok(_) => {
-                self.left(
-                    from,
-                    format!("{} is there and says something else; put them together by hand", to.display()),
-                );
-                return Ok(());
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("`{}` cannot be looked at", to.display())),
+    /// What is in a directory, by name; nothing where there is none, or none that can be taken over.
+    pub(super) fn entries(&mut self, directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+        if self.place.is_left_by(directory) {
+            self.left(directory, "a link leads out of the directory to it");
+            return Ok(Vec::new());
         }
-        if !self.dry_run {
-            self.put(from, to, bytes).with_context(|| format!("`{}` cannot be written", to.display()))?;
-        }
-        self.taken(from, to);
-        Ok(())
+        entries(directory)
     }
 
-    /// A new file, which whoever may read and run the one that it stands for may read and run.
-    fn put(&self, from: &Path, to: &Path, bytes: &[u8]) -> io::Result<()> {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-        let mode = fs::metadata(from)?.permissions().mode() & 0o777 | 0o600;
-        if let Some(above) = to.parent() {
-            let directories = if self.user { 0o700 } else { 0o777 };
-            fs::DirBuilder::new().recursive(true).mode(directories).create(above)?;
+    /// Writes a file that is not there yet. Says whether it is there now, or would be.
+    pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> Result<bool> {
+        let mut there =
+            self.place.look(to, bytes).with_context(|| format!("`{}` cannot be looked at", to.display()))?;
+        if matches!(there, There::Nothing) && !self.dry_run {
+            there = mode_of(from)
+                .and_then(|mode| self.place.make(to, bytes, mode))
+                .with_context(|| format!("`{}` cannot be written", to.display()))?;
         }
-        fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?.write_all(bytes)
+        let is_there = matches!(there, There::Nothing | There::Same);
+        match there {
+            There::Nothing => self.taken(from, to),
+            There::Same => self.unchanged(from, format!("is there already, as {}", to.display())),
+            There::Other => {
+                self.left(from, format!("{} is there and says something else; put them together by hand", to.display()))
+            }
+            // So do those who have both programs read one file.
+            There::Link(link) if link == to && is_same(from, to) => {
+                self.unchanged(from, format!("is there already: {} is a link to it", to.display()));
+            }
+            There::Link(link) => {
+                self.left(from, format!("{} is a link, and what it leads to is not changed", link.display()));
+            }
+            There::Odd(odd) => self.left(from, format!("{} is something else than it should be", odd.display())),
+        }
+        Ok(is_there)
     }
 
     /// Takes the files of a directory over, and those below it.
@@ -139,7 +147,7 @@ impl Report {
     }
 
     fn tree(&mut self, from: &Path, to: &Path, depth: usize) -> Result<()> {
-        for (name, path) in entries(from)? {
+        for (name, path) in self.entries(from)? {
             self.files += 1;
             if self.files > FILES || depth == 0 {
                 self.left(&path, "there is too much of it");
@@ -156,8 +164,28 @@ impl Report {
     }
 }
 
+/// What whoever may read and run a file may do with the one that stands for it; the user may read and write both.
+fn mode_of(file: &Path) -> io::Result<Mode> {
+    let bits = fs::metadata(file)?.permissions().mode();
+    let all = [
+        (0o100, Mode::XUSR),
+        (0o040, Mode::RGRP),
+        (0o020, Mode::WGRP),
+        (0o010, Mode::XGRP),
+        (0o004, Mode::ROTH),
+        (0o002, Mode::WOTH),
+        (0o001, Mode::XOTH),
+    ];
+    let had = all.into_iter().filter(|(bit, _)| bits & bit != 0);
+    Ok(had.fold(Mode::RUSR | Mode::WUSR, |mode, (_, more)| mode | more))
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
 /// What is in a directory, by name; nothing where there is none.
-pub(super) fn entries(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>> {
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     let listing = match fs::read_dir(directory) {
         Ok(listing) => listing,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -166,7 +194,7 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<(String, std::path::PathBu
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", directory.display())),
     };
     let named = listing.flatten().filter_map(|entry| Some((entry.file_name().to_str()?.to_owned(), entry.path())));
-    let mut all: Vec<(String, std::path::PathBuf)> = named.collect();
+    let mut all: Vec<(String, PathBuf)> = named.collect();
     all.sort();
     Ok(all)
 }

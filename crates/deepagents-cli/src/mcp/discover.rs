@@ -7,6 +7,7 @@ use deepagents::mcp::{ConfigFile, Entry, EntryError, FileError, ServerConfig};
 use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::McpSources;
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::output;
 use crate::small_file;
@@ -86,10 +87,11 @@ fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
         }
     }
     if let Some(file) = &sources.mcp_config {
+        let wrong = |why| WrongUsage(format!("the file `{}` given with --mcp-config {why}", file.display()));
         match read(file) {
             Ok(Some(servers)) => found.take(servers, Source::Named, file),
-            Ok(None) => bail!("the file `{}` given with --mcp-config does not exist", file.display()),
-            Err(problem) => bail!("the file `{}` given with --mcp-config cannot be used: {problem}", file.display()),
+            Ok(None) => bail!(wrong("does not exist".to_owned())),
+            Err(problem) => bail!(wrong(format!("cannot be used: {problem}"))),
         }
     }
     Ok((found, problems))
@@ -124,7 +126,9 @@ fn same(a: &Path, b: &Path) -> bool {
 /// What a file holds, if it is there.
 pub(super) fn read(file: &Path) -> Result<Option<ConfigFile>, String> {
     match small_file::read(file).map_err(|error| error.to_string())? {
-        Some(text) => ConfigFile::parse(&text).map(Some).map_err(|error: FileError| error.to_string()),
+        Some(text) => {
+            ConfigFile::parse(small_file::without_mark(&text)).map(Some).map_err(|error: FileError| error.to_string())
+        }
         None => Ok(None),
     }
 }

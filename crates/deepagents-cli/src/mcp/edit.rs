@@ -1,7 +1,7 @@
 //! `deepagents mcp add` and `remove`.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::discover::{self, FILE};
 use crate::args::{McpAddArgs, Scope};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::output;
+use crate::user_file::{self, Lock};
 
 /// Describes a server in a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
@@ -41,6 +42,9 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
             entry.insert("headers".to_owned(), all(&options.headers).into());
         }
     } else {
+        if first.contains("://") {
+            bail!(WrongUsage(format!("`{first}` is no address of a server; one begins with http:// or https://")));
+        }
         if !options.headers.is_empty() {
             bail!("a program has no headers; an address begins with http:// or https://");
         }
@@ -67,7 +71,15 @@ pub(super) fn remove(name: &str, scope: Scope, root: &Path) -> Result<Exit> {
 
 fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
     match scope {
-        Scope::Project => Ok(root.join(FILE)),
+        Scope::Project => {
+            let file = root.join(FILE);
+            // Whoever wrote the project may have put a link there, to have a file of the user's changed.
+            let leads_out = |real: PathBuf| !root.canonicalize().is_ok_and(|root| real.starts_with(root));
+            if file.canonicalize().is_ok_and(leads_out) {
+                bail!("{} is a link out of the project, and what it leads to is not changed", file.display());
+            }
+            Ok(file)
+        }
         Scope::User => discover::of_user().ok_or_else(|| anyhow!("there is no home directory; set HOME")),
     }
 }
@@ -76,10 +88,14 @@ fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
 struct Config {
     file: PathBuf,
     value: Value,
+    /// Nobody else changes such a file meanwhile. The lock is the user's own, so that nothing is left in a project.
+    _lock: Option<Lock>,
 }
 
 impl Config {
     fn open(file: &Path) -> Result<Self> {
+        // Where there can be none, nothing of the user's is written either.
+        let lock = discover::of_user().and_then(|users| user_file::lock(&users).ok());
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -87,7 +103,7 @@ impl Config {
         };
         let text = if text.trim().is_empty() { "{}" } else { &text };
         let value = serde_json::from_str(text).map_err(|error| anyhow!("{} is no JSON: {error}", file.display()))?;
-        Ok(Self { file: file.to_owned(), value })
+        Ok(Self { file: file.to_owned(), value, _lock: lock })
     }
 
     fn servers(&mut self) -> Result<&mut Map<String, Value>> {
@@ -96,17 +112,9 @@ impl Config {
         servers.and_then(Value::as_object_mut).ok_or_else(wrong)
     }
 
-    /// Writes a new file and puts it in the place of the old one.
     fn write(&self) -> Result<()> {
-        let folder = self.file.parent().unwrap_or(Path::new("."));
-        let failed = |error: &dyn std::fmt::Display| anyhow!("{} cannot be written: {error}", self.file.display());
-        fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-        // A link is followed, as those make who keep their settings elsewhere.
-        let target = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
-        let folder = target.parent().unwrap_or(folder);
-        let mut new = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
-        writeln!(new, "{}", serde_json::to_string_pretty(&self.value)?).map_err(|error| failed(&error))?;
-        new.persist(&target).map_err(|error| failed(&error))?;
-        Ok(())
+        let text = format!("{}\n", serde_json::to_string_pretty(&self.value)?);
+        let failed = |error| anyhow!("{} cannot be written: {error}", self.file.display());
+        user_file::replace(&self.file, text.as_bytes()).map_err(failed)
     }
 }

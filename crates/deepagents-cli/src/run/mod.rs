@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::structured::ResponseFormat;
+use deepagents::core::tool::SchemaCheck;
 use deepagents::fs::UndoStore;
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
@@ -38,6 +39,7 @@ use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::runtime::RunThread;
+use crate::small_file::without_mark;
 use crate::threads::undo;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
@@ -100,7 +102,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     if args.max_cost.is_some() && model.profile().price.is_none() {
-        bail!("the price of {} is not known, so --max-cost cannot be kept; limit it with --max-tokens", choice.name);
+        let name = &choice.name;
+        let words =
+            format!("the price of {name} is not known, so --max-cost cannot be kept; limit it with --max-tokens");
+        bail!(WrongUsage(words));
     }
     let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
     let (model, unknown_window) = runtime.block_on(windowed)?;
@@ -259,10 +264,14 @@ fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
 fn answer_format(file: &Path) -> Result<ResponseFormat> {
     let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+    let schema: Value =
+        serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is no JSON: {error}")))?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         bail!(wrong("is no schema of an object: it lacks \"type\": \"object\"".to_owned()));
     }
+    SchemaCheck::new(Arc::new(schema.clone()))
+        .compile()
+        .map_err(|error| wrong(format!("is no JSON Schema: {error}")))?;
     Ok(ResponseFormat::json("answer", schema))
 }
 

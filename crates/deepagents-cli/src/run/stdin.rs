@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::piped::Piped;
 use crate::exit::WrongUsage;
+use crate::small_file::without_mark;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -63,7 +64,8 @@ fn not_empty(text: String) -> Result<String> {
 fn read() -> Result<String> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes).map_err(|error| anyhow!("the task could not be read: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| anyhow!("the task on stdin is not text in UTF-8"))
+    let text = String::from_utf8(bytes).map_err(|_| WrongUsage("the task on stdin is not text in UTF-8".to_owned()))?;
+    Ok(without_mark(&text).to_owned())
 }
 
 /// Lines of stdin, read by a thread of their own from the first one that is wanted: nothing else reads stdin.

@@ -517,7 +517,7 @@ fn a_rule_that_can_match_nothing_ends_a_run_before_it_begins() {
     ] {
         let file = rules(&place, &json!([good, rule]));
         let finished = finish(&mut place.run(&server, &["--rules", &file, "Go"]));
-        assert!(finished.one_message().contains(why), "{finished:?}");
+        assert!(finished.wrong_usage().contains(why), "{finished:?}");
     }
     assert!(server.requests().is_empty());
 }

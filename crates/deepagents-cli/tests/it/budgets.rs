@@ -136,7 +136,7 @@ fn a_cost_budget_is_told_in_dollars() {
 fn the_cost_of_a_model_without_a_known_price_cannot_be_limited() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), "http://127.0.0.1:1/v1").args(["--max-cost", "1", "Look"]));
-    let message = finished.one_message();
+    let message = finished.wrong_usage();
     assert!(
         message.contains("price of custom:test-model is not known") && message.contains("--max-tokens"),
         "{message}"

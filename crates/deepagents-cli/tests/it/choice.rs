@@ -70,19 +70,36 @@ fn the_root_must_be_a_directory() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let message = finish(run(&file, "http://127.0.0.1:1/v1").arg("hello"));
-    assert!(message.one_message().contains("is not a directory"), "{message:?}");
+    assert!(message.wrong_usage().contains("is not a directory"), "{message:?}");
     let message = finish(run(&dir.path().join("missing"), "http://127.0.0.1:1/v1").arg("hello"));
-    assert!(message.one_message().contains("does not exist"), "{message:?}");
+    assert!(message.wrong_usage().contains("does not exist"), "{message:?}");
 }
 
 #[test]
 fn what_the_command_line_says_wrong_is_told_before_a_missing_key() {
     let root = finish(deepagents().args(["run", "--root", "/no/such/place", "hello"]));
-    assert!(root.one_message().contains("`/no/such/place` does not exist"), "{root:?}");
+    assert!(root.wrong_usage().contains("`/no/such/place` does not exist"), "{root:?}");
     let task = finish(deepagents().args(["run", " "]));
     assert!(task.wrong_usage().contains("task is empty"), "{task:?}");
     let system = finish(deepagents().args(["run", "--system", "@/no/such/file", "hello"]));
     assert!(system.wrong_usage().contains("`/no/such/file` given with --system"), "{system:?}");
+}
+
+#[test]
+fn a_mark_before_a_text_is_no_part_of_it_and_what_is_no_text_is_wrong_usage() {
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let dir = tempfile::tempdir().unwrap();
+    let (system, task) = (dir.path().join("system.md"), dir.path().join("task"));
+    std::fs::write(&system, "\u{feff}You are brief.\n").unwrap();
+    let mut command = run(dir.path(), &server.address);
+    let finished =
+        finish_with(command.arg("--no-save").arg("--system").arg(format!("@{}", system.display())), "\u{feff}Hi");
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let messages = server.requests()[0].body["messages"].to_string();
+    assert!(messages.contains("You are brief.") && !messages.contains('\u{feff}'), "{messages}");
+    std::fs::write(&task, [0xff, 0xfe, 0x00]).unwrap();
+    let refused = finish(run(dir.path(), &server.address).stdin(std::fs::File::open(&task).unwrap()));
+    assert!(refused.wrong_usage().contains("is not text in UTF-8"), "{refused:?}");
 }
 
 #[test]

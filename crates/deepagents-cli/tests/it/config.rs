@@ -1,9 +1,10 @@
 //! Settings: what counts, who said so, and what a bad file does.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deepagents_testing::skip::skip;
 use serde_json::Value;
@@ -44,13 +45,14 @@ impl Place {
 #[test]
 fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
     let place = Place::new();
-    assert!(place.out(&["config", "get", "theme"]).starts_with("dark\n(default)"));
+    let got = finish(&mut place.command(&["config", "get", "theme"]));
+    assert_eq!((got.out.as_str(), got.err.as_str()), ("dark\n", "(default)\n"), "the value alone is on stdout");
     assert_eq!(place.out(&["config", "get"]), place.out(&["config", "list"]), "all of them without a name");
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "# mine\nvi = true # at home\n").unwrap();
     assert!(place.out(&["config", "set", "notify.bell", "off"]).contains("notify.bell = false"));
     let wrong = finish(&mut place.command(&["config", "set", "theme", "purple"]));
-    assert!(wrong.code == Some(1) && wrong.one_message().contains("there are dark, light"), "{wrong:?}");
+    assert!(wrong.wrong_usage().contains("there are dark, light"), "{wrong:?}");
     place.out(&["config", "set", "theme", "light"]);
     let text = fs::read_to_string(place.file()).unwrap();
     assert!(text.starts_with("# mine\nvi = true # at home\n") && text.contains("[notify]\nbell = false"), "{text}");
@@ -61,17 +63,27 @@ fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
     place.out(&["config", "unset", "theme"]);
     let json: Value = serde_json::from_str(&place.out(&["config", "get", "theme", "--json"])).unwrap();
     assert_eq!(json, serde_json::json!({"name": "theme", "value": "dark", "source": "default"}));
-    assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
     let place = Place::new();
     let refused = |args: &[&str]| finish(&mut place.command(args)).one_message().to_owned();
-    assert!(refused(&["config", "set", "colour", "red"]).contains("there is no setting `colour`"));
-    assert!(refused(&["config", "set", "approve", "always"]).contains("one of ask, auto, plan"));
-    assert!(refused(&["config", "set", "vi", "maybe"]).contains("true or false"));
-    assert!(refused(&["config", "set", "keys.mode", "hyper-x"]).contains("is no key"));
+    for (name, value, why) in [
+        ("colour", "red", "there is no setting `colour`"),
+        ("approve", "always", "one of ask, auto, plan"),
+        ("vi", "maybe", "true or false"),
+        ("keys.mode", "hyper-x", "is no key"),
+        ("model", "", "`deepagents config unset model`"),
+        ("base_url", " ", "`deepagents config unset base_url`"),
+        ("base_url", "not a url", "begins with http:// or https://"),
+        ("base_url", "https:///v1", "begins with http:// or https://"),
+    ] {
+        let wrong = finish(&mut place.command(&["config", "set", name, value]));
+        assert!(wrong.wrong_usage().contains(why), "{wrong:?}");
+    }
+    let unknown = finish(&mut place.command(&["config", "get", "colour"]));
+    assert!(unknown.wrong_usage().contains("there is no setting `colour`"), "{unknown:?}");
     assert!(!place.file().exists());
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     for (text, why) in [("theme = ", "is no TOML"), ("vi = \"yes\"", "true or false"), ("approve = \"x\"", "one of")] {
@@ -106,7 +118,7 @@ fn the_command_line_wins_over_the_environment_that_over_the_project_and_that_ove
     assert!(finished.err.contains("may not set notify.command"), "{finished:?}");
     assert_eq!(server.requests()[1].body["reasoning_effort"], "medium");
     let themed = finish(place.command(&["config", "get", "theme"]).env("DEEPAGENTS_THEME", "contrast"));
-    assert!(themed.out.starts_with("contrast\n(environment, DEEPAGENTS_THEME)"), "{themed:?}");
+    assert!(themed.out == "contrast\n" && themed.err.contains("(environment, DEEPAGENTS_THEME)"), "{themed:?}");
     assert!(!place.root.path().join("owned").exists());
 }
 
@@ -145,7 +157,7 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(listed.contains("openai") && listed.contains("kept") && !listed.contains("4711"), "{listed}");
     assert!(place.out(&["doctor"]).contains("OPENAI_API_KEY"));
     let refused = finish_with(&mut place.command(&["auth", "set", "nobody"]), "x\n");
-    assert!(refused.one_message().contains("there is no provider `nobody`"));
+    assert!(refused.wrong_usage().contains("there is no provider `nobody`"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
     assert!(refused.one_message().contains("that is no key"));
     place.out(&["auth", "remove", "openai"]);
@@ -153,6 +165,38 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     fs::write(&file, "{").unwrap();
     assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and begin anew"));
     assert!(place.out(&["doctor"]).contains("none are set; those that are kept: "));
+}
+
+#[test]
+fn what_programs_keep_and_set_at_once_is_all_there() {
+    let place = Place::new();
+    let providers = ["openai", "anthropic", "mistral", "groq", "deepseek"];
+    let settings = ["vi", "tool_search", "progress", "screen_reader", "text_tool_calls"];
+    let start = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let keys = providers.map(|name| start(&["auth", "set", name]));
+    let set = settings.map(|name| start(&["config", "set", name, "true"]));
+    for mut one in keys {
+        one.stdin.take().unwrap().write_all(b"sk-secret\n").unwrap();
+        assert!(one.wait().unwrap().success());
+    }
+    for mut one in set {
+        assert!(one.wait().unwrap().success());
+    }
+    let listed = place.out(&["auth", "list"]);
+    assert!(providers.iter().all(|name| listed.contains(name)), "{listed}");
+    let text = fs::read_to_string(place.file()).unwrap();
+    assert!(settings.iter().all(|name| text.contains(&format!("{name} = true"))), "{text}");
+    let mode = |file: &Path| fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.file()), 0o600);
+    fs::set_permissions(place.file(), fs::Permissions::from_mode(0o644)).unwrap();
+    let keys = place.home.path().join(".deepagents/auth.json");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
+    place.out(&["config", "set", "vi", "false"]);
+    place.out(&["auth", "remove", "openai"]);
+    assert_eq!((mode(&place.file()), mode(&keys)), (0o644, 0o600), "keys are the user's alone");
 }
 
 #[test]
@@ -227,8 +271,9 @@ fn what_an_administrator_says_counts_before_everything_else() {
     if theme.err.contains("unshare:") || theme.err.contains("mount:") {
         return skip("sandbox", theme.err);
     }
-    assert!(theme.out.starts_with("contrast\n(managed, /etc/deepagents/config.toml)"), "{theme:?}");
-    assert!(managed(&["config", "get", "vi"]).out.starts_with("true\n(user, "));
+    assert!(theme.out == "contrast\n" && theme.err.contains("(managed, /etc/deepagents/config.toml)"), "{theme:?}");
+    let vi = managed(&["config", "get", "vi"]);
+    assert!(vi.out == "true\n" && vi.err.contains("(user, "), "{vi:?}");
     assert!(!Path::new("/etc/deepagents/config.toml").exists());
 }
 

@@ -289,7 +289,7 @@ fn hooks_are_listed_and_tried() {
     assert!(place.command(&["test", "PreToolUse", "--input", &input("ls")]).out.contains("has nothing to say"));
     let other = json!({"tool_name": "Write"}).to_string();
     assert!(place.command(&["test", "PreToolUse", "--input", &other]).out.contains("no hook of PreToolUse"));
-    assert!(place.command(&["test", "PreTool"]).one_message().contains("there are SessionStart"));
+    assert!(place.command(&["test", "PreTool"]).wrong_usage().contains("there are SessionStart"));
     place.hooks(&place.home(), &hook("Stop", "exit 7"));
     let broken = place.command(&["test", "Stop"]);
     assert!(broken.out.contains("broken: it ended with exit code 7") && broken.code == Some(1), "{broken:?}");

@@ -1,7 +1,7 @@
 //! Taking over what was made for other programs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn what_lies_elsewhere_is_found_and_what_cannot_be_used_is_told() {
         "CLAUDE.local.md: it is yours",
         "settings.local.json: it is yours",
         "without the tool Task",
-        "bare.md: it has no front matter",
+        "bare.md: it does not begin with a line `---`",
         "no deeper",
         "without allowed-tools",
     ] {
@@ -159,4 +159,122 @@ fn hooks_of_the_reference_are_read_where_they_are_and_that_is_told() {
     let root = dir.path().to_str().unwrap();
     let listed = finish(deepagents().env("HOME", dir.path()).args(["hooks", "list", "--root", root]));
     assert!(listed.out.contains("PreToolUse"), "{listed:?}");
+}
+
+/// Says what the program has to say of the sub-agents that were taken over.
+fn shown(root: &Path) -> Vec<Value> {
+    let shown = finish(deepagents().env("HOME", "/none").args(["trust", "show", "--json"]).arg(root));
+    let all: Vec<Value> = serde_json::from_str(&shown.out).unwrap_or_else(|_| panic!("{shown:?}"));
+    all.into_iter().filter(|found| found["item"]["kind"] == "sub_agent").collect()
+}
+
+#[test]
+fn nothing_is_written_through_a_link_that_a_project_brings() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("repo");
+    fs::create_dir(home.path().join(".deepagents")).unwrap();
+    let hook = json!({"SessionStart": [{"hooks": [{"type": "command", "command": "touch owned"}]}]});
+    write(&root, ".claude/settings.json", &json!({"hooks": hook}).to_string());
+    write(&root, ".claude/agents/general-purpose.md", "---\nname: general-purpose\ndescription: All\n---\nObey.\n");
+    write(&root, "CLAUDE.md", "Use tabs.\n");
+    symlink("../.deepagents", root.join(".deepagents")).unwrap();
+    symlink("../notes", root.join("AGENTS.md")).unwrap();
+    let mut command = deepagents();
+    let finished = finish(command.env("HOME", home.path()).current_dir(&root).arg("import"));
+    assert!(finished.code == Some(0) && !finished.out.starts_with("taken over"), "{finished:?}");
+    for words in [".deepagents is a link", "AGENTS.md is a link"] {
+        assert!(finished.out.contains(words), "{words}: {finished:?}");
+    }
+    assert_eq!(fs::read_dir(home.path().join(".deepagents")).unwrap().count(), 0);
+    assert!(!home.path().join("notes").exists());
+    // A link further down leads no less far.
+    fs::remove_file(root.join(".deepagents")).unwrap();
+    fs::create_dir(root.join(".deepagents")).unwrap();
+    symlink(home.path().join(".deepagents"), root.join(".deepagents/agents")).unwrap();
+    symlink(home.path().join(".deepagents/hooks.json"), root.join(".deepagents/hooks.json")).unwrap();
+    let told = import(&root, &[root.to_str().unwrap()]);
+    assert!(told.contains(".deepagents/agents is a link") && told.contains("hooks.json is a link"), "{told}");
+    assert_eq!(fs::read_dir(home.path().join(".deepagents")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_link_of_a_project_leads_to_elsewhere_is_not_taken_and_one_within_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("repo");
+    write(home.path(), "private/key", "secret");
+    write(&root, "CLAUDE.md", "Use tabs.\n");
+    write(&root, "shared/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\n");
+    fs::create_dir(root.join(".claude")).unwrap();
+    symlink("../shared/skills", root.join(".claude/skills")).unwrap();
+    symlink(home.path().join("private"), root.join(".claude/commands")).unwrap();
+    symlink(home.path(), root.join(".agents")).unwrap();
+    write(home.path(), "skills/mine/SKILL.md", "mine");
+    symlink("CLAUDE.md", root.join("AGENTS.md")).unwrap();
+    let told = import(&root, &[root.to_str().unwrap()]);
+    assert!(told.contains(".claude/commands: a link leads out") && told.contains(".agents/skills: a link"), "{told}");
+    assert!(told.contains("AGENTS.md is a link to it"), "{told}");
+    assert!(root.join(".deepagents/skills/tidy/SKILL.md").exists());
+    assert!(!root.join(".deepagents/skills/mine").exists() && !root.join(".deepagents/commands").exists());
+}
+
+#[test]
+fn what_is_yours_is_taken_to_where_your_links_lead() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), ".claude/CLAUDE.md", "Use tabs.\n");
+    fs::create_dir(home.path().join("dotfiles")).unwrap();
+    symlink("dotfiles", home.path().join(".deepagents")).unwrap();
+    import(home.path(), &["--user"]);
+    assert_eq!(fs::read_to_string(home.path().join("dotfiles/AGENTS.md")).unwrap(), "Use tabs.\n");
+}
+
+#[test]
+fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let agents = [
+        (
+            "generated",
+            "name: generated\ndescription: Use it so. Examples: <example>Context: User asks\\nuser: \"Go\"</example>\ntools: Read",
+        ),
+        ("helper", "name: Code Helper\ndescription: Reviews: code\ntools:\n  - Read\n  - Grep\nmodel: inherit"),
+        ("none", "name: none\ndescription: d\ntools: []"),
+        ("server", "name: server\ndescription: d\ntools: mcp__t__l"),
+        ("reader", "name: reader\ndescription: d\ndisallowedTools: Write, Edit, Bash"),
+        ("x/same", "name: first\ndescription: d"),
+        ("y/same", "name: second\ndescription: d"),
+        ("z/twice", "name: second\ndescription: other"),
+        ("bare", "name: bare"),
+        ("hooked", "name: hooked\ndescription: d\nhooks:\n  PreToolUse: []"),
+    ];
+    for (file, head) in agents {
+        write(root, &format!(".claude/agents/{file}.md"), &format!("---\n{head}\n--- \nBe strict."));
+    }
+    write(root, ".claude/agents/short.md", "---\nname: short\ndescription: d\n---");
+    let told = import(root, &[root.to_str().unwrap()]);
+    for words in [
+        "its name `Code Helper`: here it is `code-helper`",
+        "bare.md: it has no `description`",
+        "hooked.md: its hooks",
+        "y/same.md defines a sub-agent `second`, too",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(!told.contains("by hand") && !told.contains("model"), "{told}");
+    let found = shown(root);
+    let asks = |name: &str| {
+        let one = found.iter().find(|found| found["item"]["name"] == name);
+        one.unwrap_or_else(|| panic!("{name}: {found:?}"))["asks_for"].clone()
+    };
+    assert_eq!(found.len(), 8, "{found:?}");
+    assert_eq!(asks("generated"), json!(["the tools read_file"]));
+    assert_eq!(asks("code-helper"), json!(["the tools read_file, grep"]));
+    assert_eq!(asks("server"), json!(["the tools mcp__t__l"]));
+    assert_eq!(asks("reader"), json!(["the tools ls, read_file, glob, grep, write_todos"]));
+    for name in ["none", "first", "second", "short"] {
+        assert_eq!(asks(name), json!([]), "{name}");
+    }
+    let none = fs::read_to_string(root.join(".deepagents/agents/none.md")).unwrap();
+    assert!(none.contains("\ntools: []\n"), "{none}");
+    let again = import(root, &[root.to_str().unwrap()]);
+    assert!(!again.contains("taken over:\n  /") || again.starts_with("nothing to do"), "{again}");
 }

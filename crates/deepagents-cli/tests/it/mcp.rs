@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -137,8 +138,41 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
 
     assert_eq!(place.mcp(&["add", "bare", "prog", "--header", "x", "-e", "A=b"]).code, Some(0));
     assert_eq!(file()["mcpServers"]["bare"], json!({"command": "prog", "args": ["--header", "x", "-e", "A=b"]}));
+    let other = place.mcp(&["add", "odd", "ftp://docs.example.com"]);
+    assert!(other.wrong_usage().contains("`ftp://docs.example.com` is no address"), "{other:?}");
     let wrong = place.mcp(&["add", "odd", address, "--colour", "red"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("--colour"), "{wrong:?}");
+}
+
+#[test]
+fn servers_that_are_described_at_once_are_all_there_and_a_file_keeps_who_may_read_it() {
+    let place = Place::new();
+    let file = place.at("home/.deepagents/.mcp.json");
+    assert_eq!(place.mcp(&["add", "first", "--", "x"]).code, Some(0));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let add = |number: usize| {
+        let mut command = deepagents();
+        command.env("HOME", place.at("home")).args(["mcp", "add", &format!("s{number}"), "--", "x"]);
+        command.stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let all: Vec<_> = (0..6).map(add).collect();
+    assert!(all.into_iter().all(|mut one| one.wait().unwrap().success()));
+    let described: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(described["mcpServers"].as_object().unwrap().len(), 7, "{described}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn a_link_of_a_project_has_no_file_of_the_users_changed() {
+    let place = Place::new();
+    let file = place.at("home/.claude.json");
+    fs::write(&file, "{}").unwrap();
+    std::os::unix::fs::symlink(&file, place.at("root/.mcp.json")).unwrap();
+    let mut command = deepagents();
+    command.env("HOME", place.at("home")).current_dir(place.at("root"));
+    let refused = finish(command.args(["mcp", "add", "x", "--scope", "project", "https://a.example/mcp"]));
+    assert!(refused.one_message().contains("is a link out of the project"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{}");
 }
 
 #[test]
@@ -287,10 +321,10 @@ fn a_file_that_is_named_and_cannot_be_used_stops_the_program_before_anything_is_
     fs::write(place.at("mcp.json"), "{\n  oops\n}").unwrap();
     let file = place.at("mcp.json").display().to_string();
     let (refused, server) = place.call(&["--mcp-config", &file]);
-    assert!(refused.one_message().contains("line 2"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("line 2"), "{refused:?}");
     assert!(server.requests().is_empty());
     let (missing, _) = place.call(&["--mcp-config", "/no/such/file"]);
-    assert!(missing.one_message().contains("/no/such/file"));
+    assert!(missing.wrong_usage().contains("/no/such/file"));
 }
 
 #[test]

@@ -24,7 +24,14 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let answer: Value = serde_json::from_str(&finished.out).unwrap();
     assert_eq!(answer, json!({"quality": "good", "faults": 0}));
-    for (text, why) in [("{", "is no JSON"), ("{\"type\": \"string\"}", "no schema of an object")] {
+    let odd = "{\"type\": \"object\", \"properties\": {\"faults\": {\"type\": \"intger\"}}}";
+    for (text, why) in [
+        ("{", "is no JSON"),
+        ("{\"type\": \"string\"}", "no schema of an object"),
+        (odd, "is no JSON Schema"),
+        // A mark that some editors put before a text says nothing.
+        ("\u{feff}{\"type\": \"string\"}", "no schema of an object"),
+    ] {
         fs::write(&file, text).unwrap();
         let refused = finish(run(dir.path(), &server.address).arg("--json-schema").arg(&file).arg("Judge"));
         assert!(refused.wrong_usage().contains(why), "{refused:?}");

@@ -188,10 +188,14 @@ fn wrong_rules_are_refused_with_a_message() {
     for (text, told) in [("{}", "JSON list"), (r#"[{"operations":["read"],"paths":["x"],"mode":"deny"}]"#, "slash")] {
         fs::write(&rules, text).unwrap();
         let finished = finish(tools(dir.path()).arg("--rules").arg(&rules));
-        assert!(finished.one_message().contains(told), "{finished:?}");
+        assert!(finished.wrong_usage().contains(told), "{finished:?}");
     }
+    // Some editors put a mark before a text.
+    fs::write(&rules, "\u{feff}[]").unwrap();
+    let finished = finish(tools(dir.path()).arg("--rules").arg(&rules));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
     let finished = finish(tools(dir.path()).args(["--rules", "/no/such/file"]));
-    assert!(finished.one_message().contains("cannot be read"));
+    assert!(finished.wrong_usage().contains("cannot be read"));
 }
 
 #[test]

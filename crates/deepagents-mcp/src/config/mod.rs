@@ -192,9 +192,9 @@ impl ServerConfig {
     /// What must not be shown to anybody: values of its headers and its environment, of the variables that were put in, and
     /// in its address.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let in_address = match &self.transport {
-            TransportConfig::Stdio(_) => Vec::new(),
-            TransportConfig::Http(http) => in_address(&http.url),
+        let (in_address, beside_path) = match &self.transport {
+            TransportConfig::Stdio(_) => (Vec::new(), Vec::new()),
+            TransportConfig::Http(http) => (in_address(&http.url), beside_path(&http.url)),
         };
         let values = match &self.transport {
             TransportConfig::Stdio(stdio) => stdio.env.values().collect::<Vec<_>>(),
@@ -203,7 +203,7 @@ impl ServerConfig {
             }
         };
         let values = values.into_iter().chain(&self.hidden).chain(&in_address);
-        parts(values)
+        longest_first(beside_path.into_iter().chain(parts(values)).collect())
     }
 }
 
@@ -211,10 +211,34 @@ impl ServerConfig {
 fn parts<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
     // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
     let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
-    let mut parts: Vec<String> = parts.filter(|part| part.len() >= 8).map(str::to_owned).collect();
-    // One that holds another is taken out whole.
-    parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
-    parts
+    longest_first(parts.filter(|part| part.len() >= 8).map(str::to_owned).collect())
+}
+
+/// One that holds another is taken out whole.
+fn longest_first(mut secrets: Vec<String>) -> Vec<String> {
+    secrets.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    secrets
+}
+
+/// The query of an address and who asks, with the signs around them: as part of an address they are found however short they
+/// are.
+fn beside_path(address: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let parsed = reqwest::Url::parse(address);
+    for address in [Some(address), parsed.as_ref().ok().map(reqwest::Url::as_str)].into_iter().flatten() {
+        let whole = address.split('#').next().unwrap_or(address);
+        let (place, query) = whole.split_once('?').unwrap_or((whole, ""));
+        let host = place.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+        let who = host.and_then(|host| host.rsplit_once('@')).map(|(who, _)| format!("{who}@"));
+        found.extend(who);
+        found.extend((!query.is_empty()).then(|| format!("?{query}")));
+    }
+    found
+}
+
+/// What is taken out of an address that is shown.
+fn address_secrets(address: &str) -> Vec<String> {
+    longest_first(beside_path(address).into_iter().chain(parts(in_address(address).iter())).collect())
 }
 
 /// What may be a secret in an address: who asks, and the values of its query, as they are written and as they are meant.
@@ -276,7 +300,7 @@ impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.headers.keys().collect();
         f.debug_struct("HttpConfig")
-            .field("url", &redact(&self.url, &parts(in_address(&self.url).iter())))
+            .field("url", &redact(&self.url, &address_secrets(&self.url)))
             .field("headers", &names)
             .field("oauth", &self.oauth)
             .finish()

@@ -59,12 +59,14 @@ async fn what_was_put_in_for_a_variable_is_in_no_error() {
     let config = entry(&json!({"command": "/bin/sh", "args": ["-c", refusing, "${DOCS_KEY}"]})).unwrap();
     // Nobody listens there.
     let address = ServerConfig::http("http://someone-else:pass-word-1@127.0.0.1:1/mcp?key=sesame%2D0815&x=1");
-    let servers = McpServers::new([("alpha", config), ("beta", address)], options());
+    let short = ServerConfig::http("http://me:pw@127.0.0.1:1/mcp?key=s3c&x=1");
+    let servers = McpServers::new([("alpha", config), ("beta", address), ("gamma", short)], options());
     servers.ready().await;
     for status in servers.status() {
         let problem = status.problem().unwrap();
-        let shows = ["sesame", "pass-word-1", "someone-else"].iter().any(|secret| problem.contains(secret));
-        assert!(!shows, "{problem}");
+        let secrets = ["sesame", "pass-word-1", "someone-else", "s3c", "me:pw", "x=1"];
+        let shows = secrets.iter().any(|secret| problem.contains(secret));
+        assert!(!shows && problem.matches("http://").count() <= 1, "{problem}");
     }
     servers.close().await;
 }
@@ -74,6 +76,8 @@ fn how_a_server_is_described_is_shown_without_what_was_put_in_for_variables() {
     let program =
         entry(&json!({"command": "/bin/${DOCS_KEY}", "args": ["--key=${DOCS_KEY}"], "env": {"K": "${DOCS_KEY}"}}));
     let address = entry(&json!({"url": "https://someone-else:pass-word-1@a.example/${DOCS_KEY}/?key=sesame%2D0815"}));
+    let short = format!("{:?}", ServerConfig::http("https://me:pw@a.example/mcp?key=s3c"));
+    assert!(short.contains("a.example/mcp***") && !short.contains("pw"), "{short}");
     for config in [program.unwrap(), address.unwrap()] {
         let (whole, part) = (format!("{config:?}"), format!("{:?}", config.transport));
         assert!(whole.contains("***") && !whole.contains("sesame") && !whole.contains("pass-word"), "{whole}");

@@ -27,6 +27,7 @@ pub use budget::BudgetSpec;
 pub use closure::sub_agent_fn;
 pub use defaults::SubAgentDefaults;
 pub use model::ModelSpec;
+pub use read::DefinitionError;
 #[cfg(feature = "remote")]
 pub use remote::{RemoteAccess, RemoteSubAgent};
 pub use server::{Headers, ServerProtocol};

@@ -9,6 +9,17 @@ pub(crate) const MAX_NAME: usize = 64;
 /// Characters of a description; what is longer is cut.
 const MAX_DESCRIPTION: usize = 1024;
 
+/// Why a text defines no sub-agent, in words.
+///
+/// ```
+/// use deepagents::subagents::SubAgentSpec;
+/// let error = SubAgentSpec::from_markdown("You review.", "reviewer").unwrap_err();
+/// assert_eq!(error.to_string(), "it does not begin with a line `---`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DefinitionError(pub(super) String);
+
 /// A description, and what is odd about it. `name` is its name unless it gives another.
 pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Option<String>), String> {
     let Value::Object(mut map) = given else { return Err("it is not a mapping".to_owned()) };

@@ -14,10 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::agent::{DynSubAgent, SubAgent, listed_description};
-use super::{BudgetSpec, Headers, ModelSpec, ServerProtocol, SummarizationSpec};
+use super::{BudgetSpec, DefinitionError, Headers, ModelSpec, ServerProtocol, SummarizationSpec};
 use crate::approvals::InterruptPolicy;
 use crate::middleware::HumanInTheLoop;
-use crate::middleware::subagents::DelegationLimits;
+use crate::middleware::subagents::{DelegationLimits, define};
 use crate::shared::Shared;
 
 /// Describes a sub-agent, in code, JSON or a file. What is not said is inherited from the agent that has it.
@@ -176,6 +176,23 @@ impl SubAgentSpec {
     /// A sub-agent with a name and what it is for.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), ..Self::default() }
+    }
+
+    /// Reads a file as those of [`agents_from`](crate::DeepAgentBuilder::agents_from) are read: front matter, and the prompt
+    /// below it. `name` is its name unless it says another. A description that is too long is cut.
+    ///
+    /// ```
+    /// use deepagents::subagents::SubAgentSpec;
+    /// let text = "---\ndescription: Finds faults.\ntools: read_file, grep\n---\nYou review code.\n";
+    /// let critic = SubAgentSpec::from_markdown(text, "critic")?;
+    /// assert_eq!((critic.name.as_str(), critic.system_prompt.as_deref()), ("critic", Some("You review code.")));
+    /// # Ok::<(), deepagents::subagents::DefinitionError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When it defines no sub-agent.
+    pub fn from_markdown(text: &str, name: &str) -> Result<Self, DefinitionError> {
+        define(text, name).map(|(spec, _)| spec).map_err(DefinitionError)
     }
 
     /// What it is told to be and do. One that shares the conversation is told so with its task, since its system prompt is

@@ -42,7 +42,11 @@ pub(super) fn skill(files: &BTreeMap<VPath, Bytes>, name: &str, [main, agents]: 
 /// What a sub-agent asks for.
 fn sub_agent(spec: &SubAgentSpec) -> Vec<String> {
     let model = spec.model.as_ref().and_then(|model| model.full_name()).map(|name| format!("the model {name}"));
-    let tools = spec.tool_names.as_ref().map(|names| format!("the tools {}", names.join(", ")));
+    let tools = spec
+        .tool_names
+        .as_ref()
+        .filter(|names| !names.is_empty())
+        .map(|names| format!("the tools {}", names.join(", ")));
     let replaces = (spec.name == GENERAL_PURPOSE).then(|| format!("the place of the standard {GENERAL_PURPOSE}"));
     let runnable = spec.runnable.as_ref().map(|name| format!("the agent {name}"));
     let server = spec.url.as_ref().map(|url| format!("the server {url}, which gets the tasks it is given"));

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::small_file::without_mark;
+
 /// What a line says.
 #[derive(Debug, PartialEq)]
 pub(super) enum Said {
@@ -21,7 +23,7 @@ pub(super) fn said(line: &str) -> Result<Said, String> {
              {{\"type\":\"interrupt\"}}: {why}"
         )
     };
-    let value: Value = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+    let value: Value = serde_json::from_str(without_mark(line)).map_err(|error| wrong(&error.to_string()))?;
     if let Some(id) = value.get("answer") {
         let id = id.as_str().ok_or_else(|| wrong("`answer` is no text"))?;
         let decision = value.get("decision").ok_or_else(|| wrong("there is no `decision`"))?;
@@ -48,7 +50,7 @@ mod tests {
     #[test]
     fn a_line_is_a_message_an_answer_an_interrupt_or_an_error() {
         assert_eq!(said(r#"{"type":"user","text":"Hi"}"#), Ok(Said::User("Hi".to_owned())));
-        assert_eq!(said(r#"{"type":"interrupt"}"#), Ok(Said::Interrupt));
+        assert_eq!(said("\u{feff}{\"type\":\"interrupt\"}"), Ok(Said::Interrupt));
         let answer = said(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
         assert_eq!(answer, Ok(Said::Answer("0.0".to_owned(), json!({"type": "approve"}))));
         for wrong in ["no JSON", "{}", r#"{"type":"user"}"#, r#"{"type":"user","text":" "}"#, r#"{"answer":1}"#, "[]"] {

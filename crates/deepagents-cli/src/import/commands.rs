@@ -1,0 +1,44 @@
+//! Commands of Claude Code: Markdown that is a message.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::report::Report;
+
+/// Takes commands over, those of directories below too.
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+    for (name, path) in report.entries(from)? {
+        if path.is_dir() && !path.is_symlink() {
+            for (inner, path) in report.entries(&path)? {
+                if path.is_dir() && !path.is_symlink() {
+                    report.left(&path, "commands are looked for in one directory below, and no deeper");
+                } else {
+                    command(&path, &to.join(&name).join(inner), report)?;
+                }
+            }
+        } else {
+            command(&path, &to.join(&name), report)?;
+        }
+    }
+    Ok(())
+}
+
+fn command(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+    if from.extension().is_none_or(|ending| ending != "md") {
+        return Ok(());
+    }
+    let Some(bytes) = report.read(from)? else { return Ok(()) };
+    report.write(from, to, &bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    if text.contains("!`") {
+        report.left(from, "commands of the shell in its text (!`…`) are not run; the agent is to run them");
+    }
+    let head = text.strip_prefix("---").and_then(|rest| rest.split_once("\n---")).map_or("", |(head, _)| head);
+    let keys = head.lines().filter_map(|line| Some(line.split_once(':')?.0));
+    let without: Vec<&str> = keys.filter(|key| ["allowed-tools", "model"].contains(key)).collect();
+    if !without.is_empty() {
+        report.left(from, format!("without {}", without.join(", ")));
+    }
+    Ok(())
+}

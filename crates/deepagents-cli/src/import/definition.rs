@@ -1,0 +1,245 @@
+//! What a sub-agent of Claude Code is in the words of here. It has no more tools than there.
+
+use deepagents::subagents::SubAgentSpec;
+use serde_json::{Map, Value};
+
+use super::front;
+
+/// Tools by their names there and here; nothing where there is none here.
+const TOOLS: [(&str, Option<&str>); 13] = [
+    ("Bash", Some("execute")),
+    ("Read", Some("read_file")),
+    ("Write", Some("write_file")),
+    ("Edit", Some("edit_file")),
+    ("MultiEdit", Some("edit_file")),
+    ("Glob", Some("glob")),
+    ("Grep", Some("grep")),
+    ("LS", Some("ls")),
+    // Sub-agents hand nothing on.
+    ("Task", None),
+    ("Agent", None),
+    ("TodoWrite", Some("write_todos")),
+    ("WebFetch", None),
+    ("WebSearch", None),
+];
+/// What one has that may use all but some. `execute` is not there for every run, and one that names it neither.
+const ALL: [&str; 7] = ["ls", "read_file", "glob", "grep", "write_todos", "write_file", "edit_file"];
+/// What one that plans does not use.
+const CHANGES: [&str; 4] = ["Bash", "Write", "Edit", "MultiEdit"];
+/// Characters of a name.
+const NAME: usize = 64;
+
+/// A sub-agent in the words of here.
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub(super) name: String,
+    pub(super) text: String,
+    /// What could not be taken over of it.
+    pub(super) lost: Vec<String>,
+}
+
+/// Translates a file, whose name is that of the sub-agent unless it says another. Nothing that holds a sub-agent back is
+/// lost: where that cannot be said here, the file is not taken over.
+pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
+    let text = text.replace("\r\n", "\n");
+    let (mut fields, body) = front::read(&text)?;
+    fields.retain(|_, value| !value.is_null());
+    if fields.contains_key("hooks") {
+        return Err("its hooks, which may hold it back, have no place here".to_owned());
+    }
+    let mut lost = Vec::new();
+    let description = said(&fields, "description").ok_or("it has no `description`, which says what it is for")?;
+    let given = said(&fields, "name").unwrap_or_else(|| file.to_owned());
+    let name = Some(slug(&given)).filter(|name| !name.is_empty()).ok_or("its name has no letter")?;
+    if name != given {
+        lost.push(format!("its name `{given}`: here it is `{name}`"));
+    }
+    let mut lines =
+        vec![format!("name: {}", plain(&name)), format!("description: {}", Value::from(description.as_str()))];
+    if let Some(only) = tools(&fields, &mut lost)? {
+        lines.push(format!("tools: [{}]", only.iter().map(|tool| plain(tool)).collect::<Vec<_>>().join(", ")));
+    }
+    for (key, value) in &fields {
+        match (key.as_str(), value.as_str()) {
+            ("name" | "description" | "tools" | "disallowedTools", _)
+            | ("permissionMode", Some("plan" | "default")) => {}
+            // Other names are those of one provider; the model of the conversation takes their place.
+            ("model", Some(model)) if model == "inherit" || model.contains(':') => {
+                lines.push(format!("model: {}", plain(model)));
+            }
+            ("model", Some(model)) => lost.push(format!("without model {model}")),
+            ("maxTurns", Some(most)) => {
+                let most: u32 = most.trim().parse().map_err(|_| format!("its `maxTurns` is no number: {most}"))?;
+                lines.push(format!("budget: {{model_calls: {most}}}"));
+            }
+            (other, _) => lost.push(format!("without {other}")),
+        }
+    }
+    let text = format!("---\n{}\n---\n{body}", lines.join("\n"));
+    let read = SubAgentSpec::from_markdown(&text, &name).map_err(|error| error.to_string())?;
+    if read.description.chars().count() < description.chars().count() {
+        lost.push("the end of its description, which is too long".to_owned());
+    }
+    Ok(Definition { name, text, lost })
+}
+
+/// A field in one line.
+fn said(fields: &Map<String, Value>, key: &str) -> Option<String> {
+    let text = fields.get(key)?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A name of letters, digits, `-` and `_`, as all are here.
+pub(super) fn slug(given: &str) -> String {
+    let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
+    if !given.is_empty() && given.chars().all(legal) && given.chars().nth(NAME).is_none() {
+        return given.to_owned();
+    }
+    let words = given.split(|c: char| !legal(c)).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    words.collect::<Vec<_>>().join("-").chars().take(NAME).collect()
+}
+
+/// A scalar of YAML that is a text, whatever it says.
+fn plain(text: &str) -> String {
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let is_value = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"].contains(&&*text.to_lowercase());
+    if is_word && !is_value { text.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// The tools that it has; none said where it has all there are.
+fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<Vec<String>>, String> {
+    let given = names(fields, "tools")?.filter(|names| !names.iter().any(|name| name == "*"));
+    let mut without = names(fields, "disallowedTools")?.unwrap_or_default();
+    if said(fields, "permissionMode").is_some_and(|mode| mode == "plan") {
+        without.extend(CHANGES.map(str::to_owned));
+    }
+    let mut only: Vec<String> = Vec::new();
+    match given {
+        Some(names) => {
+            for name in names {
+                match ours(&name) {
+                    Some(tool) if only.contains(&tool) => {}
+                    Some(tool) => only.push(tool),
+                    None => lost.push(format!("without the tool {name}")),
+                }
+            }
+        }
+        None if without.is_empty() => return Ok(None),
+        None => {
+            only.extend(
+                ALL.iter().filter(|tool| !without.iter().any(|name| covers(name, tool))).map(|tool| (*tool).to_owned()),
+            );
+            let tools = only.join(", ");
+            lost.push(format!(
+                "without other tools than {tools}: here it is said what one may use, not what it may not"
+            ));
+        }
+    }
+    for name in without.iter().filter(|name| name.contains('(')) {
+        let whole = only.iter().filter(|tool| covers(name, tool));
+        lost.extend(whole.map(|tool| format!("without the tool {tool}, as it was not to have {name}")));
+    }
+    only.retain(|tool| !without.iter().any(|name| covers(name, tool)));
+    Ok(Some(only))
+}
+
+/// A tool by its name here. One that is limited to some of its calls has none: it would be allowed all of them.
+fn ours(name: &str) -> Option<String> {
+    // Tools of servers are called the same.
+    let of_server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+    if of_server.is_some_and(|(_, tool)| !tool.is_empty()) && !name.contains(['*', '(']) {
+        return Some(name.to_owned());
+    }
+    TOOLS.iter().find(|(theirs, _)| *theirs == name)?.1.map(str::to_owned)
+}
+
+/// Whether a name of what is not to be used, or of some calls of it, is about a tool of here.
+fn covers(name: &str, tool: &str) -> bool {
+    let name = name.split('(').next().unwrap_or(name);
+    match name.strip_suffix('*') {
+        Some(beginning) => tool.starts_with(beginning),
+        // The name of a server stands for all of its tools.
+        None if name.starts_with("mcp__") => {
+            tool.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+        }
+        None => ours(name).is_some_and(|named| named == tool),
+    }
+}
+
+/// Names between commas and blanks that are not in parentheses, or those of a list.
+fn names(fields: &Map<String, Value>, key: &str) -> Result<Option<Vec<String>>, String> {
+    let odd = || format!("its `{key}` is no list of names");
+    let given = match fields.get(key) {
+        None => return Ok(None),
+        Some(Value::String(text)) => {
+            let text = text.trim();
+            text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned()
+        }
+        Some(Value::Array(items)) => {
+            let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            items.ok_or_else(odd)?.join(",")
+        }
+        Some(_) => return Err(odd()),
+    };
+    let mut open = 0_u32;
+    let ends = |c: char| {
+        match c {
+            '(' => open += 1,
+            ')' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open == 0 && (c == ',' || c.is_whitespace())
+    };
+    let names = given.split(ends).map(|name| name.trim_matches(['"', '\'']));
+    Ok(Some(names.filter(|name| !name.is_empty()).map(str::to_owned).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &str) -> (Vec<String>, Vec<String>) {
+        let read = translate(&format!("---\nname: a\ndescription: d\n{fields}\n---\nDo it.\n"), "a").unwrap();
+        let lines = read.text.lines().skip(3).take_while(|line| *line != "---").map(str::to_owned);
+        (lines.collect(), read.lost)
+    }
+
+    #[test]
+    fn a_sub_agent_has_the_tools_of_here_and_what_it_loses_is_told() {
+        let given = "---\nname: Code Helper\ndescription: Reviews: all\ntools: Read, Grep, Task, Bash(git diff:*), Bash\nmodel: opus\ncolor: red\n---\nReview it.\n";
+        let read = translate(given, "x").unwrap();
+        let text = "---\nname: code-helper\ndescription: \"Reviews: all\"\ntools: [read_file, grep, execute]\n---\nReview it.\n";
+        assert_eq!(read.text, text);
+        let name = "its name `Code Helper`: here it is `code-helper`";
+        let lost =
+            [name, "without the tool Task", "without the tool Bash(git diff:*)", "without color", "without model opus"];
+        assert_eq!(read.lost.len(), lost.len());
+        assert!(lost.iter().all(|what| read.lost.iter().any(|said| said == what)), "{:?}", read.lost);
+    }
+
+    #[test]
+    fn no_restriction_is_lost() {
+        let line = |fields: &str| head(fields).0;
+        for none in ["tools: []", "tools: \"\"", "tools: WebFetch, WebSearch", "tools: Bash(git diff:*)"] {
+            assert_eq!(line(none), ["tools: []"], "{none}");
+        }
+        assert_eq!(line("tools: mcp__t__l"), ["tools: [mcp__t__l]"]);
+        assert_eq!(line("tools: mcp__t__l, Read\ndisallowedTools: mcp__t"), ["tools: [read_file]"]);
+        assert_eq!(line("tools:\n  - Read\n  - Write\ndisallowedTools: [Write]"), ["tools: [read_file]"]);
+        let reads = ["tools: [ls, read_file, glob, grep, write_todos]"];
+        assert_eq!(line("disallowedTools: Write, Edit, Bash"), reads);
+        assert_eq!(line("disallowedTools: Write(/a), Edit"), reads);
+        assert_eq!(line("permissionMode: plan"), reads);
+        assert_eq!(line("maxTurns: 7"), ["budget: {model_calls: 7}"]);
+        assert_eq!(line("tools: mcp__t__a, mcp__t__b\ndisallowedTools: mcp__t__a*"), ["tools: [mcp__t__b]"]);
+        for all in ["tools:", "tools: \"*\"", "color: red"] {
+            assert_eq!(line(all), Vec::<String>::new(), "{all}");
+        }
+        assert_eq!(line("model: inherit"), ["model: inherit"]);
+        let why = |text: &str| translate(text, "a").unwrap_err();
+        assert!(why("---\ndescription: d\nhooks: {}\n---\n").contains("hooks"));
+        assert!(why("---\nname: a\n---\n").contains("no `description`"));
+        assert!(why("---\ndescription: d\ntools: {a: b}\n---\n").contains("no list of names"));
+    }
+}

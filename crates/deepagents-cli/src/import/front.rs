@@ -1,0 +1,101 @@
+//! Front matter of files of Claude Code, which need not be YAML: descriptions hold what YAML would have quoted.
+
+use deepagents::front_matter::{parse, split};
+use serde_json::{Map, Value};
+
+/// The fields that a sub-agent has there.
+const FIELDS: [&str; 16] = [
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "permissionMode",
+    "maxTurns",
+    "skills",
+    "mcpServers",
+    "hooks",
+    "memory",
+    "background",
+    "effort",
+    "isolation",
+    "color",
+    "initialPrompt",
+];
+
+/// The fields of a file, scalars as texts, and what follows them.
+pub(super) fn read(text: &str) -> Result<(Map<String, Value>, &str), String> {
+    let (head, body) = split(text).map_err(|error| error.to_string())?;
+    let fields = parse(text).map_or_else(|_| lines(head), |(fields, _)| Ok(fields))?;
+    Ok((fields, body))
+}
+
+/// Fields that are lines `name: value`, with the lines that go on with each. Within a description only the name of a field
+/// that there is begins another one: it may go on with `user: …`.
+fn lines(head: &str) -> Result<Map<String, Value>, String> {
+    let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in head.lines() {
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        let field = line.split_once(':').filter(|(name, _)| is_name(name));
+        let in_prose = fields.last().is_some_and(|(name, _)| *name == "description");
+        match (field, fields.last_mut()) {
+            (Some((name, value)), _) if !in_prose || FIELDS.contains(&name) => fields.push((name, vec![value])),
+            (_, Some((_, more))) => more.push(line),
+            (_, None) if line.trim().is_empty() || line.starts_with('#') => {}
+            (_, None) => return Err("its front matter cannot be understood".to_owned()),
+        }
+    }
+    let mut map = Map::new();
+    for (name, lines) in fields {
+        if map.insert(name.to_owned(), value(&lines)).is_some() {
+            // Which of them counts there is not known, and one may allow more than the other.
+            return Err(format!("its front matter says `{name}` twice"));
+        }
+    }
+    Ok(map)
+}
+
+fn value(lines: &[&str]) -> Value {
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
+    let items: Option<Vec<Value>> = lines.iter().map(|line| Some(unquoted(line.strip_prefix("- ")?).into())).collect();
+    match (lines.as_slice(), items) {
+        ([], _) => Value::Null,
+        (_, Some(items)) => Value::Array(items),
+        ([one], _) if one.starts_with('[') && one.ends_with(']') => {
+            let items = one.trim_start_matches('[').trim_end_matches(']').split(',').map(unquoted);
+            items.filter(|item| !item.is_empty()).collect()
+        }
+        (["|" | "|-" | ">" | ">-", rest @ ..], _) => rest.join(" ").into(),
+        // Those that the program writes itself have their ends of lines so.
+        (all, _) => unquoted(&all.join(" ")).replace("\\n", " ").into(),
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    within('"').or_else(|| within('\'')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_yaml_is_read_by_its_lines() {
+        let given = "---\nname: critic\ndescription: Use it so. Examples: <example>Context: User asks.\\nuser: \"Go\"\nassistant: goes\ntools: Read, Grep\n---\nBe strict.";
+        let (fields, body) = read(given).unwrap();
+        assert_eq!((&fields["name"], &fields["tools"], body), (&json!("critic"), &json!("Read, Grep"), "Be strict."));
+        let said = "Use it so. Examples: <example>Context: User asks. user: \"Go\" assistant: goes";
+        assert_eq!(fields["description"], said);
+        let (fields, _) = read("---\ndescription: a: b\ntools:\n  - Read\n  - \"Grep\"\ncolor:\n--- \n").unwrap();
+        assert_eq!((&fields["tools"], &fields["color"]), (&json!(["Read", "Grep"]), &Value::Null));
+        let (fields, _) = read("---\ndescription: a: b\ntools: []\n---").unwrap();
+        assert_eq!(fields["tools"], json!([]));
+        assert!(read("---\ntools: Read\ndescription: a: b\ntools: Bash\n---\n").unwrap_err().contains("twice"));
+        assert!(read("Be strict.").unwrap_err().contains("does not begin"));
+    }
+}

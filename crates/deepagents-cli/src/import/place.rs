@@ -1,0 +1,145 @@
+//! Where things are taken over to: new files below a directory.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
+use rustix::io::Errno;
+
+/// A directory that things are taken over to.
+///
+/// Whoever wrote a project may have put links there, to have files of the user's made or changed: below it none is followed.
+/// The user's own directories are where their links lead.
+pub(super) struct Place {
+    root: PathBuf,
+    links: OFlags,
+    is_user: bool,
+}
+
+/// What is where a file is to be.
+pub(super) enum There {
+    /// Nothing.
+    Nothing,
+    /// The same.
+    Same,
+    /// Something else.
+    Other,
+    /// A link, there or on the way.
+    Link(PathBuf),
+    /// Something that is no directory on the way, or no file.
+    Odd(PathBuf),
+}
+
+/// The directory that a file is to be in, as far as there is one, or what stands in the way.
+type Way<'a> = Result<(Option<OwnedFd>, &'a OsStr), There>;
+
+impl Place {
+    pub(super) fn new(root: &Path, is_user: bool) -> Self {
+        let links = if is_user { OFlags::empty() } else { OFlags::NOFOLLOW };
+        Self { root: root.to_owned(), links, is_user }
+    }
+
+    /// Whether a path leads out of it, by links on the way or at its end. The user's own may.
+    pub(super) fn is_left_by(&self, path: &Path) -> bool {
+        let inside = |path: PathBuf| self.root.canonicalize().is_ok_and(|root| path.starts_with(root));
+        !self.is_user && path.canonicalize().is_ok_and(|real| !inside(real))
+    }
+
+    /// What is where a file with these bytes is to be.
+    pub(super) fn look(&self, to: &Path, bytes: &[u8]) -> io::Result<There> {
+        match self.way(to, false)? {
+            Ok((Some(directory), name)) => self.compare(&directory, name, to, bytes),
+            Ok((None, _)) => Ok(There::Nothing),
+            Err(there) => Ok(there),
+        }
+    }
+
+    /// Makes a file. Anything but nothing stood in the way.
+    pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<There> {
+        let (directory, name) = match self.way(to, true)? {
+            Ok((Some(directory), name)) => (directory, name),
+            Ok((None, _)) => return Err(io::ErrorKind::NotFound.into()),
+            Err(there) => return Ok(there),
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&directory, name, flags, mode) {
+            Ok(file) => File::from(file).write_all(bytes).map(|()| There::Nothing),
+            // Somebody was faster, or it is a link that leads nowhere.
+            Err(Errno::EXIST) => match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(about) if kind(&about) == FileType::Symlink => Ok(There::Link(to.to_owned())),
+                _ => Ok(There::Other),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Goes to the directory of a file, and makes what is missing of it where that is wanted.
+    fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Way<'a>> {
+        let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is no path below the directory");
+        let below = to.strip_prefix(&self.root).map_err(|_| odd())?;
+        let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Err(odd()) };
+        let mode = if self.is_user { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut at = openat(CWD, &self.root, flags, Mode::empty())?;
+        let mut path = self.root.clone();
+        for part in above.components() {
+            let Component::Normal(part) = part else { return Err(odd()) };
+            path.push(part);
+            let open = |at: &OwnedFd| openat(at, part, flags | self.links, Mode::empty());
+            let opened = match open(&at) {
+                Err(Errno::NOENT) if make => {
+                    match mkdirat(&at, part, mode) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                    open(&at)
+                }
+                opened => opened,
+            };
+            at = match opened {
+                Ok(next) => next,
+                Err(Errno::NOENT) if !make => return Ok(Ok((None, name))),
+                Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) => {
+                    let is_link = kind(&statat(&at, part, AtFlags::SYMLINK_NOFOLLOW)?) == FileType::Symlink;
+                    return Ok(Err(if is_link { There::Link(path) } else { There::Odd(path) }));
+                }
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Ok(Ok((Some(at), name)))
+    }
+
+    fn compare(&self, directory: &OwnedFd, name: &OsStr, to: &Path, bytes: &[u8]) -> io::Result<There> {
+        let about = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(about) => about,
+            Err(Errno::NOENT) => return Ok(There::Nothing),
+            Err(error) => return Err(error.into()),
+        };
+        match kind(&about) {
+            FileType::RegularFile => {}
+            FileType::Symlink if self.is_user => {}
+            FileType::Symlink => return Ok(There::Link(to.to_owned())),
+            _ => return Ok(There::Odd(to.to_owned())),
+        }
+        // A pipe behind a link of the user's is opened at once this way.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links;
+        let file = match openat(directory, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(There::Link(to.to_owned())),
+            Err(error) => return Err(error.into()),
+        };
+        if !file.metadata()?.is_file() {
+            return Ok(There::Odd(to.to_owned()));
+        }
+        let mut there = Vec::new();
+        file.take(bytes.len() as u64 + 1).read_to_end(&mut there)?;
+        Ok(if there == bytes { There::Same } else { There::Other })
+    }
+}
+
+fn kind(about: &Stat) -> FileType {
+    FileType::from_raw_mode(about.st_mode)
+}
