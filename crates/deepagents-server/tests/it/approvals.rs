@@ -73,15 +73,15 @@ fn also() -> Value {
     json!({"messages": [{"role": "user", "content": "also"}]})
 }
 
-fn told(command: Value) -> Value {
+fn told(command: &Value) -> Value {
     json!({"assistant_id": "agent", "command": command})
 }
 
 #[tokio::test]
 async fn what_is_said_with_an_answer_or_while_one_is_waited_for_stands_behind_the_result() {
     let approve = json!({"decisions": [{"type": "approve"}]});
-    let at_once = [told(json!({"resume": approve, "update": also()}))];
-    let before = [told(json!({"update": also()})), told(json!({"resume": approve}))];
+    let at_once = [told(&json!({"resume": approve, "update": also()}))];
+    let before = [told(&json!({"update": also()})), told(&json!({"resume": approve}))];
     for commands in [at_once.to_vec(), before.to_vec()] {
         let (client, id, path) = waiting(booked()).await;
         let (last, first) = commands.split_last().unwrap();
@@ -112,7 +112,7 @@ async fn what_a_response_of_the_protocol_says_beside_its_answer_stands_behind_th
 #[tokio::test]
 async fn a_call_that_is_approved_is_made_wherever_the_command_goes() {
     let (client, id, path) = waiting(booked()).await;
-    let command = told(json!({"resume": {"decisions": [{"type": "approve"}]}, "goto": "__end__"}));
+    let command = told(&json!({"resume": {"decisions": [{"type": "approve"}]}, "goto": "__end__"}));
     let values = client.post(&path, command).await;
     assert_eq!(values["messages"][2]["content"], "booked Oslo", "{values}");
     assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
