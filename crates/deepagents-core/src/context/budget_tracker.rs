@@ -98,6 +98,14 @@ impl BudgetTracker {
         book.spent += below;
     }
 
+    /// Counts model calls from here, for a run that goes on where they had come to their limit: up to that of this part, or
+    /// the agent's own.
+    pub(crate) fn count_calls_anew(&self, own: &Budget) {
+        let mut book = self.lock();
+        let limit = book.given.model_calls.or(own.model_calls);
+        book.budget.model_calls = limit.map(|limit| limit.saturating_add(book.spent.model_calls));
+    }
+
     /// Counts apart what an agent in the background had spent.
     fn count_beside(&self, thread: &Arc<str>, spent: &BudgetUsage) {
         *self.lock().account(Some(thread)) += spent;

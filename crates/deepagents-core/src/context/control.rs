@@ -89,6 +89,21 @@ impl RunControl {
     }
 }
 
+/// Suspends a run, as [`RunHandle::suspend`](crate::run::RunHandle::suspend) does. It is there before the run makes its first
+/// step, so that whoever has it at the [beginning](super::RunStart::suspender) comes late for none. A run that tells nobody of
+/// its events is not suspended.
+#[derive(Clone, Debug)]
+pub struct Suspender(pub(super) Option<Arc<RunControl>>);
+
+impl Suspender {
+    /// Makes the run stop at its next step.
+    pub fn suspend(&self) {
+        if let Some(control) = &self.0 {
+            control.suspend();
+        }
+    }
+}
+
 impl std::fmt::Debug for RunControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunControl").field("suspended", &self.suspended).finish_non_exhaustive()

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use super::control::RunControl;
+use super::control::{RunControl, Suspender};
 use super::observer::SharedObserver;
 use crate::env::Clock;
 use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
@@ -59,6 +59,11 @@ impl Emitter {
     /// What holders of the run want of it.
     pub(crate) fn control(&self) -> Option<&RunControl> {
         self.out.as_ref().map(|out| &*out.control)
+    }
+
+    /// Suspends the run.
+    pub(crate) fn suspender(&self) -> Suspender {
+        Suspender(self.out.as_ref().map(|out| out.control.clone()))
     }
 
     /// The text of the answer that the model of an agent is giving.

@@ -33,6 +33,7 @@ use crate::tool::{DynTool, ToolSet, coerce_call};
 pub(crate) use budget_tracker::BudgetTracker;
 pub use builder::ContextBuilder;
 pub(crate) use control::RunControl;
+pub use control::Suspender;
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
@@ -81,8 +82,8 @@ pub(crate) struct Shared {
     pub(crate) attempt: std::sync::atomic::AtomicU32,
     /// The tries of the current turn of whose answers pieces of text were told.
     pub(crate) streamed_attempts: std::sync::Mutex<std::collections::BTreeSet<u32>>,
-    /// The id of the next answer.
-    pub(crate) answer_id: std::sync::Mutex<String>,
+    /// The ids of the answers of the current turn.
+    pub(crate) answer_id: std::sync::Mutex<AnswerId>,
     /// Writes to the run's thread, once that is open.
     pub(crate) log: std::sync::OnceLock<LogWriter>,
     /// The main agent, where this is one below it.
@@ -99,13 +100,48 @@ impl Shared {
         self.streamed_attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The id that the next answer has.
+    /// The id of the answer that is being given, or that the next one has.
     pub(crate) fn answer_id(&self) -> String {
-        self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let ids = self.answer_ids();
+        ids.of(ids.attempt)
     }
 
-    pub(crate) fn set_answer_id(&self, id: String) {
-        *self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = id;
+    /// The id of the answer of a try.
+    pub(crate) fn answer_id_of(&self, attempt: u32) -> String {
+        self.answer_ids().of(attempt)
+    }
+
+    /// The id of the next answer, at the beginning of a turn.
+    pub(crate) fn set_answer_id(&self, first: String) {
+        *self.answer_ids() = AnswerId { first, attempt: 0 };
+    }
+
+    /// An answer comes from this try from now on; gives its id.
+    pub(crate) fn set_answering(&self, attempt: u32) -> String {
+        let mut ids = self.answer_ids();
+        ids.attempt = attempt;
+        ids.of(attempt)
+    }
+
+    fn answer_ids(&self) -> std::sync::MutexGuard<'_, AnswerId> {
+        self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The ids of the answers of a turn. Each try has one of its own: whoever puts pieces together by the id of their message
+/// must not add those of a try to what was told of one before it.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerId {
+    first: String,
+    attempt: u32,
+}
+
+impl AnswerId {
+    fn of(&self, attempt: u32) -> String {
+        match attempt {
+            0 => self.first.clone(),
+            more => format!("{}-{}", self.first, more.saturating_add(1)),
+        }
     }
 }
 

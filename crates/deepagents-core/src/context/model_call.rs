@@ -29,7 +29,7 @@ fn begin(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -
     let request = if model.profile().system_media { *request } else { request.with_media_in_messages() };
     cx.shared.budget.begin_model_call(&**model)?;
     let (turn, attempt) = (cx.turn, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
-    let message = cx.shared.answer_id();
+    let message = cx.shared.set_answering(attempt);
     cx.emit(|| EventKind::ModelStarted { model: model.name().to_owned(), turn, attempt, message });
     Ok((observer::through(cx, model, false).stream(request), attempt))
 }
@@ -65,17 +65,17 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Retry { error, after })) => {
                 let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                let discarded = EventKind::AttemptDiscarded {
+                cx.shared.streamed_attempts().remove(&attempt);
+                streamed = false;
+                let failed = std::mem::replace(&mut attempt, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
+                EventKind::AttemptDiscarded {
                     turn,
-                    attempt,
+                    attempt: failed,
                     reason: error.to_string(),
                     retry_after_ms,
                     again: true,
-                };
-                cx.shared.streamed_attempts().remove(&attempt);
-                streamed = false;
-                attempt = cx.shared.attempt.fetch_add(1, Ordering::Relaxed);
-                discarded
+                    next: cx.shared.set_answering(attempt),
+                }
             }
             Some(Err(error)) => break error,
             None => break ModelError::truncated("the stream ended before the answer was complete"),
@@ -86,7 +86,8 @@ pub(crate) async fn call_model(
     };
     cx.shared.streamed_attempts().remove(&attempt);
     let reason = failure.to_string();
-    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false });
+    let next = cx.shared.set_answering(cx.shared.attempt.load(Ordering::Relaxed));
+    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false, next });
     Err(failure.into())
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentDefinition, Context};
+use super::{AgentDefinition, Context, Suspender};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::interrupt::DecisionRecord;
@@ -92,6 +92,8 @@ pub struct RunStart<'a> {
     pub rewinds: bool,
     /// Ends the run.
     pub cancel: CancellationToken,
+    /// Suspends the run, from before its first step on.
+    pub suspender: Suspender,
 }
 
 /// A model call about to be made.
@@ -184,8 +186,8 @@ struct Nested {
 
 impl RunObserver for Nested {
     fn begin(&self, start: RunStart<'_>) -> Result<()> {
-        let (input, cancel) = (start.input.clone(), start.cancel.clone());
-        self.outer.begin(RunStart { input, cancel, ..start })?;
+        let (input, cancel, suspender) = (start.input.clone(), start.cancel.clone(), start.suspender.clone());
+        self.outer.begin(RunStart { input, cancel, suspender, ..start })?;
         self.inner.begin(start)
     }
 

@@ -46,7 +46,7 @@ pub enum EventKind {
         turn: u32,
         /// Counts the tries of this turn from 0.
         attempt: u32,
-        /// The id of the answer, which is the same for all tries. Empty in events of earlier versions.
+        /// The id of the answer of this try; each has one of its own. Empty in events of earlier versions.
         #[serde(default)]
         message: String,
     },
@@ -99,6 +99,9 @@ pub enum EventKind {
         /// once more. Events of earlier versions do not say.
         #[serde(default)]
         again: bool,
+        /// Id of the message that the answer of the next try becomes. Events of earlier versions do not have it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        next: String,
     },
     /// The answer is complete and stored.
     ModelFinished {

@@ -100,8 +100,12 @@ impl RunInput {
     /// Goes on with the run of a thread that was killed or failed, from its last step, whatever process it ran in. Calls
     /// that had finished are not made again. A call that had begun is made again if its tool says that this is safe, and
     /// answered as unknown otherwise. A run that was cancelled or came to a limit goes on too, with what was left of its
-    /// budget unless it is given more; its time begins anew. Where the last run had ended by itself, nothing happens.
-    /// Takes no messages.
+    /// budget unless it is given more; its time begins anew, and so does the count of its model calls where they had come to
+    /// their limit. Where the last run had ended by itself, nothing happens.
+    ///
+    /// Messages are said to the run as [`RunHandle::steer`](crate::run::RunHandle::steer) does it, and kept with the thread until
+    /// they are delivered: where calls wait for their results or for a decision, that is behind the results. A result
+    /// among them answers its call.
     ///
     /// ```no_run
     /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -243,13 +247,6 @@ impl RunInput {
         if !self.resume && !self.answers.is_empty() {
             return Err(Error::Input(
                 "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
-            ));
-        }
-        if self.resume && !self.messages.is_empty() {
-            return Err(Error::Input(
-                "a resumed run goes on with what it had and takes no messages: steer it with them, or give them to a run \
-                 of their own"
-                    .to_owned(),
             ));
         }
         match self.update.entries().iter().map(UpdateEntry::spec).find(|channel| !channel.is_from_input()) {

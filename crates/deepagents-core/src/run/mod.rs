@@ -52,7 +52,7 @@ pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 
 pub use crate::context::{
     Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, Reporter, RunObserver, RunStart,
-    SharedBudget,
+    SharedBudget, Suspender,
 };
 pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};

@@ -94,7 +94,10 @@ impl Driver {
     fn take_answer(&mut self, turn: u32, output: ModelOutput, attempt: Option<u32>) -> Result<()> {
         let ModelOutput { mut message, usage, stop } = output;
         // Providers repeat their ids, and give them when pieces of the answer have been seen.
-        message.id = self.shared.answer_id();
+        message.id = match attempt {
+            Some(attempt) => self.shared.answer_id_of(attempt),
+            None => self.shared.answer_id(),
+        };
         refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);

@@ -30,6 +30,12 @@ impl Driver {
         self.follow_ups = follow_ups.into();
     }
 
+    /// Keeps what was said and waits for the next call of the model, so that a process that is killed does not lose it.
+    pub(super) fn keep_said(&mut self) -> Result<()> {
+        let said = self.undelivered.clone();
+        self.keep(said)
+    }
+
     /// Once what was said is part of the conversation, only follow-ups stay with the thread.
     pub(super) fn forget_delivered(&mut self) -> Result<()> {
         self.keep(Vec::new())

@@ -8,9 +8,9 @@ use deepagents_core::env::RandomIds;
 use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal};
-use deepagents_core::message::Block;
+use deepagents_core::message::{Block, Message};
 use deepagents_core::run::{FinishReason, Outcome, RunInput};
-use deepagents_core::state::State;
+use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{DynTool, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
@@ -232,7 +232,7 @@ async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() 
 }
 
 #[tokio::test]
-async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_what_waits_as_it_was() {
+async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let journal = Arc::new(MemoryJournal::new());
@@ -242,9 +242,41 @@ async fn answers_without_resuming_and_messages_with_it_are_refused_and_leave_wha
     let wrong = RunInput::new("go on").thread("t").decide(&ids(&waits)[0], YES);
     let refused = agent.invoke(wrong).await.unwrap_err();
     assert!(refused.to_string().contains("answers go with `RunInput::resume`"), "{refused}");
-    let wrong = RunInput::resume("t").decide(&ids(&waits)[0], YES).message("and hurry");
-    let refused = agent.invoke(wrong).await.unwrap_err();
-    assert!(refused.to_string().contains("takes no messages: steer it"), "{refused}");
+    assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
+    let second = answer(&agent, &ids(&waits)[0]).await;
+    assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");
+}
+
+#[tokio::test]
+async fn what_is_said_while_a_call_waits_is_kept_and_stands_behind_its_result() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let said = agent.invoke(RunInput::resume("t").message("one more thing")).await.unwrap();
+    assert_eq!((said.stop.clone(), ids(&said)), (FinishReason::Interrupted, ids(&waits)));
+    let both = RunInput::resume("t").decide(&ids(&said)[0], YES).message("and hurry");
+    let second = agent.invoke(both).await.unwrap();
+    assert_eq!(second.stop, FinishReason::Interrupted);
+    let done = answer(&agent, &ids(&second)[0]).await;
+    assert_sound(done.messages());
+    let expected = ["result: approve approve", "user: one more thing", "user: and hurry", "assistant: done"];
+    assert_eq!(lines(done.messages())[2..], expected);
+    let over = agent.invoke(RunInput::resume("t").message("too late")).await.unwrap_err();
+    assert!(over.to_string().contains("has ended and takes no messages"), "{over}");
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_taken_leaves_the_question_open() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = agent(model).tool(asks(&notes)).journal(journal.clone()).build().unwrap();
+    let waits = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let end = journal.threads().get("t").await.unwrap().unwrap().end;
+    let between = Update::message(Message::user("between the call and its result"));
+    let wrong = RunInput::resume("t").decide(&ids(&waits)[0], YES).update(between);
+    assert_eq!(agent.invoke(wrong).await.unwrap_err().kind(), "history");
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
     let second = answer(&agent, &ids(&waits)[0]).await;
     assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");

@@ -380,3 +380,18 @@ async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_othe
     let outcome = main.invoke(raised).await.unwrap();
     assert_eq!((outcome.stop, outcome.spent.tool_calls), (FinishReason::Budget(BudgetKind::ToolCalls), 3));
 }
+
+#[tokio::test]
+async fn a_run_that_came_to_its_limit_of_model_calls_counts_anew_when_it_is_resumed() {
+    let main = agent(busy(tokens(10, 0))).tool(echo()).journal(MemoryJournal::new()).max_model_calls(4);
+    let main = main.build().unwrap();
+    let calls = async |input: RunInput| {
+        let outcome = main.invoke(input).await.unwrap();
+        assert_eq!(outcome.stop, FinishReason::StepLimit);
+        assert_sound(outcome.messages());
+        (outcome.model_calls, outcome.spent.model_calls)
+    };
+    assert_eq!(calls(RunInput::new("go").thread("t").max_model_calls(2)).await, (2, 2));
+    assert_eq!(calls(RunInput::resume("t")).await, (4, 6), "up to the agent's own limit");
+    assert_eq!(calls(RunInput::resume("t").max_model_calls(3)).await, (3, 9), "up to the one that is given");
+}

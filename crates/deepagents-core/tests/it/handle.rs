@@ -515,3 +515,23 @@ async fn a_hook_that_writes_a_channel_of_nobody_is_named_with_what_to_do() {
     );
     assert_eq!(error.kind(), "state");
 }
+
+/// Suspends the runs that it sees begin.
+struct Stops;
+
+impl RunObserver for Stops {
+    fn begin(&self, start: RunStart<'_>) -> Result<()> {
+        start.suspender.suspend();
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_observer_may_suspend_a_run_before_its_first_step() {
+    let model = ScriptedModel::new([Turn::text("done")]);
+    let agent = agent(model.clone()).journal(MemoryJournal::new()).build().unwrap();
+    let input = RunInput::new("go").thread("t").observer(Arc::new(Stops));
+    assert_eq!(agent.invoke(input).await.unwrap().stop, FinishReason::Suspended);
+    assert!(model.requests().is_empty());
+    assert_eq!(agent.invoke(RunInput::resume("t")).await.unwrap().text(), "done");
+}

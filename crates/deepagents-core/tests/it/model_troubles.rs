@@ -186,7 +186,19 @@ async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_
     ]);
     let agent = agent(ScriptedModel::new([turn, Turn::text("next")])).build().unwrap();
     let (events, outcome) = watch(agent.run("hi")).await;
-    assert_eq!(outcome.unwrap().text(), "Good day");
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.text(), "Good day");
+    let ids: Vec<String> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::ModelStarted { message: id, .. }
+            | EventKind::AttemptDiscarded { next: id, .. }
+            | EventKind::ModelFinished { message: id, .. } => Some(id.clone()),
+            _ => None,
+        })
+        .collect();
+    let kept = outcome.messages().last().unwrap().id().to_owned();
+    assert!(ids[0] != kept && ids[1..] == [kept.clone(), kept], "each try has an id of its own: {ids:?}");
     let told: Vec<String> = events
         .iter()
         .filter_map(|event| match &event.kind {

@@ -70,7 +70,7 @@ impl Schedule {
             months: range("month", 1, 12, &MONTHS).read(months)?,
             // Sunday has two numbers.
             weekdays: (weekday_bits | (weekday_bits >> 7)) & 0x7f,
-            either: !days.starts_with('*') && !weekdays.starts_with('*'),
+            either: !days.starts_with(['*', '?']) && !weekdays.starts_with(['*', '?']),
         };
         match schedule.after(Timestamp::UNIX_EPOCH, &TimeZone::UTC) {
             Some(_) => Ok(schedule),
@@ -136,7 +136,8 @@ impl Range {
             None => (part, None),
         };
         let (from, to) = match range.split_once('-') {
-            _ if range == "*" => (self.low, self.high),
+            // As in Quartz, where one of the two kinds of days is left open with a question mark.
+            _ if range == "*" || (range == "?" && self.name.starts_with("day")) => (self.low, self.high),
             Some((from, to)) => (self.number(from)?, self.number(to)?),
             None => {
                 let from = self.number(range)?;
@@ -188,14 +189,25 @@ mod tests {
         assert_eq!(next("0 23-1 * * *", "2026-11-22T23:30:00Z"), "2026-11-23T00:00:00Z", "a range over the end");
         assert_eq!(next("0 0 L 2 *", now), "2027-02-28T00:00:00Z", "the last day of a month");
         assert_eq!(next("0 0 1,L 2 *", "2027-02-28T00:00:00Z"), "2028-02-01T00:00:00Z");
+        assert_eq!(next("0 0 13 * ?", now), "2026-12-13T00:00:00Z", "any day of the week");
+        assert_eq!(next("0 0 ? * 5", now), "2026-11-27T00:00:00Z", "any day");
         assert_eq!(next("@hourly", now), "2026-11-22T23:00:00Z");
         assert_eq!(next("41 22 * * *", "2026-11-22T22:41:00Z"), "2026-11-23T22:41:00Z");
     }
 
     #[test]
     fn what_is_no_schedule_is_refused() {
-        for bad in ["whenever", "", "* * * *", "60 * * * *", "* * 0 * *", "5-60 * * * *", "*/0 * * * *", "* * * foo *"]
-        {
+        for bad in [
+            "whenever",
+            "",
+            "* * * *",
+            "? * * * *",
+            "60 * * * *",
+            "* * 0 * *",
+            "5-60 * * * *",
+            "*/0 * * * *",
+            "* * * foo *",
+        ] {
             assert!(Schedule::read(bad).is_err(), "{bad}");
         }
         assert_eq!(Schedule::read("0 0 31 2 *"), Err(ScheduleError::Never("0 0 31 2 *".to_owned())));

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use deepagents::{Event, EventKind, RunHandle};
+use deepagents::{Event, EventKind};
 use deepagents_core::error::Result;
-use deepagents_core::run::RunObserver;
+use deepagents_core::run::{RunObserver, RunStart, Suspender};
 
 use super::create::OneOrMany;
 use crate::error::ApiError;
@@ -18,17 +18,18 @@ pub(super) struct Breakpoints {
     after_model: bool,
     /// Between the results of calls and the next question to the model.
     after_tools: bool,
-    run: OnceLock<RunHandle>,
+    run: OnceLock<Suspender>,
 }
 
 impl Breakpoints {
-    /// For these nodes; none where none are named.
+    /// For these nodes; none where none are named. `is_new`: whether the run begins with an input, and does not go on.
     ///
     /// # Errors
     /// When there is no such node.
     pub(super) fn new(
         before: Option<&OneOrMany<String>>,
         after: Option<&OneOrMany<String>>,
+        is_new: bool,
     ) -> Result<Option<Arc<Self>>, ApiError> {
         let named = |which: Option<&OneOrMany<String>>, node: &str| {
             which.is_some_and(|nodes| nodes.as_slice().iter().any(|name| name == "*" || name == node))
@@ -44,24 +45,25 @@ impl Breakpoints {
                 )));
             }
         }
-        let at_start = named(before, "model");
+        let before_model = named(before, "model");
+        let at_start = before_model && is_new;
         let after_model = named(before, "tools") || named(after, "model");
-        let after_tools = at_start || named(after, "tools");
+        let after_tools = before_model || named(after, "tools");
         let any = at_start || after_model || after_tools;
         Ok(any.then(|| Arc::new(Self { at_start, after_model, after_tools, run: OnceLock::new() })))
-    }
-
-    /// Takes the run that it is for. `is_new`: whether it begins with an input, and does not go on.
-    pub(super) fn hold(&self, run: &RunHandle, is_new: bool) {
-        // It is given one run only.
-        let _ = self.run.set(run.clone());
-        if self.at_start && is_new {
-            run.suspend();
-        }
     }
 }
 
 impl RunObserver for Breakpoints {
+    fn begin(&self, beginning: RunStart<'_>) -> Result<()> {
+        if self.at_start {
+            beginning.suspender.suspend();
+        }
+        // It is given one run only.
+        let _ = self.run.set(beginning.suspender);
+        Ok(())
+    }
+
     fn event(&self, event: &Event) {
         let stops = match &event.kind {
             EventKind::ModelFinished { stop, .. } => {

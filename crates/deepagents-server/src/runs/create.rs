@@ -300,7 +300,7 @@ impl RunCreate {
                 "a command may go to `model`, or to `__end__`, which ends the thread where it stands, and nowhere else",
             ));
         }
-        Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref())?;
+        Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref(), true)?;
         mirror(&mut self.config.clone(), &mut self.context.clone())?;
         if self.resume().is_some() && thread.is_none() {
             return Err(ApiError::bad_request(
@@ -329,6 +329,11 @@ impl RunCreate {
         let told = self.command.as_ref();
         self.input.is_none()
             && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.stays())
+    }
+
+    /// Whether its thread is to end where it stands. Beside an answer that says nothing: what was decided is done.
+    pub(super) fn ends(&self) -> bool {
+        self.resume().is_none() && self.command.as_ref().is_some_and(Command::ends)
     }
 
     pub(crate) fn resume(&self) -> Option<&Value> {

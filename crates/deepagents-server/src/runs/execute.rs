@@ -211,10 +211,11 @@ async fn work(
 ) -> Result<(Ending, Projector)> {
     let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
     let create = &record.kwargs;
-    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref())?;
+    let is_new = !begun && create.input.is_some() && create.resume().is_none();
+    let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref(), is_new)?;
     let input = input.lease(app.lease).with(ServedRun::of(record)).note(served.note.clone());
-    let input = match &stops {
-        Some(stops) => input.observer(stops.clone()),
+    let input = match stops {
+        Some(stops) => input.observer(stops),
         None => input,
     };
     let tracker = record.owner.as_deref().and_then(|owner| SpendingTracker::new(app, owner, &record.limits));
@@ -224,9 +225,6 @@ async fn work(
     };
     let working = served.agent.run(input);
     let handle = working.handle();
-    if let Some(stops) = &stops {
-        stops.hold(&handle, !begun && create.input.is_some() && create.resume().is_none());
-    }
     run.set_handle(handle.clone());
     let events = handle.subscribe(deepagents::Subscribe::Start);
     let following = tokio::spawn(projector.follow(events));

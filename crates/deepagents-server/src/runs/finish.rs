@@ -15,7 +15,7 @@ use super::open;
 use super::record::{Status, find};
 use crate::app::App;
 use crate::error::Result;
-use crate::threads::{Held, has_next, set_own, touch};
+use crate::threads::{Held, RemovedRange, has_next, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
@@ -81,11 +81,8 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let info = app.thread(&run.thread).await?;
-    let ttl = Held::read(&info).ttl;
-    let mut held = Held { ttl, state_updated_at: Some(crate::ids::now()), ..Held::default() };
-    if let Some(minutes) = held.ttl {
-        touch(app, &run.thread, minutes).await?;
-    }
+    let mut held = Held { state_updated_at: Some(crate::ids::now()), ..Held::read(&info).kept_over_runs() };
+    touch(app, &run.thread, &held).await?;
     let record = run.record();
     // One that never began has added nothing.
     let before = record.from.unwrap_or(info.end);
@@ -120,7 +117,8 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     };
     if stop == Some(CancelAction::Rollback) {
         if info.end > before {
-            app.threads_of(&info)?.rewind(&run.thread, before).await?;
+            let until = app.threads_of(&info)?.rewind(&run.thread, before).await?;
+            RemovedRange::add(&mut held.removed, before, until);
             held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
         record.delete(app).await?;

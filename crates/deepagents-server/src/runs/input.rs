@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deepagents::RunInput;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
-use deepagents_core::journal::{RunStatus, ThreadInfo};
+use deepagents_core::journal::{Record, RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
@@ -38,7 +38,7 @@ pub(super) async fn prepare(
     begun: bool,
 ) -> Result<Prepared> {
     let create = &record.kwargs;
-    if create.command.as_ref().is_some_and(Command::ends) {
+    if create.ends() {
         resolve(app, info).await?;
         return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
     }
@@ -92,13 +92,23 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         None => None,
     };
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
-    let limited = |input: RunInput| match limit {
+    // What the log has of a run that is gone on with was given to it once, and counts as it did.
+    let in_log = begun && is_in_log(app, run, info).await?;
+    let limited = |input: RunInput| match limit.filter(|_| !in_log) {
         // A turn is two steps of a graph: the model's, and that of the tools.
         Some(limit) => input.max_model_calls(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
         None => input,
     };
-    if let Some(resume) = create.resume() {
+    let resumes = create.resume().is_some() || (create.only_updates() && at.is_none());
+    let (messages, removed, rest) = said(update);
+    if resumes {
         let mut input = RunInput::resume(&info.id);
+        if !in_log {
+            // Where calls wait, what is said is delivered behind their results.
+            let removed = if removed.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(removed) };
+            input = messages.into_iter().fold(input.update(removed.and(rest)), RunInput::message);
+        }
+        let Some(resume) = create.resume() else { return Ok(limited(input)) };
         match answers(app, &info.id, resume).await {
             Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
             Err(error) if error.is_temporary() => return Err(error),
@@ -106,29 +116,17 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
             Err(_) if begun => {}
             Err(error) => return Err(error),
         }
-        return Ok(limited(input.update(update)));
-    }
-    if create.only_updates() && at.is_none() {
-        return Ok(limited(RunInput::resume(&info.id).update(update)));
+        return Ok(limited(input));
     }
     // An input asks the model, also an empty one.
     let asks = create.input.is_some() || create.command.as_ref().is_some_and(Command::asks);
-    if update.is_empty() && !asks {
+    if messages.is_empty() && removed.is_empty() && rest.is_empty() && !asks {
         if let Some(at) = at {
             // From before an input the thread goes on with it.
             let (Place::After(position) | Place::BeforeInput(position)) = at.place;
             threads.rewind(&info.id, position).await?;
         }
         return Ok(limited(RunInput::resume(&info.id)));
-    }
-    let (ops, rest) = update.split::<MessagesChannel>();
-    let mut messages = Vec::new();
-    let mut removed = Vec::new();
-    for op in ops.concat() {
-        match op {
-            MessageOp::Put(message) => messages.push(Arc::unwrap_or_clone(message)),
-            other => removed.push(other),
-        }
     }
     if !removed.is_empty() {
         threads.update_state(&info.id, Update::new::<MessagesChannel>(removed)).await?;
@@ -144,6 +142,30 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         }
         None => input,
     }))
+}
+
+/// What is said in a change, which messages it removes, and the rest of it.
+fn said(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
+    let (ops, rest) = update.split::<MessagesChannel>();
+    let (mut messages, mut removed) = (Vec::new(), Vec::new());
+    for op in ops.concat() {
+        match op {
+            MessageOp::Put(message) => messages.push(Arc::unwrap_or_clone(message)),
+            other => removed.push(other),
+        }
+    }
+    (messages, removed, rest)
+}
+
+/// Whether the log has the beginning of a run that an earlier process has begun.
+async fn is_in_log(app: &App, run: &LiveRun, info: &ThreadInfo) -> Result<bool> {
+    let from = run.record().from.unwrap_or(info.end);
+    if info.end <= from {
+        return Ok(false);
+    }
+    let since = app.journal.read(&info.id, from..info.end).await?;
+    let begins = |record: &Record| matches!(record, Record::RunStarted { .. } | Record::RunResumed { .. });
+    Ok(since.iter().any(|entry| begins(&entry.record)))
 }
 
 /// What a thread is called by its first message, where its agent notes what it works on and nobody has called it something.

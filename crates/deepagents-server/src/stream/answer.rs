@@ -44,6 +44,11 @@ impl OpenAnswer {
         Self { complete: true, ..Self::default() }
     }
 
+    /// Whether it was shown as a whole before its pieces came.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// Whether no model has begun it, so that its id is not known yet.
     pub(super) fn is_unnamed(&self) -> bool {
         self.id.is_empty()

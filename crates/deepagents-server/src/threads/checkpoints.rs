@@ -8,6 +8,7 @@ use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, Thread
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::record::Held;
 use crate::error::{ApiError, Result};
 
 /// Marks the id of the checkpoint before an input.
@@ -16,7 +17,7 @@ const HIGH: u64 = 0x0000_0000_0000_8000;
 const LOW: u64 = 0x8000_0000_0000_0000;
 
 /// Where a checkpoint is: after a record, or before the input that a run began with there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     After(LogPosition),
     BeforeInput(LogPosition),
@@ -29,6 +30,11 @@ impl Place {
             Self::BeforeInput(position) => position | BEFORE_INPUT,
         };
         Uuid::from_u64_pair(HIGH, LOW | low).to_string()
+    }
+
+    pub(super) fn position(self) -> LogPosition {
+        let (Self::After(position) | Self::BeforeInput(position)) = self;
+        position
     }
 
     /// Reads an id; none where it is the id of something else.
@@ -63,9 +69,9 @@ pub(crate) struct Entry {
 /// The checkpoints of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
-    oldest_first: Arc<Vec<Entry>>,
+    pub(super) oldest_first: Arc<Vec<Entry>>,
     /// The last position of the log that they are of.
-    last: Option<LogPosition>,
+    pub(super) last: Option<LogPosition>,
 }
 
 impl Entries {
@@ -105,7 +111,7 @@ impl CheckpointCache {
         self.lock().remove(thread);
     }
 
-    /// All checkpoints of a thread.
+    /// All checkpoints of a thread that clients are shown.
     pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
         let thread = &*info.id;
         // Taken out, so that what is added is not added to a copy.
@@ -146,7 +152,8 @@ impl CheckpointCache {
             all.clear();
         }
         all.insert(thread.to_owned(), known.clone());
-        Ok(known)
+        drop(all);
+        Ok(known.without(&Held::read(info).removed))
     }
 }
 

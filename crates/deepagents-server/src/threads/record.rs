@@ -4,6 +4,8 @@ use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::prune::PruneStrategy;
+use super::removed::RemovedRange;
 use super::stopped::present_state;
 use crate::app::{App, OWN};
 use crate::auth::caller;
@@ -32,11 +34,23 @@ pub(crate) struct Held {
     /// Minutes that it lives after it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ttl: Option<f64>,
+    /// What becomes of it then.
+    #[serde(default, skip_serializing_if = "PruneStrategy::is_delete")]
+    pub(crate) ttl_strategy: PruneStrategy,
+    /// The parts of its log that belong to runs which were rolled back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) removed: Vec<RemovedRange>,
 }
 
 impl Held {
     pub(crate) fn read(info: &ThreadInfo) -> Self {
         info.metadata.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
+    }
+
+    /// What of it outlasts the end of a run.
+    pub(crate) fn kept_over_runs(self) -> Self {
+        let Self { ttl, ttl_strategy, removed, .. } = self;
+        Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
 
     /// Whether it can be gone on with although its last run has ended.

@@ -7,16 +7,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use deepagents_core::journal::RetentionPolicy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::change::{Superstep, begin_with, read_changes};
 use super::history::{history, history_by_query};
+use super::prune::{PruneStrategy, prune_thread};
 use super::record::{Held, make, shown};
 use super::search::{count, search};
 use super::state_routes::{state, state_at, state_by_checkpoint, update_state};
-use super::stopped::leave_stop;
 use super::ttl::{Ttl, touch};
 use crate::app::{App, OWN};
 use crate::auth::owns_thread;
@@ -70,11 +69,12 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
     let ttl = body.ttl.map(Ttl::read).transpose()?;
     let metadata = body.metadata.unwrap_or_default();
     let changes = read_changes(&app, metadata.get("graph_id"), &body.supersteps)?;
-    let held = Held { ttl, ..Held::default() };
-    // First, as nothing is wrong with the end of a thread that is not made.
-    if let Some(minutes) = ttl {
-        touch(&app, &id, minutes).await?;
+    let mut held = Held::default();
+    if let Some((minutes, strategy)) = ttl {
+        (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);
     }
+    // First, as nothing is wrong with the end of a thread that is not made.
+    touch(&app, &id, &held).await?;
     make(&app, &id, metadata, held).await?;
     if let Err(error) = begin_with(&app, &id, changes).await {
         // All of it or nothing.
@@ -105,10 +105,10 @@ async fn update(
     let info = app.thread(&id).await?;
     let mut metadata = body.metadata.unwrap_or_default();
     app.take_own(&mut metadata);
-    if let Some(minutes) = body.ttl.map(Ttl::read).transpose()? {
-        let held = Held { ttl: Some(minutes), ..Held::read(&info) };
+    if let Some((minutes, strategy)) = body.ttl.map(Ttl::read).transpose()? {
+        let held = Held { ttl: Some(minutes), ttl_strategy: strategy, ..Held::read(&info) };
         metadata.insert(OWN.to_owned(), json!(held));
-        touch(&app, &id, minutes).await?;
+        touch(&app, &id, &held).await?;
     }
     app.set_metadata(&id, metadata).await?;
     let prefer = headers.get("prefer").and_then(|prefer| prefer.to_str().ok()).unwrap_or_default();
@@ -124,19 +124,11 @@ async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<S
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Prune {
-    #[default]
-    Delete,
-    KeepLatest,
-}
-
 #[derive(Deserialize)]
 struct PruneThreads {
     thread_ids: Vec<String>,
     #[serde(default)]
-    strategy: Prune,
+    strategy: PruneStrategy,
 }
 
 async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> Result<Json<Value>> {
@@ -150,15 +142,7 @@ async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> R
         }
     }
     for info in &found {
-        match body.strategy {
-            Prune::Delete => super::delete(&app, &info.id).await?,
-            Prune::KeepLatest if info.end == 0 => {}
-            Prune::KeepLatest => {
-                let info = &leave_stop(&app, info.clone(), true).await?;
-                app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
-                app.checkpoints.forget(&info.id);
-            }
-        }
+        prune_thread(&app, info, body.strategy).await?;
     }
     Ok(Json(json!({"pruned_count": found.len()})))
 }

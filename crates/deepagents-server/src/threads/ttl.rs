@@ -8,36 +8,35 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::prune::{PruneStrategy, prune_thread};
+use super::record::Held;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 
 /// How long a thread lives, as clients say it: minutes, alone or in an object.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "`ttl` is a number of minutes, or {\"ttl\": minutes, \"strategy\": \"delete\" or \"keep_latest\"}"
+)]
 pub(super) enum Ttl {
     Minutes(f64),
     Object {
         ttl: f64,
         #[serde(default)]
-        #[allow(dead_code, reason = "there is one, and others are refused")]
-        strategy: Strategy,
+        strategy: PruneStrategy,
     },
 }
 
-/// What becomes of a thread whose time is over.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Strategy {
-    #[default]
-    Delete,
-}
-
 impl Ttl {
-    /// Minutes.
-    pub(super) fn read(self) -> Result<f64> {
-        let (Self::Minutes(minutes) | Self::Object { ttl: minutes, .. }) = self;
+    /// Minutes, and what becomes of the thread then.
+    pub(super) fn read(self) -> Result<(f64, PruneStrategy)> {
+        let (minutes, strategy) = match self {
+            Self::Minutes(minutes) => (minutes, PruneStrategy::default()),
+            Self::Object { ttl, strategy } => (ttl, strategy),
+        };
         match Duration::try_from_secs_f64(minutes * 60.0) {
-            Ok(life) if !life.is_zero() && Timestamp::now().checked_add(life).is_ok() => Ok(minutes),
+            Ok(life) if !life.is_zero() && Timestamp::now().checked_add(life).is_ok() => Ok((minutes, strategy)),
             _ => Err(ApiError::invalid("`ttl` is a number of minutes, more than none")),
         }
     }
@@ -47,15 +46,16 @@ fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "ttl".to_owned()]
 }
 
-/// Lets a thread live so long from now on.
-pub(crate) async fn touch(app: &App, thread: &str, minutes: f64) -> Result<()> {
+/// Lets a thread live from now on for as long as is kept of it, if it has a time.
+pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
+    let Some(minutes) = held.ttl else { return Ok(()) };
     let life = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
     let until = Timestamp::now().checked_add(life).unwrap_or(Timestamp::MAX);
-    app.store.put(&namespace(), thread, json!({"expires_at": until})).await?;
+    app.store.put(&namespace(), thread, json!({"expires_at": until, "strategy": held.ttl_strategy})).await?;
     Ok(())
 }
 
-/// Removes the threads whose time is over and that nobody works on. One that cannot be removed stands in no other's way.
+/// Prunes the threads whose time is over and that nobody works on. One that cannot be pruned stands in no other's way.
 pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     let now = Timestamp::now();
     let mut failed = None;
@@ -65,19 +65,27 @@ pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
         if until.is_none_or(|until| until > now) || app.runs.is_busy(&item.key) {
             continue;
         }
-        if let Err(error) = remove(app, &item.key).await {
+        // Those of earlier versions name none.
+        let strategy = item.value.get("strategy").map_or(Ok(PruneStrategy::Delete), PruneStrategy::deserialize);
+        let Ok(strategy) = strategy else { continue };
+        if let Err(error) = expire(app, &item.key, strategy).await {
             failed = Some(error);
         }
     }
     failed.map_or(Ok(()), Err)
 }
 
-/// Removes one unless somebody works on it.
-async fn remove(app: &Arc<App>, thread: &str) -> Result<()> {
-    if app.journal.threads().get(thread).await?.is_some_and(|info| info.owner.is_some()) {
-        return Ok(());
+/// Prunes one unless somebody works on it.
+async fn expire(app: &Arc<App>, thread: &str, strategy: PruneStrategy) -> Result<()> {
+    match app.journal.threads().get(thread).await? {
+        Some(info) if info.owner.is_some() => Ok(()),
+        Some(info) if strategy == PruneStrategy::KeepLatest => {
+            prune_thread(app, &info, strategy).await?;
+            // Its time begins again once it is used.
+            forget(app, thread).await
+        }
+        _ => super::delete(app, thread).await,
     }
-    super::delete(app, thread).await
 }
 
 /// A thread made anew under the name of one that is gone lives as long as is said then.

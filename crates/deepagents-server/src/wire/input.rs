@@ -154,6 +154,7 @@ fn serialized(value: &Value) -> Cow<'_, Value> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a message: a text, a pair of a role and a content, or an object with `role` and `content`")]
 struct Wire {
     #[serde(alias = "type")]
     role: String,

@@ -4,7 +4,7 @@ use deepagents::models::scripted::Turn;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{roles, say, serve};
+use crate::support::{Client, roles, say, serve};
 
 #[tokio::test]
 async fn a_wrong_number_of_decisions_is_refused_and_the_right_one_works_then() {
@@ -54,4 +54,66 @@ async fn a_conversation_that_is_marked_as_resolved_waits_no_more_and_the_call_is
     assert_eq!((&thread["status"], &thread["interrupts"]), (&json!("idle"), &json!({})));
     assert_eq!(roles(&thread["values"]), ["human", "ai", "tool"]);
     assert_eq!(thread["values"]["messages"][2]["status"], "error");
+}
+
+/// A thread that waits with a call, and where its runs are waited for.
+async fn waiting(turns: Vec<Turn>) -> (Client, String, String) {
+    let client = serve(turns).await;
+    let id = client.thread().await;
+    let path = format!("/threads/{id}/runs/wait");
+    client.post(&path, say("book")).await;
+    (client, id, path)
+}
+
+fn booked() -> Vec<Turn> {
+    vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]
+}
+
+fn also() -> Value {
+    json!({"messages": [{"role": "user", "content": "also"}]})
+}
+
+fn told(command: &Value) -> Value {
+    json!({"assistant_id": "agent", "command": command})
+}
+
+#[tokio::test]
+async fn what_is_said_with_an_answer_or_while_one_is_waited_for_stands_behind_the_result() {
+    let approve = json!({"decisions": [{"type": "approve"}]});
+    let at_once = [told(&json!({"resume": approve, "update": also()}))];
+    let before = [told(&json!({"update": also()})), told(&json!({"resume": approve}))];
+    for commands in [at_once.to_vec(), before.to_vec()] {
+        let (client, id, path) = waiting(booked()).await;
+        let (last, first) = commands.split_last().unwrap();
+        for command in first {
+            let values = client.post(&path, command.clone()).await;
+            assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["name"], "book", "{values}");
+            assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+        }
+        let values = client.post(&path, last.clone()).await;
+        assert_eq!(roles(&values), ["human", "ai", "tool", "human", "ai"], "{values}");
+        let said = |at: usize| values["messages"][at]["content"].clone();
+        assert_eq!((said(2), said(3)), (json!("booked Oslo"), json!("also")));
+        assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+    }
+}
+
+#[tokio::test]
+async fn what_a_response_of_the_protocol_says_beside_its_answer_stands_behind_the_result() {
+    let (client, id, _) = waiting(booked()).await;
+    let open = client.get(&format!("/threads/{id}/state")).await["interrupts"][0]["id"].clone();
+    let params = json!({"interrupt_id": open, "response": {"decisions": [{"type": "approve"}]}, "update": also()});
+    let answer = json!({"id": 1, "method": "input.respond", "params": params});
+    let run = client.post(&format!("/threads/{id}/commands"), answer).await["result"]["run_id"].clone();
+    let values = client.get(&format!("/threads/{id}/runs/{}/join", run.as_str().unwrap())).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "human", "ai"], "{values}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_approved_is_made_wherever_the_command_goes() {
+    let (client, id, path) = waiting(booked()).await;
+    let command = told(&json!({"resume": {"decisions": [{"type": "approve"}]}, "goto": "__end__"}));
+    let values = client.post(&path, command).await;
+    assert_eq!(values["messages"][2]["content"], "booked Oslo", "{values}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
 }

@@ -57,6 +57,23 @@ async fn a_run_that_reaches_its_limit_of_steps_fails_where_its_client_looks() {
 }
 
 #[tokio::test]
+async fn a_thread_at_its_limit_of_steps_goes_on_up_to_the_limit_of_the_next_run() {
+    let calls = || Turn::call("write_todos", json!({"todos": []}));
+    let client = serve(vec![calls(), calls(), calls(), Turn::text("Done.")]).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    let mut limited = say("go");
+    limited["config"] = json!({"recursion_limit": 2});
+    assert_eq!(client.post(&run, limited).await["__error__"]["error"], "GraphRecursionError");
+    let mut on = json!({"assistant_id": "agent", "input": null, "config": {"recursion_limit": 2}});
+    assert_eq!(client.post(&run, on.clone()).await["__error__"]["error"], "GraphRecursionError");
+    let state = client.get(&format!("/threads/{id}/state")).await;
+    assert_eq!(state["values"]["messages"].as_array().unwrap().len(), 5, "one more turn: {state}");
+    on.as_object_mut().unwrap().remove("config");
+    assert_eq!(texts(&client.post(&run, on).await).last().unwrap(), "Done.");
+}
+
+#[tokio::test]
 async fn what_an_assistant_is_configured_with_counts_for_its_runs_and_what_a_run_says_counts_more() {
     let call = Turn::call("write_todos", json!({"todos": []}));
     let client = serve(vec![call.clone(), call, Turn::text("Done.")]).await;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError, tool_fn};
-use deepagents_core::store::MemoryStore;
+use deepagents_core::store::{MemoryStore, Store};
+use deepagents_core::tool::ToolError;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -208,4 +209,76 @@ async fn calls_that_are_changed_while_they_wait_are_asked_about_anew() {
     let resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
     let values = client.post(&format!("/threads/{id}/runs/wait"), resume).await;
     assert_eq!(values["messages"][2]["content"], "booked Rome");
+}
+
+#[tokio::test]
+async fn what_is_said_at_a_breakpoint_before_the_tools_stands_behind_their_results() {
+    let client = serve(vec![list(), Turn::text("Done.")]).await;
+    let (id, _) = before_tools(&client).await;
+    let said = json!({"messages": [{"role": "user", "content": "also"}]});
+    let command = json!({"assistant_id": "agent", "command": {"update": said}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), command).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "human", "ai"], "{values}");
+    assert_eq!(seen(&client, &id).await.1["status"], "idle");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_run_is_too_fast_for_a_breakpoint_before_the_model() {
+    let client = serve(vec![Turn::text("Done.")]).await;
+    let runs = (0..100).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let id = client.thread().await;
+            let mut body = say("hi");
+            body["interrupt_before"] = json!("*");
+            client.post(&format!("/threads/{id}/runs/wait"), body).await;
+            client.get(&format!("/threads/{id}/state")).await
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        let state = run.await.unwrap();
+        assert_eq!((roles(&state["values"]).len(), &state["next"]), (1, &json!(["model"])), "{state}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_that_was_rolled_back_has_said_is_in_no_state_of_the_thread() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let tells = Arc::new(Notify::new());
+    let served = async |turns: Vec<Turn>| {
+        let tells = tells.clone();
+        let work = tool_fn("work", "Works.", move |_: Nothing, _cx| {
+            tells.notify_one();
+            std::future::pending::<Result<String, ToolError>>()
+        });
+        let agent = DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal.clone()).tool(work);
+        serve_on(agent.build().unwrap(), journal.clone(), store.clone()).await
+    };
+    let client = served(vec![Turn::text("Hi."), Turn::call("work", json!({}))]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
+    let run = client.post(&format!("/threads/{id}/runs"), say("a secret")).await["run_id"].clone();
+    tells.notified().await;
+    let history = format!("/threads/{id}/history");
+    let secret = client.get(&format!("/threads/{id}/state")).await["checkpoint"]["checkpoint_id"].clone();
+    let (all, run) = (json!({"limit": 100}), run.as_str().unwrap());
+    client.post(&format!("/threads/{id}/runs/{run}/cancel?wait=1&action=rollback"), json!({})).await;
+    let seen_now = client.post(&history, all.clone()).await;
+    assert!(!seen_now.to_string().contains("a secret"), "{seen_now}");
+    let old = format!("/threads/{id}/state/{}", secret.as_str().unwrap());
+    assert_eq!(client.send(Method::GET, &old, &json!({})).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(roles(&seen(&client, &id).await.0["values"]), ["human", "ai"]);
+
+    // Also for the next process, and for what comes next.
+    let client = served(vec![Turn::text("Once more.")]).await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("again")).await;
+    let later = client.post(&history, all).await;
+    assert!(!later.to_string().contains("a secret"), "{later}");
+    let later = later.as_array().unwrap();
+    assert_eq!(json!(later[later.len() - seen_now.as_array().unwrap().len()..]), seen_now);
+    for pair in later.windows(2) {
+        assert_eq!(pair[0]["parent_checkpoint"], pair[1]["checkpoint"]);
+        assert_eq!(pair[0]["metadata"]["step"].as_i64().unwrap(), pair[1]["metadata"]["step"].as_i64().unwrap() + 1);
+    }
 }

@@ -3,10 +3,17 @@
 use axum::http::Method;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
-use deepagents::{DeepAgent, Journal, MemoryJournal};
+use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError};
+use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::model::{ChatModel, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::store::MemoryStore;
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
 
 use crate::support::{City, Client, say, serve, serve_on};
 
@@ -161,4 +168,55 @@ async fn older_clients_are_shown_an_answer_whole_as_it_grows_and_results_once() 
     assert!(last[0]["usage_metadata"].is_object(), "{last}");
     let results = all.iter().filter(|(name, _)| name == "messages/complete").map(|(_, data)| &data[0]["content"]);
     assert_eq!(results.collect::<Vec<_>>(), ["Oslo is one", "One."]);
+}
+
+/// Breaks off once it is told to, and gives its answer with the next try.
+struct BreaksOff(Arc<Notify>);
+
+impl ChatModel for BreaksOff {
+    fn name(&self) -> &str {
+        "breaks off"
+    }
+
+    fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let (piece, go) = (|text: &str| ModelEvent::Text { block: 0, delta: text.to_owned() }, self.0.clone());
+        let broken = async move {
+            go.notified().await;
+            ModelEvent::Retry { error: ModelError::transport("reset"), after: Duration::ZERO }
+        };
+        let answer = ModelOutput::new(AssistantMessage::new(vec![Block::text("Good day")]));
+        let again = [piece("Good"), piece(" day"), ModelEvent::Finished(Box::new(answer))];
+        stream::iter([piece("Hel")]).chain(stream::once(broken)).chain(stream::iter(again)).map(Ok).boxed()
+    }
+}
+
+#[tokio::test]
+async fn what_an_answer_that_broke_off_had_said_is_not_put_before_the_next_one() {
+    let (journal, go): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(Notify::new()));
+    let agent = DeepAgent::builder().model(BreaksOff(go.clone())).journal(journal.clone()).build().unwrap();
+    let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+    let mut body = say("hi");
+    body["stream_mode"] = json!(["messages-tuple", "messages", "values"]);
+    let mut stream = client.begin(&format!("/threads/{}/runs/stream", client.thread().await), &body).await;
+    let mut all = Vec::new();
+    while let Some((name, data)) = stream.read().await {
+        if name == "messages" && data[0]["content"] == "Hel" {
+            go.notify_one();
+        }
+        all.push((name, data));
+    }
+    let mut said: BTreeMap<&str, String> = BTreeMap::new();
+    for (_, data) in all.iter().filter(|(name, data)| name == "messages" && data[0]["type"] == "AIMessageChunk") {
+        let text = data[0]["content"].as_str().unwrap_or_default();
+        said.entry(data[0]["id"].as_str().unwrap()).or_default().push_str(text);
+    }
+    let values = &all.iter().rev().find(|(name, _)| name == "values").unwrap().1["messages"][1];
+    let kept = values["id"].as_str().unwrap();
+    assert_eq!((&*said[kept], &values["content"]), ("Good day", &json!("Good day")), "{all:?}");
+    let mut texts: Vec<&String> = said.values().collect();
+    texts.sort();
+    assert_eq!(texts, ["Good day", "Hel"]);
+    let whole = all.iter().filter(|(name, data)| name == "messages/partial" && data[0]["id"] == kept);
+    let whole: Vec<&Value> = whole.map(|(_, data)| &data[0]["content"]).collect();
+    assert_eq!(whole, ["Good", "Good day", "Good day"]);
 }

@@ -196,6 +196,13 @@ impl Client {
         Frames { response, text: String::new() }
     }
 
+    /// The stream of a run that begins.
+    pub(crate) async fn begin(&self, path: &str, body: &Value) -> Frames {
+        let response = self.request(Method::POST, path).json(body).send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        Frames { response, text: String::new() }
+    }
+
     pub(crate) async fn thread(&self) -> String {
         self.post("/threads", json!({})).await["thread_id"].as_str().unwrap().to_owned()
     }

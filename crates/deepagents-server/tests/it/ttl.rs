@@ -32,13 +32,19 @@ impl World {
     }
 
     async fn thread(&self, client: &Client, minutes: f64) -> String {
-        let made = client.post("/threads", json!({"ttl": {"ttl": minutes, "strategy": "delete"}})).await;
+        self.thread_with(client, json!({"ttl": minutes, "strategy": "delete"})).await
+    }
+
+    async fn thread_with(&self, client: &Client, ttl: Value) -> String {
+        let made = client.post("/threads", json!({"ttl": ttl})).await;
         made["thread_id"].as_str().unwrap().to_owned()
     }
 
     /// Has the time of a thread end then.
     async fn ends(&self, thread: &str, at: Value) {
-        self.store.put(&place(), thread, json!({"expires_at": at})).await.unwrap();
+        let mut kept = self.store.get(&place(), thread).await.unwrap().unwrap().value;
+        kept["expires_at"] = at;
+        self.store.put(&place(), thread, kept).await.unwrap();
     }
 }
 
@@ -88,11 +94,31 @@ async fn a_thread_made_anew_does_not_end_with_the_time_of_the_one_before() {
 }
 
 #[tokio::test]
+async fn a_thread_may_keep_its_newest_state_when_its_time_is_over() {
+    let world = World::new();
+    let first = world.server().await;
+    let thread = world.thread_with(&first, json!({"ttl": 5, "strategy": "keep_latest"})).await;
+    for text in ["hi", "again"] {
+        first.post(&format!("/threads/{thread}/runs/wait"), say(text)).await;
+    }
+    world.ends(&thread, json!("2026-01-01T00:00:00Z")).await;
+    let second = world.server().await;
+    let history = async || second.post(&format!("/threads/{thread}/history"), json!({"limit": 100})).await;
+    while world.store.get(&place(), &thread).await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    let history = history().await;
+    assert_eq!(history.as_array().unwrap().len(), 1, "{history}");
+    assert_eq!(history[0]["values"]["messages"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
 async fn times_that_are_none_are_refused() {
     let world = World::new();
     let client = world.server().await;
-    for ttl in [json!(0), json!(-1), json!(1e300), json!("soon"), json!({"ttl": "x"})] {
+    for ttl in [json!(0), json!(-1), json!(1e300), json!("soon"), json!({"ttl": 5, "strategy": "sell"})] {
         let (status, answer) = client.send(Method::POST, "/threads", &json!({"ttl": ttl})).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{ttl}: {answer}");
+        assert!(answer.to_string().contains("a number of minutes"), "{answer}");
     }
 }

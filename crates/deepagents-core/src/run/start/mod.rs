@@ -54,7 +54,7 @@ impl Driver {
         if !below.answers.is_empty() {
             self.update(Update::new::<ActionRequests>(below.answers))?;
         }
-        self.continue_from(left, own_limit(&input), Vec::new(), Update::none(), limit).await
+        self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
     }
 
     /// Messages from outside as the middlewares let them in.
@@ -112,7 +112,8 @@ impl Driver {
             let agent = &*self.shared.agent;
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
             let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
-            if let Err(error) = observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel }) {
+            let suspender = self.shared.events.suspender();
+            if let Err(error) = observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender }) {
                 self.give_up_thread().await;
                 return Err(error);
             }

@@ -29,6 +29,11 @@ impl Driver {
                 return Err(DecisionError::Unknown { id, open: Vec::new() }.into());
             }
             if stop.is_from_outside() {
+                self.state = left.state.clone();
+                if let Err(error) = self.check_given(&input.update, false) {
+                    self.give_up_thread().await;
+                    return Err(error);
+                }
                 let ledger = left.machine.as_ref().and_then(Machine::ledger).cloned();
                 let interrupted = after_interrupted(left.state.messages());
                 let last = left.state.messages().last();
@@ -37,10 +42,21 @@ impl Driver {
                 let mut machine = Machine::after(after, left.turns, limit);
                 machine.keep(ledger.clone());
                 left.machine = Some(machine);
-                self.state = left.state.clone();
                 self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
+                if stop == FinishReason::StepLimit {
+                    // Nothing is left of it: whoever goes on means the limit to count from here.
+                    self.shared.budget.count_calls_anew(&self.shared.agent.budget);
+                }
                 let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
-                return self.continue_from(left, own_limit(&input), Vec::new(), update, limit).await;
+                let (own, said) = (own_limit(&input), input.messages);
+                return self.continue_from(left, own, Vec::new(), (update, said), limit).await;
+            }
+            if !input.messages.is_empty() {
+                self.give_up_thread().await;
+                return Err(Error::Input(
+                    "the last run of the thread has ended and takes no messages; give them to a run of their own"
+                        .to_owned(),
+                ));
             }
             self.give_up_thread().await;
             self.shared.run.resume(&last.run, last.attempt);
@@ -52,7 +68,9 @@ impl Driver {
         let own = own_limit(&input);
         // Answers are looked at before anything is stored: a wrong one leaves the question open.
         self.state = left.state.clone();
-        let answered = match self.take_answers(input.answers) {
+        let waits = left.machine.as_ref().is_some_and(has_calls_under_way);
+        let given = self.check_given(&input.update, waits);
+        let answered = match given.and_then(|()| self.take_answers(input.answers)) {
             Ok(answered) => answered,
             Err(error) => {
                 self.give_up_thread().await;
@@ -61,16 +79,28 @@ impl Driver {
         };
         let ledger = left.machine.as_ref().and_then(Machine::ledger);
         self.shared.budget.go_on(ledger, &left.uncounted());
-        self.continue_from(left, own, answered, input.update, limit).await
+        self.continue_from(left, own, answered, (input.update, input.messages), limit).await
     }
 
-    /// Goes on from where an earlier process left the agent. The state has been taken over.
+    /// Refuses a change that the state cannot take, before anything is stored.
+    fn check_given(&self, update: &Update, waits: bool) -> Result<()> {
+        update.check_storable()?;
+        let mut after = self.state.clone();
+        after.apply(update)?;
+        if waits {
+            check_last_results(after.messages())?;
+        }
+        Ok(())
+    }
+
+    /// Goes on from where an earlier process left the agent, with a change and with what is said to it. The state has been
+    /// taken over.
     pub(super) async fn continue_from(
         &mut self,
         left: Replay,
         own_limit: Option<u32>,
         answered: Vec<EventKind>,
-        update: Update,
+        (update, said): (Update, Vec<Message>),
         limit: u32,
     ) -> Result<Option<FinishReason>> {
         if let Some(last) = &left.run {
@@ -92,15 +122,34 @@ impl Driver {
         if let Some(limit) = own_limit {
             self.machine.set_limit(limit);
         }
-        if matches!(self.machine.next(), NextStep::Tools { .. } | NextStep::AfterModel) {
+        if has_calls_under_way(&self.machine) {
             (self.open, self.children) = (left.open, left.children);
         } else {
             self.answer_left(left, &mut Vec::new())?;
         }
         self.update(update)?;
+        self.take_said(said)?;
         check_last_results(self.state.messages())?;
         self.flush().await?;
         Ok(None)
+    }
+
+    /// Takes what is said to a run that goes on into the conversation where the model is asked next; before that, it is kept
+    /// until the calls that wait have their results. Results, and what takes the place of a message, are taken at once.
+    fn take_said(&mut self, said: Vec<Message>) -> Result<()> {
+        let next = self.machine.next();
+        let asks = matches!(next, NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. });
+        let asks = asks && self.undelivered.is_empty();
+        for message in said {
+            let id = message.id();
+            let is_known = !id.is_empty() && self.state.messages().iter().any(|known| known.id() == id);
+            if asks || is_known || message.as_tool().is_some() {
+                self.update(Update::message(message))?;
+            } else {
+                self.undelivered.push(message);
+            }
+        }
+        self.keep_said()
     }
 
     /// What keys of calls begin with, where the thread is a copy of one that the run was under way in: what an earlier
@@ -128,4 +177,9 @@ impl Driver {
         let in_doubt = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
         self.complete_turn(&Left { in_doubt, begun }, why, late, given)
     }
+}
+
+/// Whether calls of the last answer may be without their results.
+fn has_calls_under_way(machine: &Machine) -> bool {
+    matches!(machine.next(), NextStep::Tools { .. } | NextStep::AfterModel)
 }

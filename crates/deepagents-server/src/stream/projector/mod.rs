@@ -64,6 +64,13 @@ struct AgentView {
     checkpoints: Checkpoints,
 }
 
+impl AgentView {
+    /// Whether the turn whose first try has this id has its answer, from this try or a later one.
+    fn has_answered(&self, message: &str) -> bool {
+        self.answered.strip_prefix(message).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+}
+
 impl Projector {
     /// Begins at a position of the log. What is there already is read by [`follow`](Self::follow) or
     /// [`read_to`](Self::read_to).
@@ -177,14 +184,19 @@ impl Projector {
                     Arc::make_mut(&mut view.info).model.clone_from(model);
                 }
                 // The log may be ahead of the events: then the answer has been shown as a whole.
-                if view.answered == *message {
+                if view.has_answered(message) {
                     view.answer = OpenAnswer::complete();
                     return;
                 }
                 view.answer = OpenAnswer::new(message);
             }
-            EventKind::AttemptDiscarded { reason, .. } => {
-                let voided = self.view(path).answer.void(reason);
+            EventKind::AttemptDiscarded { reason, again, next, .. } => {
+                let view = self.view(path);
+                let voided = view.answer.void(reason);
+                if !view.answer.is_complete() {
+                    // What a middleware says in the place of the model is no piece of what was told.
+                    view.answer = if *again { OpenAnswer::new(next) } else { OpenAnswer::default() };
+                }
                 if let Some(kind) = voided {
                     self.push_live(path, at, kind);
                 }

@@ -1,0 +1,48 @@
+//! Threads of which no more is kept than is needed.
+
+use std::sync::Arc;
+
+use deepagents_core::journal::{RetentionPolicy, ThreadInfo};
+use serde::{Deserialize, Serialize};
+
+use super::record::{Held, set_own};
+use super::stopped::leave_stop;
+use crate::app::App;
+use crate::error::Result;
+
+/// What becomes of a thread that is pruned, or whose time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PruneStrategy {
+    /// It goes.
+    #[default]
+    Delete,
+    /// Its newest state stays.
+    KeepLatest,
+}
+
+impl PruneStrategy {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_delete(&self) -> bool {
+        *self == Self::Delete
+    }
+}
+
+/// Prunes a thread.
+pub(super) async fn prune_thread(app: &Arc<App>, info: &ThreadInfo, strategy: PruneStrategy) -> Result<()> {
+    match strategy {
+        PruneStrategy::Delete => super::delete(app, &info.id).await?,
+        PruneStrategy::KeepLatest if info.end == 0 => {}
+        PruneStrategy::KeepLatest => {
+            let info = &leave_stop(app, info.clone(), true).await?;
+            app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
+            // What was removed of the log before is gone now, and what stays is to be seen.
+            let held = Held::read(info);
+            if !held.removed.is_empty() {
+                set_own(app, &info.id, &Held { removed: Vec::new(), ..held }).await?;
+            }
+            app.checkpoints.forget(&info.id);
+        }
+    }
+    Ok(())
+}
