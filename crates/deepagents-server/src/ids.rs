@@ -59,10 +59,12 @@ pub(crate) async fn read_path(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// An address whose ids are spelt as they are kept; none where they are so already.
+/// An address whose ids are spelt as they are kept, without slashes that name nothing; none where it is so already.
 fn canonical(uri: &Uri) -> Option<Uri> {
     let spelt = |part: &str| Uuid::try_parse(part).map_or_else(|_| part.to_owned(), |id| id.to_string());
-    let path = uri.path().split('/').map(spelt).collect::<Vec<_>>().join("/");
+    let path: String =
+        uri.path().split('/').filter(|part| !part.is_empty()).map(|part| format!("/{}", spelt(part))).collect();
+    let path = if path.is_empty() { "/".to_owned() } else { path };
     if path == uri.path() {
         return None;
     }

@@ -22,7 +22,7 @@ const NEWEST: &str = "2025-06-18";
 const VERSIONS: [&str; 3] = [NEWEST, "2025-03-26", "2024-11-05"];
 
 pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/mcp", post(message)).route("/mcp/", post(message))
+    Router::new().route("/mcp", post(message))
 }
 
 async fn message(State(app): State<Arc<App>>, Raw(body): Raw) -> Response {

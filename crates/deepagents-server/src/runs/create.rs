@@ -1,8 +1,12 @@
 //! What a client asks for with a run.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents_core::interrupt::Decision;
+use deepagents_core::message::{Message, MessageOp};
+use deepagents_core::state::{MessagesChannel, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -300,6 +304,9 @@ impl RunCreate {
                 "a command may go to `model`, or to `__end__`, which ends the thread where it stands, and nowhere else",
             ));
         }
+        if let Some(input) = &self.input {
+            refuse_lone_result(app, served.threads.schema(), input, thread).await?;
+        }
         Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref(), true)?;
         mirror(&mut self.config.clone(), &mut self.context.clone())?;
         if self.resume().is_some() && thread.is_none() {
@@ -350,4 +357,33 @@ pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<V
         return Ok(Vec::new());
     }
     read_resume(&open, resume).map_err(ApiError::invalid)
+}
+
+/// Refuses a result for which there is no call: a model would refuse it, so that it could not be part of the conversation.
+async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
+    let given = read_update(schema, input).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let mut calls: HashSet<String> = HashSet::new();
+    let mut lone = None;
+    for (at, op) in given.get::<MessagesChannel>().flatten().enumerate() {
+        let MessageOp::Put(message) = op else { continue };
+        match &**message {
+            Message::Assistant(answer) => calls.extend(answer.call_ids().map(str::to_owned)),
+            Message::Tool(result) if !calls.contains(&result.call_id) => {
+                lone = lone.or(Some((at, result.call_id.clone())));
+            }
+            _ => {}
+        }
+    }
+    let Some((at, call)) = lone else { return Ok(()) };
+    if let Some(thread) = thread {
+        let info = app.thread(thread).await?;
+        let state = app.threads_of(&info)?.state(thread).await?;
+        let has =
+            |message: &Message| message.as_assistant().is_some_and(|answer| answer.call_ids().any(|id| id == call));
+        // A run that is under way may make the call yet.
+        if app.runs.is_busy(thread) || info.owner.is_some() || state.messages().iter().any(|each| has(each)) {
+            return Ok(());
+        }
+    }
+    Err(ApiError::invalid(format!("messages[{at}] is a result of `{call}`, and no call before it has this id")))
 }

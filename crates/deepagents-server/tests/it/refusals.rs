@@ -98,6 +98,31 @@ async fn a_run_is_refused_for_what_cannot_be_meant_and_taken_for_what_can() {
 }
 
 #[tokio::test]
+async fn a_result_without_a_call_is_refused_and_changes_nothing() {
+    let client = serve(vec![Turn::text("Hello."); 2]).await;
+    let thread = client.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    client.post(&wait, say("hi")).await;
+    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "done"});
+    let mut body = say("hi");
+    body["input"]["messages"] = json!([{"role": "user", "content": "look"}, result]);
+    let (status, answer) = client.send(Method::POST, &wait, &body).await;
+    assert_eq!((status.as_u16(), answer["detail"].as_str().unwrap().contains("messages[1]")), (422, true), "{answer}");
+    assert_eq!(posted(&client, "/runs/wait", body.clone()).await, 422);
+    let call = json!({"role": "assistant", "tool_calls": [{"id": "c1", "name": "ls", "args": {}}]});
+    body["input"]["messages"] = json!([{"role": "user", "content": "look"}, call, result]);
+    assert_eq!(posted(&client, &wait, body).await, 200);
+}
+
+#[tokio::test]
+async fn slashes_that_name_nothing_are_passed_over() {
+    let client = serve(vec![]).await;
+    assert_eq!(status(&client, Method::GET, "//ok", &json!({})).await, 200);
+    assert_eq!(posted(&client, "/threads/", json!({})).await, 200);
+    assert_eq!(posted(&client, "/threads//search", json!({})).await, 200);
+}
+
+#[tokio::test]
 async fn things_that_could_never_be_there_are_told_from_those_that_are_not() {
     let client = serve(vec![]).await;
     let none = "00000000-0000-4000-8000-000000000000";
