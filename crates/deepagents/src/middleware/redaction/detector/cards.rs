@@ -15,8 +15,8 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
         let mut at = 0;
         while let Some(rest) = groups.get(at..).filter(|rest| !rest.is_empty()) {
             let whole = at == 0;
-            let longest = (1..=rest.len().min(19)).rev().filter_map(|count| rest.get(..count));
-            let card = longest.filter(|part| is_card(text, part, whole && part.len() == rest.len())).next();
+            let mut longest = (1..=rest.len().min(19)).rev().filter_map(|count| rest.get(..count));
+            let card = longest.find(|part| is_card(text, part, whole && part.len() == rest.len()));
             at += card.map_or(1, <[_]>::len);
             found.extend(card.and_then(|part| Some(part.first()?.start..part.last()?.end)));
         }
