@@ -150,7 +150,8 @@ async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_a
 #[tokio::test]
 async fn what_is_typed_or_pasted_where_own_words_are_marked_begins_them() {
     for several in [false, true] {
-        let world = World::new([asks(&["red", "blue"], several), asks(&["red"], several), Turn::text("As you like.")]);
+        let world =
+            World::new([asks(&["red", "blue"], several), asks(&["red", "blue"], several), Turn::text("As you like.")]);
         let mut screens = world.screens(Mode::Plan);
         say(&mut screens, "paint it").await;
         assert!(screens.wait_until_live("1. red").await, "{:?}", screens.live());
@@ -160,7 +161,7 @@ async fn what_is_typed_or_pasted_where_own_words_are_marked_begins_them() {
         screens.press("enter").await.unwrap();
         assert!(screens.wait_until_live("❯").await && screens.wait_until_live("1. red").await, "{:?}", screens.live());
         assert!(world.told().contains("The user answered: no idea, 2 greens"), "{}", world.told());
-        screens.press("down").await.unwrap();
+        screens.press("down down").await.unwrap();
         screens.event(crossterm::event::Event::Paste("from elsewhere".to_owned())).await;
         screens.press("enter").await.unwrap();
         assert!(screens.wait_for("As you like.").await, "{}", screens.text());
