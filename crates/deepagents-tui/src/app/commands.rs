@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("editor", "", "write the message in your editor"),
     command("theme", "[NAME]", "colours"),
     command("keys", "", "the keys"),
-    command("auth", "", "give the key of a provider"),
+    command("auth", "[PROVIDER]", "give the key of a provider"),
     command("config", "", "settings, and where each comes from"),
     command("doctor", "", "what this machine has"),
     command("new", "", "begin a new thread"),

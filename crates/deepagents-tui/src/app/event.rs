@@ -1,12 +1,13 @@
 //! What the screens are told, and what they want done.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents::core::model::ToolSpec;
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
-use super::transcript::{Item, Picture};
+use super::transcript::{AgentWork, Item, Picture};
 use crate::host::{CommandFile, Effort, Page};
 use crate::policy::{Mode, Rule};
 
@@ -35,6 +36,8 @@ pub(crate) enum Event {
     Opened(Result<Box<Opened>, String>),
     /// Another program has gone on with the open thread.
     Watched(Box<Opened>),
+    /// Others have gone on with the open thread before a message that is just being sent; nothing where they have deleted it.
+    Overtaken(Option<Box<Opened>>),
     /// Something to choose from.
     Choose(Result<Choices, String>),
     /// The same list after a change, for those who still look at it.
@@ -77,9 +80,17 @@ pub(crate) enum Event {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
     /// Begins a run.
-    Submit { text: String, context: Vec<String>, skills: Vec<String> },
+    Submit {
+        text: String,
+        context: Vec<String>,
+        skills: Vec<String>,
+        /// What was decided about calls of the turn before, which were left.
+        decided: Vec<(ActionRequest, DecisionRecord)>,
+    },
     /// Tells the run something.
     Steer(String),
+    /// Keeps with a thread what waits to be told on it.
+    KeepWaiting { thread: String, texts: Vec<String> },
     /// Takes back what the run was told and has not taken.
     Retract,
     /// Ends the run.
@@ -96,6 +107,10 @@ pub(crate) enum Effect {
     Shell(String),
     /// Ends it.
     StopShell,
+    /// Runs a command of the person beside the run.
+    ShellBeside(String),
+    /// Ends it.
+    StopBeside,
     /// Fetches what there is to choose from.
     List(ListOf),
     /// Opens a thread.
@@ -312,6 +327,10 @@ pub(crate) struct Opened {
     pub(crate) note: Option<String>,
     /// What stands in the input then.
     pub(crate) input: Option<String>,
+    /// Sub-agents that wait within what is asked, by their paths.
+    pub(crate) agents: BTreeMap<Vec<String>, AgentWork>,
+    /// What waited to be told when the program that had it was killed.
+    pub(crate) waiting: Vec<String>,
     pub(crate) todos: Vec<deepagents::channels::Todo>,
     /// Tokens of all answers.
     pub(crate) usage: Usage,

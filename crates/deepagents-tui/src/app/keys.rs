@@ -95,8 +95,8 @@ impl App {
             self.menu = None;
             return Vec::new();
         }
-        if self.is_busy() {
-            return self.stop();
+        if self.is_busy() || self.beside.is_some() {
+            return self.interrupt();
         }
         if again {
             return vec![Effect::Quit];
@@ -235,8 +235,8 @@ impl App {
                 return self.enter();
             }
             (KeyCode::Esc, _) => {
-                if self.is_busy() {
-                    return self.stop();
+                if self.is_busy() || self.beside.is_some() {
+                    return self.interrupt();
                 }
                 return Vec::new();
             }

@@ -43,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) calls: BTreeMap<CallId, RunningCall>,
     /// Sub-agents by their paths.
     pub(crate) agents: BTreeMap<Vec<String>, LiveAgent>,
+    /// What sub-agents had done that go on once something is decided.
+    pub(crate) earlier: BTreeMap<Vec<String>, AgentWork>,
     /// What is waited for, in words.
     pub(crate) activity: String,
     /// When the next try of a failed request is made, and why the last one failed.
@@ -68,6 +70,11 @@ impl Added {
 }
 
 impl Live {
+    /// Nothing yet, with sub-agents that have done something before.
+    pub(crate) fn going_on(earlier: BTreeMap<Vec<String>, AgentWork>) -> Self {
+        Self { earlier, ..Self::default() }
+    }
+
     /// Takes an event in.
     pub(crate) fn event(&mut self, event: &Event, now: Instant) -> Added {
         if event.path.is_empty() { self.main(event, now) } else { self.below(event, now) }
@@ -138,7 +145,8 @@ impl Live {
         let path = event.path.to_vec();
         if !self.agents.contains_key(&path) {
             let task = self.task_of(&path);
-            let work = AgentWork { task, ..AgentWork::default() };
+            let earlier = self.earlier.remove(&path);
+            let work = earlier.unwrap_or_else(|| AgentWork { task, ..AgentWork::default() });
             self.agents.insert(path.clone(), LiveAgent { work, since: now, answer: String::new() });
         }
         match &event.kind {
@@ -192,7 +200,7 @@ impl Live {
             text_arg(&call.args, "subagent_type").clone_into(&mut work.name);
         }
         text_arg(&call.args, "description").clone_into(&mut work.task);
-        (work.answer, work.failed, work.elapsed) = (call.result, call.failed, elapsed);
+        (work.answer, work.failed, work.elapsed, work.is_open) = (call.result, call.failed, elapsed, false);
         Item::Agent(work)
     }
 

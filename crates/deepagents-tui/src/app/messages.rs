@@ -52,7 +52,8 @@ impl App {
         self.items.push(Item::User(text.clone()));
         self.begin(Work::Run);
         "starting".clone_into(&mut self.live.activity);
-        vec![Effect::Submit { text, context: std::mem::take(&mut self.context), skills }]
+        let (context, decided) = (std::mem::take(&mut self.context), std::mem::take(&mut self.left));
+        vec![Effect::Submit { text, context, skills, decided }]
     }
 
     /// Carries out the plan that is on the screen: what changes something is asked about, unless another mode was chosen
@@ -80,6 +81,28 @@ impl App {
         effects
     }
 
+    /// Has what waits kept with its thread, so that a program that is killed has not lost it.
+    pub(super) fn keep_waiting(&mut self) -> Vec<Effect> {
+        let thread = &self.session.thread;
+        let is_moved = !self.kept.1.is_empty() && self.kept.0 != *thread;
+        let is_same = self.waiting.iter().map(|waiting| &waiting.text).eq(&self.kept.1);
+        if is_same && !is_moved {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        if let (Some(thread), true) = (self.kept.0.take(), is_moved) {
+            effects.push(Effect::KeepWaiting { thread, texts: Vec::new() });
+        }
+        self.kept = (None, Vec::new());
+        // A thread that has no id yet has it soon.
+        if let Some(thread) = thread.clone() {
+            let texts: Vec<String> = self.waiting.iter().map(|waiting| waiting.text.clone()).collect();
+            self.kept = (Some(thread.clone()), texts.clone());
+            effects.push(Effect::KeepWaiting { thread, texts });
+        }
+        effects
+    }
+
     /// Messages that nobody has taken go back into the input.
     pub(super) fn give_back(&mut self) {
         if self.waiting.is_empty() {
@@ -98,7 +121,7 @@ impl App {
     }
 
     /// Puts messages before what is in the input.
-    fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
+    pub(super) fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
         let typed = self.editor.take();
         if !typed.is_empty() {
             messages.push(QueuedMessage::until_the_end(typed));

@@ -35,7 +35,7 @@ use crate::host::Effort;
 use event::{Connected, Effect, Event};
 pub(crate) use messages::QueuedMessage;
 use pager::{Pager, Source};
-pub(crate) use state::{App, Overlay, SessionInfo, Work};
+pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, Work};
 use transcript::{Item, forget_pictures};
 
 /// How long a second Ctrl+C counts as one.
@@ -49,6 +49,7 @@ impl App {
         }
         let mut effects = self.take(event);
         effects.extend(self.use_next_model());
+        effects.extend(self.keep_waiting());
         if self.has_status_command {
             let status = self.status();
             if status != self.told_status {
@@ -107,6 +108,7 @@ impl App {
             }
             Event::Opened(Ok(opened)) => return self.opened(*opened),
             Event::Watched(opened) => self.watched(*opened),
+            Event::Overtaken(opened) => self.overtaken(opened.map(|opened| *opened)),
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
@@ -141,8 +143,12 @@ impl App {
             }
             Event::Files { query, found } => self.files_found(&query, found),
             Event::ShellOutput(text) => {
-                if let Work::Shell { output, .. } = &mut self.work {
-                    output.push_str(&text);
+                let run = match &mut self.work {
+                    Work::Shell(run) => Some(run),
+                    _ => self.beside.as_mut(),
+                };
+                if let Some(run) = run {
+                    run.output.push_str(&text);
                 }
             }
             Event::ShellEnded { code } => return self.shell_ended(code),
@@ -230,14 +236,23 @@ impl App {
         (self.stopping, self.waits) = (false, false);
     }
 
+    /// What a command of the person came to is shown, and told with the next message.
+    fn shell_done(&mut self, run: ShellRun, code: Option<i32>) {
+        let ShellRun { command, output, shared } = run;
+        if shared {
+            let end = code.map_or("it was stopped".to_owned(), |code| format!("exit code {code}"));
+            self.context.push(format!("The person ran `{command}` in the directory ({end}). Its output:\n{output}"));
+        }
+        self.items.push(Item::Shell { command, output, code, shared });
+    }
+
     fn shell_ended(&mut self, code: Option<i32>) -> Vec<Effect> {
-        if let Work::Shell { command, output, shared } = std::mem::take(&mut self.work) {
-            if shared {
-                let end = code.map_or("it was stopped".to_owned(), |code| format!("exit code {code}"));
-                self.context
-                    .push(format!("The person ran `{command}` in the directory ({end}). Its output:\n{output}"));
-            }
-            self.items.push(Item::Shell { command, output, code, shared });
+        if let Some(run) = self.beside.take() {
+            self.shell_done(run, code);
+            return Vec::new();
+        }
+        if let Work::Shell(run) = std::mem::take(&mut self.work) {
+            self.shell_done(run, code);
         }
         self.idle();
         let after = std::mem::take(&mut self.after);

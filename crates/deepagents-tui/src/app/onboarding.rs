@@ -29,6 +29,18 @@ impl App {
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Providers, rows }));
     }
 
+    /// Lets the person give the key of a provider that they name, or choose one.
+    pub(super) fn auth(&mut self, name: &str) {
+        if self.providers.iter().any(|(known, _)| known == name) {
+            self.overlay = Overlay::Secret { provider: name.to_owned(), editor: Editor::default() };
+            return;
+        }
+        if !name.is_empty() {
+            self.note(format!("there is no provider `{name}` whose key could be given; choose one"), true);
+        }
+        self.choose_provider();
+    }
+
     pub(super) fn provider_chosen(&mut self, name: String) -> Vec<Effect> {
         match name.as_str() {
             DEMO => vec![Effect::Demo],

@@ -37,7 +37,7 @@ pub(crate) enum Asking {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     open: VecDeque<PendingApproval>,
-    decided: Vec<(String, DecisionRecord)>,
+    decided: Vec<(ActionRequest, DecisionRecord)>,
     pub(crate) asking: Asking,
     /// Whether the first one has been on the screen.
     shown: bool,
@@ -131,7 +131,7 @@ impl Questions {
     /// Decides about the current one.
     pub(crate) fn decide(&mut self, decision: Decision) {
         if let Some(question) = self.open.pop_front() {
-            self.decided.push((question.request.id, decision.into()));
+            self.decided.push((question.request, decision.into()));
         }
         // The next one has to be seen first, too.
         self.begin(None);
@@ -151,7 +151,7 @@ impl Questions {
         let (meant, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
             std::mem::take(&mut self.open).into_iter().partition(meant);
         self.open = open;
-        self.decided.extend(meant.into_iter().map(|call| (call.request.id, decision.clone().into())));
+        self.decided.extend(meant.into_iter().map(|call| (call.request, decision.clone().into())));
         self.begin(None);
     }
 
@@ -171,7 +171,7 @@ impl Questions {
         self.begin(None);
         let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
         let decided = DecisionRecord::new(Decision::Approve, author);
-        self.decided.extend(covered.into_iter().map(|question| (question.request.id, decided.clone())));
+        self.decided.extend(covered.into_iter().map(|question| (question.request, decided.clone())));
     }
 
     /// Decides about the current one and all others that a rule for the directory covers.
@@ -190,17 +190,23 @@ impl Questions {
     /// A rule for the directory decides about a call, before anybody is asked.
     pub(crate) fn decide_by(&mut self, question: PendingApproval, rule: &RememberedRule) {
         let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
-        self.decided.push((question.request.id, DecisionRecord::new(Decision::Approve, author)));
+        self.decided.push((question.request, DecisionRecord::new(Decision::Approve, author)));
     }
 
     /// Whether a call has been decided about, or is asked about.
     pub(crate) fn knows(&self, id: &str) -> bool {
-        self.open.iter().any(|open| open.request.id == id) || self.decided.iter().any(|(other, _)| other == id)
+        self.open.iter().any(|open| open.request.id == id) || self.decided.iter().any(|(other, _)| other.id == id)
     }
 
     /// What was decided, once nothing is open; all is forgotten then.
     pub(crate) fn answers(&mut self) -> Option<Vec<(String, DecisionRecord)>> {
-        (self.open.is_empty() && !self.decided.is_empty()).then(|| std::mem::take(&mut self.decided))
+        (self.open.is_empty() && !self.decided.is_empty()).then(|| by_id(std::mem::take(&mut self.decided)))
+    }
+
+    /// The tools of what is open, and what was decided about the others; all is forgotten then.
+    pub(crate) fn leave(&mut self) -> (Vec<String>, Vec<(ActionRequest, DecisionRecord)>) {
+        let Self { open, decided, .. } = std::mem::take(self);
+        (open.into_iter().map(|question| question.request.tool).collect(), decided)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -275,6 +281,11 @@ impl Questions {
         request.check(&decision, now).and(taken).map_err(|error| error.to_string())?;
         Ok(decision)
     }
+}
+
+/// Decisions as a run takes them.
+pub(super) fn by_id(decided: Vec<(ActionRequest, DecisionRecord)>) -> Vec<(String, DecisionRecord)> {
+    decided.into_iter().map(|(request, decision)| (request.id, decision)).collect()
 }
 
 pub(super) fn is_command(tool: &str) -> bool {

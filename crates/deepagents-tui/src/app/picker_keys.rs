@@ -21,7 +21,9 @@ impl App {
             let text = match choices.of {
                 ListOf::Threads => "there are no earlier threads of this directory",
                 ListOf::Checkpoints => "there is no message to go back to",
-                ListOf::Models => "no model is known by name; give one: /model NAME",
+                ListOf::Models => {
+                    "no model is known by name: start a server of models, such as `ollama serve`, or give a name: /model NAME"
+                }
                 ListOf::SubAgents => "there were no sub-agents in this conversation",
                 ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",
             };
@@ -61,6 +63,8 @@ impl App {
             (KeyCode::Down, _) | (_, Some('n')) => picker.turn(true),
             (KeyCode::PageUp, _) => picker.step(-10),
             (KeyCode::PageDown, _) => picker.step(10),
+            (KeyCode::Home, _) => picker.step(isize::MIN),
+            (KeyCode::End, _) => picker.step(isize::MAX),
             (KeyCode::Enter, _) => return self.picked(picker),
             (_, Some('d')) if of_threads && picker.current().is_some() => picker.stage = Stage::Delete,
             (_, Some('r')) if of_threads => {

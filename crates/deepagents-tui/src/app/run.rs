@@ -184,6 +184,14 @@ impl App {
         }
     }
 
+    /// Ends what was begun last: a command of the person beside the run, then the run. At a question it is the question.
+    pub(super) fn interrupt(&mut self) -> Vec<Effect> {
+        if self.beside.is_some() && self.questions.is_empty() {
+            return vec![Effect::StopBeside];
+        }
+        self.stop()
+    }
+
     /// Ends what is under way.
     pub(super) fn stop(&mut self) -> Vec<Effect> {
         match &self.work {
@@ -191,13 +199,16 @@ impl App {
                 // Nothing runs: the questions stay with the thread, unanswered.
                 let items = self.live.finish();
                 self.items.extend(items);
-                let what = self.questions.current().map(|question| shorten(&question.request.tool, 40));
-                self.questions.clear();
+                let (open, decided) = self.questions.leave();
                 self.idle();
                 self.waits = false;
-                let what = what.unwrap_or_else(|| "a call".to_owned());
+                let open: Vec<String> = open.iter().map(|tool| shorten(tool, 40)).collect();
+                let was = if open.len() > 1 { "were" } else { "was" };
+                let open = if open.is_empty() { "a call".to_owned() } else { open.join(", ") };
+                let told = if decided.is_empty() { "" } else { "; what you decided is told with it" };
+                self.left = decided;
                 self.note(
-                    format!("interrupted: {what} was not decided on and not done; say what to do instead"),
+                    format!("interrupted: {open} {was} not decided on and not done; say what to do instead{told}"),
                     false,
                 );
                 self.give_back();
@@ -207,7 +218,7 @@ impl App {
                 self.stopping = true;
                 vec![Effect::Cancel]
             }
-            Work::Shell { .. } => vec![Effect::StopShell],
+            Work::Shell(_) => vec![Effect::StopShell],
             Work::Other(_) => {
                 self.stopping = true;
                 vec![Effect::Cancel]

@@ -3,8 +3,9 @@
 use super::commands::{Parsed, nearest, parse, words};
 use super::event::{Effect, ListOf, Subject};
 use super::export::export;
+use super::pending::by_id;
 use super::transcript::Item;
-use super::{App, Overlay, Work};
+use super::{App, Overlay, ShellRun, Work};
 use crate::host::{Effort, Page};
 use crate::policy::Mode;
 
@@ -47,12 +48,17 @@ impl App {
         if command.is_empty() {
             return Vec::new();
         }
-        if self.is_busy() {
-            self.note("something is under way; the command can be run after it", true);
-            self.editor.set(format!("!{command}"));
+        if self.beside.is_some() || matches!(self.work, Work::Shell(_)) {
+            self.note("a command of yours is under way; this one can be run after it", true);
+            self.editor.set(format!("{}{command}", if shared { "!" } else { "!!" }));
             return Vec::new();
         }
-        self.begin(Work::Shell { command: command.to_owned(), output: String::new(), shared });
+        let run = ShellRun { command: command.to_owned(), output: String::new(), shared };
+        if self.is_busy() {
+            self.beside = Some(run);
+            return vec![Effect::ShellBeside(command.to_owned())];
+        }
+        self.begin(Work::Shell(run));
         vec![Effect::Shell(command.to_owned())]
     }
 
@@ -121,7 +127,8 @@ impl App {
                 }
                 self.begin(Work::Run);
                 self.resumed_at = Some(self.items.len());
-                return vec![Effect::Resume];
+                let left = by_id(std::mem::take(&mut self.left));
+                return vec![if left.is_empty() { Effect::Resume } else { Effect::Answer(left) }];
             }
             "resume" => return self.when_idle(Effect::Open(args.to_owned())),
             "takeover" if self.is_busy() => self.note("something is under way here", true),
@@ -160,7 +167,7 @@ impl App {
             "sandbox" => return show(Subject::Sandbox),
             "status" => return show(Subject::Status),
             "diff" => return show(Subject::Diff),
-            "auth" => self.choose_provider(),
+            "auth" => self.auth(args),
             "config" => {
                 if !args.is_empty() {
                     self.note("/config shows the settings; `deepagents config set NAME VALUE` changes one", true);

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use deepagents::Usage;
 use deepagents::channels::Todo;
+use deepagents::{ActionRequest, DecisionRecord, Usage};
 
 use super::event::{Connected, Effect, Trusted};
 use super::live::Live;
@@ -26,10 +26,18 @@ pub(crate) enum Work {
     Nothing,
     /// A run.
     Run,
-    /// A command of the person, as far as it has said something; whether the model is to see it.
-    Shell { command: String, output: String, shared: bool },
+    /// A command of the person.
+    Shell(ShellRun),
     /// Something that has to be waited for, in words.
     Other(&'static str),
+}
+
+/// A command of the person, as far as it has said something; whether the model is to see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShellRun {
+    pub(crate) command: String,
+    pub(crate) output: String,
+    pub(crate) shared: bool,
 }
 
 /// What covers the conversation.
@@ -109,6 +117,8 @@ pub(crate) struct App {
     pub(crate) background: Vec<String>,
     /// Messages that the run has not taken yet.
     pub(crate) waiting: Vec<QueuedMessage>,
+    /// What of them is kept, and with which thread.
+    pub(super) kept: (Option<String>, Vec<String>),
     pub(crate) questions: Questions,
     /// A plan that Enter carries out, once it has been on the screen.
     pub(crate) plan: Option<Plan>,
@@ -118,6 +128,10 @@ pub(crate) struct App {
     pub(crate) menu: Option<Menu>,
     /// The input for which a menu was closed.
     pub(super) closed: String,
+    /// What was decided when questions were left before all of them were, for the next message.
+    pub(super) left: Vec<(ActionRequest, DecisionRecord)>,
+    /// A command of the person that runs beside the run.
+    pub(crate) beside: Option<ShellRun>,
     /// What the person's commands said, for the next message.
     pub(super) context: Vec<String>,
     /// A remark that goes away with the next key, and after a while where it holds no longer.
@@ -191,12 +205,15 @@ impl App {
             todos: Vec::new(),
             background: Vec::new(),
             waiting: Vec::new(),
+            kept: (None, Vec::new()),
             questions: Questions::default(),
             plan: None,
             revises_plan: false,
             overlay: Overlay::None,
             menu: None,
             closed: String::new(),
+            left: Vec::new(),
+            beside: None,
             context: Vec::new(),
             hint: None,
             hint_ends: None,

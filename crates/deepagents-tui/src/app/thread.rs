@@ -2,7 +2,7 @@
 
 use super::event::{Effect, Opened, PendingApproval};
 use super::live::Live;
-use super::messages::joined;
+use super::messages::{QueuedMessage, joined};
 use super::state::{App, Work};
 use super::transcript::Item;
 
@@ -27,7 +27,7 @@ impl App {
     /// A thread takes the place of what was shown.
     pub(super) fn opened(&mut self, opened: Opened) -> Vec<Effect> {
         self.idle();
-        self.live = Live::default();
+        self.live = Live::going_on(opened.agents);
         // What was said by the program itself before the first thread is no reason to clear the screen, and stays: it is printed.
         if self.items.iter().skip(1).any(|item| !matches!(item, Item::Note { .. })) {
             self.repaint = true;
@@ -39,6 +39,7 @@ impl App {
         self.session.thread = opened.thread;
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
         self.questions.clear();
+        self.left.clear();
         self.waiting.clear();
         self.plan = None;
         // Why nothing can be run is still so.
@@ -51,6 +52,10 @@ impl App {
         if let Some(input) = opened.input {
             self.editor.set(input);
             self.came_back = true;
+        }
+        if !opened.waiting.is_empty() {
+            self.note("what had not been told yet when the program was ended is in the input again", false);
+            self.edit_again(opened.waiting.into_iter().map(QueuedMessage::until_the_end).collect());
         }
         self.questions_wait(opened.questions);
         Vec::new()
@@ -67,6 +72,10 @@ impl App {
             self.idle();
         }
         if self.is_busy() {
+            // A message was sent before this was taken in.
+            if self.work == Work::Run && matches!(self.items.last(), Some(Item::User(_))) {
+                self.overtaken(Some(opened));
+            }
             return;
         }
         if went_back(&self.items, &opened.items) {
@@ -88,6 +97,34 @@ impl App {
             self.note(note, false);
         }
         self.questions_wait(opened.questions);
+    }
+
+    /// Others went on with the thread, or have deleted it, before the message that is just being sent: it stands behind what
+    /// they have left.
+    pub(super) fn overtaken(&mut self, opened: Option<Opened>) {
+        let sent = self.items.iter().rposition(|item| matches!(item, Item::User(_))).unwrap_or(self.items.len());
+        let before = self.items.get(..sent).unwrap_or_default();
+        let is_deleted = opened.is_none();
+        let opened = opened.unwrap_or_default();
+        let (from, mut items, note) = if is_deleted {
+            self.session.thread = None;
+            (1, Vec::new(), Some("another program has deleted this thread; a new one begins with the message"))
+        } else if went_back(before, &opened.items) {
+            (1, opened.items, Some("another program went back in this thread; this is what is left"))
+        } else {
+            let known = before.iter().filter(|item| item.is_of_thread()).count();
+            (sent, opened.items.into_iter().skip(known).collect(), None)
+        };
+        items.extend(note.map(|text| Item::Note { text: text.to_owned(), bad: is_deleted }));
+        if items.is_empty() {
+            return;
+        }
+        // What is printed stands in another order now.
+        (self.repaint, self.reopened) = (true, note.is_some());
+        self.items.splice(from.min(sent)..sent, items);
+        self.todos = opened.todos;
+        (self.session.usage, self.session.context) = (opened.usage, opened.context);
+        self.spent_before = opened.usage;
     }
 
     /// Asks what a thread waits for; nothing runs meanwhile.

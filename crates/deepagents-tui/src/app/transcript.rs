@@ -126,6 +126,8 @@ pub(crate) struct AgentWork {
     /// What they have cost, as far as that is known.
     pub(crate) dollars: f64,
     pub(crate) elapsed: Option<Duration>,
+    /// Whether the call that runs it has no result yet.
+    pub(crate) is_open: bool,
 }
 
 /// The parts that the messages of a thread are shown as.
@@ -193,7 +195,7 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
         }
     }
     forget_pictures(&mut items);
-    for item in &mut items {
+    for (at, item) in items.iter_mut().enumerate() {
         if let Item::Call(call) = item
             && call.name == "task"
         {
@@ -202,6 +204,7 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
                 task: text_arg(&call.args, "description").to_owned(),
                 answer: std::mem::take(&mut call.result),
                 failed: call.failed,
+                is_open: open.iter().any(|(_, open)| *open == at),
                 ..AgentWork::default()
             });
         }

@@ -46,6 +46,8 @@ pub(crate) struct Vi {
     count: Option<usize>,
     /// The last search in a line: how, and for which letter.
     searched: Option<(char, char)>,
+    /// Where inserting began that is done more than once, how long the text was then, and how often.
+    repeated: Option<(usize, usize, usize)>,
     /// What was cut or copied last, where that was whole lines.
     whole_lines: Option<String>,
 }
@@ -64,6 +66,7 @@ impl Vi {
                 return Took::Nothing;
             }
             self.mode = ViMode::Normal;
+            self.repeat(editor);
             editor.end_change();
             if !editor.at_line_start() {
                 editor.cursor_to(editor.left());
@@ -91,6 +94,17 @@ impl Vi {
     /// The message was sent: the next one begins with inserting.
     pub(crate) fn reset(&mut self) {
         (self.mode, self.pending, self.count) = (ViMode::Insert, None, None);
+        self.repeated = None;
+    }
+
+    /// Inserts what was inserted once more, as often as the count before the command said.
+    fn repeat(&mut self, editor: &mut Editor) {
+        let Some((from, length, times)) = self.repeated.take() else { return };
+        let inserted = editor.text().get(from..editor.cursor()).unwrap_or_default().to_owned();
+        // What was deleted or moved over meanwhile is no plain insertion.
+        if length + inserted.len() == editor.text().len() {
+            (1..times).for_each(|_| editor.add(&inserted));
+        }
     }
 
     fn times(&mut self) -> usize {
@@ -190,6 +204,9 @@ impl Vi {
                     editor.cursor_to(to);
                 }
             }
+        }
+        if matches!(c, 'i' | 'I' | 'a' | 'A') && times > 1 {
+            self.repeated = Some((editor.cursor(), editor.text().len(), times));
         }
         Took::Key
     }

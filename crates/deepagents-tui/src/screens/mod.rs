@@ -266,7 +266,7 @@ impl Screens {
 
     /// Ends the run, so that its thread says that it was ended, or the command of the person.
     async fn end_run(&mut self) {
-        if !self.session.is_running() && !matches!(self.app.work, Work::Shell { .. }) {
+        if !self.session.is_running() && !matches!(self.app.work, Work::Shell(_)) {
             return;
         }
         self.session.cancel();

@@ -127,6 +127,30 @@ impl Session {
         }
     }
 
+    /// Tells what others have made of the open thread since it was shown last, before something more is said on it.
+    pub(super) async fn catch_up(&self, connection: &Connection) -> Result<(), String> {
+        let Some((thread, end)) = self.with(|state| state.shown.clone()) else { return Ok(()) };
+        if self.thread().as_ref() != Some(&thread) {
+            return Ok(());
+        }
+        let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
+        match info {
+            None => {
+                self.with(|state| {
+                    (state.thread, state.shown) = (None, None);
+                    state.undone.clear();
+                });
+                self.tell(Event::Overtaken(None));
+            }
+            Some(info) if info.end > end => {
+                let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
+                self.tell(Event::Overtaken(Some(Box::new(of_state(&state)))));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
     /// Shows what others do with the open thread from now on, step by step.
     pub(super) fn follow(&self, connection: &Connection, thread: String, look: LookFirst) {
         let ticket = self.with(|state| {
@@ -136,6 +160,14 @@ impl Session {
         let (this, connection) = (self.clone(), connection.clone());
         self.spawn(async move {
             let info = connection.journal.threads().get(&thread).await.ok()??;
+            let shown = |end: u64| {
+                this.with(|state| {
+                    if state.follower == ticket {
+                        state.shown = Some((thread.clone(), end));
+                    }
+                });
+            };
+            shown(info.end);
             // That another program works on it is said once.
             let (from, mut is_said) = (info.end, is_owned(&this, &info));
             let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
@@ -166,6 +198,7 @@ impl Session {
                         opened.thread = Some(thread.clone());
                         opened.questions = this.open_questions(&connection, &state).await;
                         opened.hide_asked();
+                        shown(end);
                         this.tell(Event::Watched(Box::new(opened)));
                     }
                     continue;
@@ -176,6 +209,8 @@ impl Session {
                 if !event.path.is_empty() || !(began || is_step || ended) {
                     continue;
                 }
+                // Before the state is read, so that what comes between is told once more and not left out.
+                let seen = connection.journal.threads().get(&thread).await.ok()??.end;
                 let state = connection.agent.state(&thread).await.ok()?;
                 let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
                 let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
@@ -194,6 +229,10 @@ impl Session {
                     };
                     opened.note = Some(what.to_owned());
                 }
+                if !goes_on() {
+                    return None;
+                }
+                shown(seen);
                 this.tell(Event::Watched(Box::new(opened)));
             }
         });

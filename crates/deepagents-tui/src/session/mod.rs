@@ -6,6 +6,7 @@ mod background;
 mod browse;
 mod commands;
 mod context;
+mod decided;
 mod export;
 mod files;
 mod git;
@@ -18,8 +19,9 @@ mod run;
 mod shell;
 mod threads;
 mod tree;
+mod waiting;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,8 +69,13 @@ struct Shared {
     background: Vec<Background>,
     /// Counts those who follow the open thread; only the last one goes on.
     follower: u64,
+    /// The thread that is followed, and where its log ended when it was shown last.
+    shown: Option<(String, u64)>,
     /// What the run is to be told once it is there.
     early: Vec<String>,
+    /// What is to be kept with threads of what waits to be told, and whether that is being done.
+    waiting: BTreeMap<String, Vec<String>>,
+    keeps: bool,
     /// Where the thread was before it went back by `/undo`, the last one last.
     undone: Vec<u64>,
     /// Files that conversations were written to.
@@ -78,6 +85,8 @@ struct Shared {
     status_runs: bool,
     /// Ends what is under way.
     job: CancellationToken,
+    /// Ends the command of the person that runs beside it.
+    beside: CancellationToken,
     /// Counts the agents that were asked for; only the last one is used.
     asked_for: u64,
     /// Makes the last agent that was asked for.
@@ -227,8 +236,9 @@ impl Session {
     /// Carries out what does not need the terminal.
     pub(crate) fn effect(&self, effect: Effect) {
         match effect {
-            Effect::Submit { text, context, skills } => self.submit(text, context, skills),
+            Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
             Effect::Steer(text) => self.steer(text),
+            Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
             Effect::Retract => self.retract(),
             Effect::Cancel | Effect::StopShell => self.cancel(),
             Effect::Answer(answers) => self.resume(answers, false),
@@ -236,6 +246,8 @@ impl Session {
             Effect::TakeOver => self.resume(Vec::new(), true),
             Effect::SendBack => self.send_back(),
             Effect::Shell(command) => self.shell(command),
+            Effect::ShellBeside(command) => self.shell_beside(command),
+            Effect::StopBeside => self.with(|state| state.beside.cancel()),
             Effect::List(ListOf::Threads) => self.list_threads(),
             Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
             Effect::List(ListOf::Models) => self.list_models(),

@@ -31,7 +31,13 @@ const TITLE: usize = 80;
 
 impl Session {
     /// Begins a run with a message.
-    pub(super) fn submit(&self, text: String, context: Vec<String>, skills: Vec<String>) {
+    pub(super) fn submit(
+        &self,
+        text: String,
+        context: Vec<String>,
+        skills: Vec<String>,
+        decided: Vec<(ActionRequest, DecisionRecord)>,
+    ) {
         if self.tell_background(&text) {
             return;
         }
@@ -50,9 +56,11 @@ impl Session {
                     connection = this.ready().await?;
                 }
                 this.check_free(&connection).await?;
+                this.catch_up(&connection).await?;
+                let told = this.told_of(&connection, decided).await?;
                 let (thread, note) = this.begin_thread(&connection, &text).await?;
                 let message = this.message(&connection, text).await;
-                let messages = context.into_iter().map(Message::harness).chain([message]);
+                let messages = told.into_iter().chain(context.into_iter().map(Message::harness)).chain([message]);
                 let mut input = RunInput::messages(messages).thread(&thread);
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));

@@ -20,17 +20,31 @@ impl Session {
     pub(super) fn shell(&self, command: String) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
-            let code = match this.run_shell(&command, job).await {
-                Ok(code) => code,
-                Err(error) => {
-                    this.tell(Event::ShellOutput(format!("the command cannot be run: {error}\n")));
-                    Some(127)
-                }
-            };
-            this.tell(Event::ShellEnded { code });
+            this.run_and_tell(&command, job).await;
             this.follow_again();
             None
         });
+    }
+
+    /// The same beside what is under way, which goes on.
+    pub(super) fn shell_beside(&self, command: String) {
+        let (this, job) = (self.clone(), CancellationToken::new());
+        self.with(|state| state.beside = job.clone());
+        self.spawn(async move {
+            this.run_and_tell(&command, job).await;
+            None
+        });
+    }
+
+    async fn run_and_tell(&self, command: &str, job: CancellationToken) {
+        let code = match self.run_shell(command, job).await {
+            Ok(code) => code,
+            Err(error) => {
+                self.tell(Event::ShellOutput(format!("the command cannot be run: {error}\n")));
+                Some(127)
+            }
+        };
+        self.tell(Event::ShellEnded { code });
     }
 
     async fn run_shell(&self, text: &str, job: CancellationToken) -> std::io::Result<Option<i32>> {

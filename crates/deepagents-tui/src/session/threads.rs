@@ -80,6 +80,7 @@ impl Session {
         let mut opened = of_state(&state);
         opened.thread = Some(info.id.clone());
         opened.note = note;
+        opened.waiting = self.waited(&info);
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
         self.follow(&connection, info.id.clone(), LookFirst::No);
@@ -87,6 +88,7 @@ impl Session {
             opened.questions = self.open_questions(&connection, &state).await;
         }
         opened.hide_asked();
+        self.fill_sub_agents(&connection, &mut opened).await;
         Ok(opened)
     }
 
@@ -130,7 +132,9 @@ impl Session {
             let compacted = async {
                 let connection = this.connection().await?;
                 let Some(thread) = this.thread() else { return Ok("there is nothing to compact yet".to_owned()) };
-                match connection.agent.compact(&thread).await {
+                let compacted = connection.agent.compact(&thread).await;
+                this.follow(&connection, thread, LookFirst::No);
+                match compacted {
                     Ok(Some(count)) => {
                         Ok(format!("{} became a summary for the model", crate::text::count(count as u64, "message")))
                     }

@@ -1,17 +1,22 @@
 //! The sub-agents of a conversation: which there are, and what each has said and done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use deepagents::State;
+use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::{RunStatus, SubAgentInfo};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
-use crate::app::event::{Choice, Choices, Event, ListOf};
-use crate::app::transcript::items_of;
+use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
+use crate::app::transcript::{AgentWork, Item, items_of};
+use crate::host::Connection;
 use crate::text::shorten;
 
 /// Sub-agents that are listed.
 const MOST: usize = 200;
+/// Sub-agents whose work is read when a conversation is opened.
+const FILLED: usize = 20;
 
 /// What a sub-agent is found by.
 #[derive(Serialize, Deserialize)]
@@ -49,14 +54,24 @@ impl Session {
         if let Some(thread) = self.thread() {
             let connection = self.connection().await?;
             let found = connection.agent.sub_agents(&thread).await.map_err(|error| error.to_string())?;
+            let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
+            let asked = |path: &[String]| {
+                let mut asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
+                asked.any(|review| review.request.call.path.starts_with(path))
+            };
             for info in as_tree(found).into_iter().take(MOST) {
                 let state = connection.agent.sub_agent_state(&thread, &info.path).await;
                 let task = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
+                let detail = match info.status {
+                    // The conversation has gone on without an answer.
+                    RunStatus::Interrupted if !asked(&info.path) => "left without a decision",
+                    status => status_word(status),
+                };
                 let indent = "  ".repeat(info.path.len().saturating_sub(1));
                 rows.push(Choice {
                     key: Key::Path(info.path).to_text(),
                     label: format!("{indent}{}: {}", info.agent, shorten(&task, 60)),
-                    detail: status_word(info.status).to_owned(),
+                    detail: detail.to_owned(),
                 });
             }
             // Those that nobody waits for have threads of their own.
@@ -72,6 +87,49 @@ impl Session {
             }
         }
         Ok(Choices { of: ListOf::SubAgents, rows })
+    }
+
+    /// Gives the sub-agents of a conversation what they have done. Those that wait within a question go on once it is answered,
+    /// and are left to that.
+    pub(super) async fn fill_sub_agents(&self, connection: &Connection, opened: &mut Opened) {
+        let Some(thread) = opened.thread.clone() else { return };
+        let most = opened.items.iter().filter(|item| matches!(item, Item::Agent(_))).count().min(FILLED);
+        if most == 0 {
+            return;
+        }
+        // What cannot be read is told by /tree.
+        let Ok(found) = connection.agent.sub_agents(&thread).await else { return };
+        let asking: BTreeSet<Vec<String>> = opened
+            .questions
+            .iter()
+            .filter_map(|question| question.request.call.path.get(..1).map(<[String]>::to_vec))
+            .collect();
+        let mut filled = BTreeSet::new();
+        // The last ones first: a conversation that was compacted has lost its beginning.
+        for info in found.into_iter().rev().filter(|info| info.path.len() == 1).take(most) {
+            let Ok(state) = connection.agent.sub_agent_state(&thread, &info.path).await else { continue };
+            let (done, task) = work_of(&state);
+            let is_it = |(at, item): &(usize, &mut Item)| {
+                let Item::Agent(work) = item else { return false };
+                !filled.contains(at) && work.name == info.agent && task.contains(work.task.trim())
+            };
+            let Some((at, Item::Agent(work))) = opened.items.iter_mut().enumerate().rfind(is_it) else { continue };
+            filled.insert(at);
+            (work.items, work.calls, work.tokens) = (done.items, done.calls, done.tokens);
+            if !work.is_open || !asking.contains(&info.path) {
+                continue;
+            }
+            let mut work = work.clone();
+            work.calls = work.calls.saturating_sub(1);
+            // The call that is asked about has not been made.
+            work.items.retain(|item| !is_asked(item, &opened.questions));
+            opened.agents.insert(info.path, work);
+        }
+        let waits = |item: &Item| match item {
+            Item::Agent(work) => work.is_open && opened.agents.values().any(|other| other.task == work.task),
+            _ => false,
+        };
+        opened.items.retain(|item| !waits(item));
     }
 
     /// Reads what a sub-agent has said and done.
@@ -95,6 +153,24 @@ impl Session {
             })
         });
     }
+}
+
+/// Whether a call is one that is asked about, and has no result.
+fn is_asked(item: &Item, questions: &[PendingApproval]) -> bool {
+    let Item::Call(call) = item else { return false };
+    let is_it = |question: &PendingApproval| question.request.tool == call.name && question.request.args == call.args;
+    call.result.is_empty() && !call.failed && questions.iter().any(is_it)
+}
+
+/// What a sub-agent has done, as its own records say, and what it was given to do.
+fn work_of(state: &State) -> (AgentWork, String) {
+    let messages = state.messages();
+    let task = messages.get(0).map(|message| message.text()).unwrap_or_default();
+    let items = items_of(messages.tail(1).map(|message| &**message));
+    let calls = items.iter().filter(|item| matches!(item, Item::Call(_) | Item::Agent(_))).count();
+    let spent = messages.iter().filter_map(|message| message.as_assistant()?.usage);
+    let tokens = spent.fold(0_u64, |all, usage| all.saturating_add(usage.total()));
+    (AgentWork { items, calls, tokens, ..AgentWork::default() }, task)
 }
 
 /// In the order of a tree.

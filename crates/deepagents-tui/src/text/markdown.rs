@@ -281,7 +281,18 @@ impl Page {
     }
 
     fn indent_width(&self) -> usize {
-        self.prefix.iter().map(|part| part.chars().count()).sum()
+        self.shown_prefix().iter().map(|part| part.chars().count()).sum()
+    }
+
+    /// The marks before a line: where they are deep the innermost, as far as half of the columns hold them.
+    fn shown_prefix(&self) -> &[&'static str] {
+        let mut width = 0;
+        let fits = |part: &&&'static str| {
+            width += part.chars().count();
+            width * 2 <= self.columns
+        };
+        let shown = self.prefix.iter().rev().take_while(fits).count();
+        self.prefix.get(self.prefix.len() - shown..).unwrap_or_default()
     }
 
     /// A blank line between blocks.
@@ -308,8 +319,9 @@ impl Page {
         for line in lines {
             let mut spans = Vec::new();
             let marker = self.marker.take();
-            for (at, part) in self.prefix.iter().enumerate() {
-                let is_item = part.trim().is_empty() && at + 1 == self.prefix.len();
+            let prefix = self.shown_prefix();
+            for (at, part) in prefix.iter().enumerate() {
+                let is_item = part.trim().is_empty() && at + 1 == prefix.len();
                 match &marker {
                     Some(marker) if is_item => {
                         spans.push(Span::styled(format!("{marker:<width$}", width = part.len()), self.theme.accent));
@@ -335,6 +347,23 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_however_deep_it_stands() {
+        let nested = |mark: &str| -> String {
+            (0..60).map(|depth| format!("{}{mark} some words of it\n", " ".repeat(depth * (mark.len() + 1)))).collect()
+        };
+        let quotes: String = (1..60).map(|depth| format!("{} some words of it\n>\n", ">".repeat(depth))).collect();
+        for text in [nested("-"), nested("1."), quotes, format!("{}- ```\n{}code", nested("-"), " ".repeat(120))] {
+            for columns in [8, 20, 40, 80, 200] {
+                let lines = markdown(&text, columns, Theme::plain());
+                let widest = lines.iter().map(|line| crate::text::width(&line.to_string())).max().unwrap();
+                assert!(widest <= columns, "{widest} of {columns}: {text}");
+                let whole = lines.iter().filter(|line| line.to_string().contains("some")).count();
+                assert!(columns < 20 || whole >= 59, "words stay whole at {columns} columns: {text}");
+            }
+        }
+    }
 
     #[test]
     fn a_table_that_comes_in_pieces_is_never_taken_for_finished_before_its_end() {

@@ -14,7 +14,7 @@ const OUTPUT: usize = 4;
 
 /// Calls, sub-agents and the plan.
 pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    if !app.is_busy() || rows == 0 {
+    if !(app.is_busy() || app.beside.is_some()) || rows == 0 {
         return Vec::new();
     }
     let theme = app.theme;
@@ -41,9 +41,13 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail) -> Vec<Line<'st
         Detail::Full => last_lines(text, usize::MAX, columns, app),
     };
     let mut lines = Vec::new();
-    if let Work::Shell { command, output: text, .. } = &app.work {
-        lines.push(clip(&Line::from(format!("$ {}", visible(command))), columns));
-        lines.extend(output(text, OUTPUT * 2));
+    let own = match &app.work {
+        Work::Shell(run) => Some(run),
+        _ => app.beside.as_ref(),
+    };
+    if let Some(run) = own {
+        lines.push(clip(&Line::from(format!("$ {}", visible(&run.command))), columns));
+        lines.extend(output(&run.output, OUTPUT * 2));
     }
     let open: Vec<_> = app.live.calls.iter().filter(|(call, _)| call.path.is_empty()).collect();
     // What waits for a decision is shown by the question.

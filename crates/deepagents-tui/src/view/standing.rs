@@ -26,7 +26,7 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let spinner = SPINNER.get(usize::try_from(elapsed.as_millis() / 100 % 10).unwrap_or(0)).copied().unwrap_or("·");
     let words = match &app.work {
         _ if app.stopping => "stopping".to_owned(),
-        Work::Shell { .. } => "running".to_owned(),
+        Work::Shell(_) => "running".to_owned(),
         Work::Other(what) => (*what).to_owned(),
         _ => match &app.live.retry {
             Some((at, reason)) => {

@@ -381,3 +381,27 @@ async fn a_question_that_comes_up_behind_something_is_told_and_not_answered_ther
         assert!(world.has("behind.txt"));
     }
 }
+
+#[tokio::test]
+async fn what_was_decided_before_the_questions_were_left_is_told_with_the_next_message() {
+    let write = |file: &str| ("write_file", json!({"file_path": file, "content": "text"}));
+    let world = World::new([Turn::calls([write("/a.txt"), write("/b.txt"), write("/c.txt")]), Turn::text("I see.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "write them").await;
+    assert!(screens.wait_for("Write the new file /a.txt?").await, "{}", screens.text());
+    screens.press("f").await.unwrap();
+    screens.type_text("use REASON instead").await;
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("Write the new file /b.txt?").await, "{}", screens.text());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Write the new file /c.txt?").await, "{}", screens.text());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("what you decided is told with it").await, "{}", screens.text());
+    say(&mut screens, "something else").await;
+    assert!(screens.wait_for("I see.").await, "{}", screens.text());
+    let told = world.told();
+    assert!(told.contains("User rejected the call of write_file: use REASON instead."), "{told}");
+    assert!(told.contains("User approved the call of write_file, and stopped"), "{told}");
+    assert_eq!(told.matches("was never made: the conversation went on").count(), 1, "{told}");
+    assert!(!world.has("b.txt"));
+}

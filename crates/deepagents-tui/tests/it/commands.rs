@@ -575,3 +575,25 @@ async fn a_file_with_blanks_in_its_name_is_taken_over_in_quotes() {
     assert!(screens.wait_for("Read.").await, "{}", screens.text());
     assert!(world.told().contains("see @\"my docs/read me.txt\" now"), "{}", world.told());
 }
+
+#[tokio::test]
+async fn a_command_of_the_person_runs_beside_the_agent_and_is_stopped_alone() {
+    let wait = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done; echo seen"}));
+    let world = World::new([wait, Turn::text("Waited."), Turn::text("Heard.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for go").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    say(&mut screens, "!echo bes''ide").await;
+    assert!(screens.wait_for("beside").await, "{}", screens.text());
+    say(&mut screens, "!while [ ! -e never ]; do sleep 0.02; done").await;
+    assert!(screens.wait_until_live("$ while").await, "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("stopped").await, "{}", screens.text());
+    assert!(!screens.text().contains("interrupted"), "{}", screens.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Waited.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "and now").await;
+    assert!(screens.wait_for("Heard.").await, "{}", screens.text());
+    let told = world.told();
+    assert!(told.contains("The person ran `echo bes''ide`") && told.contains("it was stopped"), "{told}");
+}

@@ -188,6 +188,9 @@ async fn vi_counts_finds_replaces_and_takes_back() {
         ("one two", "cqxx", "ne two"),
         ("one two one", "fo;x", "one two ne"),
         ("one\ntwo", "J", "one two"),
+        ("one", "5ia⎋", "aaaaaone"),
+        ("one", "3A!⎋u", "one"),
+        ("one", "3A!?⎋2Ix⎋iy", "xyxone!?!?!?"),
     ] {
         assert_eq!(vi(text, keys).await, shown, "{keys}");
     }

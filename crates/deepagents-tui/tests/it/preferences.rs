@@ -211,7 +211,16 @@ async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     assert!(!screens.text().contains("right"), "{}", screens.text());
     say(&mut screens, "/auth").await;
     assert!(screens.live().join("\n").contains("demonstration"), "{:?}", screens.live());
-    screens.press("esc").await.unwrap();
+    screens.press("home end enter").await.unwrap();
+    assert!(screens.live().join("\n").contains("acme"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("key:"), "{:?}", screens.live());
+    screens.press("ctrl-c").await.unwrap();
+    // Who names the provider types the key next, which is not shown.
+    say(&mut screens, "/auth acme").await;
+    screens.type_text("hidden").await;
+    assert!(screens.live().join("\n").contains("key: ••••••"), "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("hidden"), "{:?}", screens.live());
+    screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "/quit").await;
     assert!(screens.has_ended());
 }

@@ -318,3 +318,52 @@ async fn what_is_drawn_anew_for_another_size_has_room_on_the_screen() {
         assert!(screens.text().ends_with(&screens.live().join("\n")));
     }
 }
+
+#[tokio::test]
+async fn what_was_not_told_yet_is_in_the_input_after_the_program_was_killed() {
+    let wait = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done"}));
+    let world = World::new([wait, Turn::text("Done.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for go").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    say(&mut screens, "be quick").await;
+    screens.type_text("and then rest").await;
+    screens.press("tab").await.unwrap();
+    let thread = screens.thread().unwrap();
+    world.until_noted(&thread, "and then rest").await;
+    // Another program finds the thread as a killed one would leave it.
+    let mut next = world.begin(Mode::Auto, Begin::Continue);
+    assert!(next.wait_for("in the input again").await, "{}", next.text());
+    let live = next.live().join("\n");
+    assert!(live.contains("› be quick") && live.contains("and then rest"), "{live}");
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_had_done_is_shown_with_what_it_does_after_a_restart() {
+    let world = World::new([
+        Turn::call("task", json!({"description": "Copy the notes.", "subagent_type": "general-purpose"})),
+        Turn::call("read_file", json!({"file_path": "/notes.txt"})),
+        Turn::call("write_file", json!({"file_path": "/copy.txt", "content": "alpha"})),
+        Turn::text("Copied."),
+        Turn::text("All done."),
+    ]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "copy it").await;
+    assert!(screens.wait_for("Write the new file /copy.txt?").await, "{}", screens.text());
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, Begin::Continue);
+    assert!(screens.wait_for("Write the new file /copy.txt?").await, "{}", screens.text());
+    assert!(!screens.text().contains("Copy the notes."), "it is not done: {}", screens.text());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("All done.").await && screens.wait_idle().await, "{}", screens.text());
+    for _ in 0..2 {
+        screens.press("ctrl-o").await.unwrap();
+        let shown = screens.live().join("\n");
+        assert!(shown.contains("read_file") && shown.contains("write_file"), "{shown}");
+        assert_eq!(shown.matches("Copy the notes.").count(), 1, "{shown}");
+        // The same once it has ended and is opened again.
+        screens = world.begin(Mode::Ask, Begin::Continue);
+        assert!(screens.wait_for("All done.").await, "{}", screens.text());
+    }
+}

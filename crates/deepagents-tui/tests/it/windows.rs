@@ -150,3 +150,40 @@ async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
     assert!(!text.contains("is done with its turn") && !text.contains("✓ write_file"), "{text}");
     assert!(!text.contains("● write_file"), "{text}");
 }
+
+#[tokio::test]
+async fn what_another_window_has_added_stands_before_a_message_that_is_sent_at_once() {
+    let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
+    let mut one = world.screens(Mode::Ask);
+    say(&mut one, "say first").await;
+    assert!(one.wait_for("First.").await && one.wait_idle().await);
+    let mut two = world.begin(Mode::Ask, Begin::Continue);
+    assert!(two.wait_for("First.").await, "{}", two.text());
+    two.type_text("say third").await;
+    say(&mut one, "say second").await;
+    assert!(one.wait_for("Second.").await && one.wait_idle().await);
+    two.press("enter").await.unwrap();
+    assert!(two.wait_for("Third.").await && two.wait_idle().await, "{}", two.text());
+    two.press("ctrl-o").await.unwrap();
+    let shown = two.live().join("\n");
+    let at = |words: &str| shown.find(words).unwrap_or_else(|| panic!("no {words} in {shown}"));
+    assert!(at("say second") < at("Second.") && at("Second.") < at("say third"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_thread_that_another_program_has_deleted_is_told_and_leaves_the_screen() {
+    let world = World::new([Turn::text("First answer."), Turn::text("Second answer.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "say first").await;
+    assert!(screens.wait_for("First answer.").await && screens.wait_idle().await);
+    let thread = screens.thread().unwrap();
+    world.delete(&thread).await;
+    say(&mut screens, "say second").await;
+    assert!(screens.wait_for("Second answer.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(!world.told().contains("First answer."), "{}", world.told());
+    assert_ne!(screens.thread().unwrap(), thread);
+    screens.press("ctrl-o").await.unwrap();
+    let shown = screens.live().join("\n");
+    assert!(shown.contains("another program has deleted this thread") && shown.contains("say second"), "{shown}");
+    assert!(!shown.contains("First answer."), "{shown}");
+}

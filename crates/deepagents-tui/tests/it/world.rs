@@ -159,6 +159,22 @@ impl World {
         Headless::new(&host, Policy::new(mode), options, 80, 24)
     }
 
+    /// Waits until what a thread notes has these words.
+    pub(crate) async fn until_noted(&self, thread: &str, words: &str) {
+        loop {
+            let info = self.journal.threads().get(thread).await.unwrap().unwrap();
+            if json!(info.metadata).to_string().contains(words) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Deletes a thread, as another program would.
+    pub(crate) async fn delete(&self, thread: &str) {
+        self.journal.threads().delete(thread).await.unwrap();
+    }
+
     pub(crate) fn read(&self, file: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(file)).unwrap()
     }
