@@ -34,7 +34,7 @@ pub(super) enum There {
 }
 
 /// The directory that a file is to be in, as far as there is one, or what stands in the way.
-type Way<'a> = Result<(Option<OwnedFd>, &'a OsStr), There>;
+type Ancestor<'a> = Result<(Option<OwnedFd>, &'a OsStr), There>;
 
 impl Place {
     pub(super) fn new(root: &Path, is_user: bool) -> Self {
@@ -77,7 +77,7 @@ impl Place {
     }
 
     /// Goes to the directory of a file, and makes what is missing of it where that is wanted.
-    fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Way<'a>> {
+    fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Ancestor<'a>> {
         let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is no path below the directory");
         let below = to.strip_prefix(&self.root).map_err(|_| odd())?;
         let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Err(odd()) };

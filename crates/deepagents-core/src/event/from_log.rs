@@ -55,7 +55,7 @@ impl LogEvents {
     pub(crate) fn after(thread: &str, replay: Replay) -> Self {
         let schema = replay.state.schema().clone();
         let mut main = AgentEvents { turn: replay.turns, stepped: replay.machine.is_some(), ..AgentEvents::default() };
-        main.noted(replay.machine.as_ref());
+        main.note_step(replay.machine.as_ref());
         let messages = replay.state.messages();
         if let Some(answer) = messages.last_assistant().and_then(|at| messages.get(at)) {
             main.read_calls(answer);
@@ -136,7 +136,7 @@ impl LogEvents {
             Record::ToolsCommitted { .. } if is_main => self.edited.clear(),
             Record::Step { machine, .. } => {
                 (agent.stepped, agent.turn) = (true, machine.turn());
-                agent.noted(Some(&machine));
+                agent.note_step(Some(&machine));
             }
             Record::Update { update } | Record::StateUpdated { update } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
@@ -181,7 +181,7 @@ fn finished(call: CallId, message: &ToolMessage) -> EventKind {
 
 impl AgentEvents {
     /// Takes in what a step says was spent.
-    fn noted(&mut self, step: Option<&Machine>) {
+    fn note_step(&mut self, step: Option<&Machine>) {
         if let Some(ledger) = step.and_then(Machine::ledger) {
             self.spent = ledger.spent;
         }

@@ -50,6 +50,7 @@ impl Compared {
                 "message",
                 "retry_after_ms",
                 "again",
+                "next",
             ] {
                 fields.shift_remove(own);
             }
@@ -93,9 +94,10 @@ pub(super) struct Scrub {
 impl Scrub {
     pub(super) fn scrub(&mut self, value: &mut Value) {
         match value {
-            Value::String(text) if is_id(text) => {
+            // An answer that is asked for again has a number behind its id, which earlier programs did not give.
+            Value::String(text) if is_id(without_try(text)) => {
                 let next = self.met.len();
-                let number = *self.met.entry(std::mem::take(text)).or_insert(next);
+                let number = *self.met.entry(without_try(text).to_owned()).or_insert(next);
                 *text = format!("<id {number}>");
             }
             Value::String(text) if is_time(text) => "<time>".clone_into(text),
@@ -104,6 +106,12 @@ impl Scrub {
             _ => {}
         }
     }
+}
+
+/// An id without the number of the try.
+fn without_try(text: &str) -> &str {
+    let number = |behind: &str| !behind.is_empty() && behind.bytes().all(|b| b.is_ascii_digit());
+    text.rsplit_once('-').filter(|(_, behind)| number(behind)).map_or(text, |(id, _)| id)
 }
 
 /// Whether it is an id as they are made by default: a word and 96 bits.

@@ -14,6 +14,7 @@ use deepagents::{
 use deepagents_persist::Sqlite;
 use serde_json::{Value, json};
 
+use crate::approval::{Office, read, send};
 use crate::results;
 
 /// Asks, and answers as long as it is asked: what the person reads each time, and what the model is told in the end.
@@ -170,4 +171,18 @@ async fn a_sub_agent_that_waits_adds_to_the_log_what_its_step_added_and_not_all_
     assert_eq!((outcome.stop.clone(), sizes.len()), (FinishReason::Done, 11));
     let written = sizes[10] - sizes[0];
     assert!(written < 200_000, "ten small steps wrote {written} bytes: {sizes:?}");
+}
+
+#[tokio::test]
+async fn a_new_message_says_of_a_sub_agent_that_waited_that_it_had_begun() {
+    let task = Turn::call("task", json!({"description": "A.", "subagent_type": "general-purpose"}));
+    let office = Office::new([task, Turn::calls([read(1)]), Turn::calls([send(2)]), Turn::text("Understood.")]);
+    office.go().await;
+    let next = office.agent().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
+    let [(text, true)] = &results(&next)[..] else { panic!("{:?}", results(&next)) };
+    assert!(
+        text.contains("did not come to its end: the conversation went on") && !text.contains("never made"),
+        "{text}"
+    );
+    assert_eq!(office.made(), ["read 1"]);
 }

@@ -216,7 +216,7 @@ async fn a_resumed_run_goes_on_counting_and_the_model_is_not_told_twice() {
     let (outcome, told) = watch(&built(), limited).await;
     // The limit comes before the note: the model is not asked again.
     assert_eq!((outcome.stop.clone(), told), (FinishReason::StepLimit, vec![]));
-    let further = RunInput::resume("t").budget(Budget::default().model_calls(7));
+    let further = RunInput::resume("t").budget(Budget::default().model_calls(2));
     let (outcome, told) = watch(&built(), further).await;
     assert_eq!((outcome.stop.clone(), told), (FinishReason::StepLimit, vec![(LoopPattern::SameCalls, 5, false)]));
     let (outcome, told) = watch(&built(), RunInput::resume("t").budget(Budget::default().model_calls(50))).await;
