@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::world::{World, say};
 
 /// Writes what the hook is told to a file, a line each.
-const LOG: &str = "cat >> told.jsonl; echo >> told.jsonl";
+const LOG: &str = r#"line=$(cat); printf '%s\n' "$line" >> told.jsonl"#;
 
 fn writing() -> [Turn; 2] {
     [Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"})), Turn::text("Done.")]
