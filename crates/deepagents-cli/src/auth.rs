@@ -13,11 +13,11 @@ use serde_json::json;
 
 use crate::args::{AuthArgs, AuthCommand};
 use crate::exit::{Exit, WrongUsage};
+use crate::locked_file;
 use crate::model_choice::{key_variable, ordered_providers};
 use crate::output;
 use crate::render::json_text;
 use crate::sources::OWN;
-use crate::user_file;
 
 /// What the file is called.
 const FILE: &str = "auth.json";
@@ -73,12 +73,12 @@ fn read(file: &Path) -> Result<Keys> {
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
     let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
-    let _lock = user_file::lock(&file).map_err(failed)?;
+    let _lock = locked_file::lock(&file).map_err(failed)?;
     let mut all = read(&file)?;
     all.v = 1;
     change(&mut all.keys);
     let text = serde_json::to_string_pretty(&all)?;
-    user_file::replace_secret(&file, text.as_bytes()).map_err(failed)?;
+    locked_file::replace_secret(&file, text.as_bytes()).map_err(failed)?;
     *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
     Ok(file)
 }

@@ -18,6 +18,7 @@ mod file_commands;
 mod hooks;
 mod import;
 mod interactive;
+mod locked_file;
 mod mcp;
 mod model_choice;
 mod models;
@@ -39,7 +40,6 @@ mod threads;
 mod tools;
 mod tracing;
 mod trust;
-mod user_file;
 
 use std::process::ExitCode;
 

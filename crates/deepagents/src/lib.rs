@@ -39,6 +39,7 @@ pub mod recording;
 pub mod remembered;
 #[cfg(all(unix, feature = "undo"))]
 pub mod rewind;
+mod scripts;
 mod shared;
 pub mod subagents;
 mod tokens;

@@ -11,10 +11,10 @@ use super::keys::{find, schema};
 use super::{Config, Flags, user_file};
 use crate::args::{ConfigArgs, ConfigCommand};
 use crate::exit::{Exit, WrongUsage};
+use crate::locked_file;
 use crate::model_choice::env;
 use crate::output;
 use crate::render::json_text;
-use crate::user_file;
 
 /// Shows and changes settings.
 pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
@@ -36,7 +36,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             match json {
                 true => json_text(&json!({"name": key.name, "value": shown(value), "source": source.to_string()}))?,
                 false => {
-                    // Beside the value, so that `$(deepagents config get model)` is the value alone.
+                    // Apart from the value, so that `$(deepagents config get model)` is the value alone.
                     output::remark(&format!("({source})"));
                     value.to_string()
                 }
@@ -141,7 +141,7 @@ fn as_json(config: &Config) -> Result<String> {
 /// Lets the user edit the file, and says what is wrong with it then.
 fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     if text(file)?.is_none() {
-        user_file::replace(file, template().as_bytes())?;
+        locked_file::replace(file, template().as_bytes())?;
     }
     let editor = editor.or_else(|| env("VISUAL")).or_else(|| env("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file).status()?;

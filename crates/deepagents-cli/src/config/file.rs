@@ -7,7 +7,7 @@ use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::keys::{KEYS, Key, Kind, find};
-use crate::{small_file, user_file};
+use crate::{locked_file, small_file};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
 /// Sets a value in a file, or takes it out; comments and order stay. The file is there whole or as it was.
 pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Io { file: file.to_owned(), source };
-    let _lock = user_file::lock(file).map_err(failed)?;
+    let _lock = locked_file::lock(file).map_err(failed)?;
     let mut document = document(file, &text(file)?.unwrap_or_default())?;
     let (table, name) = match key.name.split_once('.') {
         Some((table, name)) => {
@@ -169,7 +169,7 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
         // What cannot be used otherwise is said before anything is written.
         parse(file, &text)?;
     }
-    user_file::replace(file, text.as_bytes()).map_err(failed)
+    locked_file::replace(file, text.as_bytes()).map_err(failed)
 }
 
 /// Sets a value; the comment behind it stays.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::discover::{self, FILE};
 use crate::args::{McpAddArgs, Scope};
 use crate::exit::{Exit, WrongUsage};
+use crate::locked_file::{self, Lock};
 use crate::output;
-use crate::user_file::{self, Lock};
 
 /// Describes a server in a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
@@ -95,7 +95,7 @@ struct Config {
 impl Config {
     fn open(file: &Path) -> Result<Self> {
         // Where there can be none, nothing of the user's is written either.
-        let lock = discover::of_user().and_then(|users| user_file::lock(&users).ok());
+        let lock = discover::of_user().and_then(|users| locked_file::lock(&users).ok());
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -115,6 +115,6 @@ impl Config {
     fn write(&self) -> Result<()> {
         let text = format!("{}\n", serde_json::to_string_pretty(&self.value)?);
         let failed = |error| anyhow!("{} cannot be written: {error}", self.file.display());
-        user_file::replace(&self.file, text.as_bytes()).map_err(failed)
+        locked_file::replace(&self.file, text.as_bytes()).map_err(failed)
     }
 }

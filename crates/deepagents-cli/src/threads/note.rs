@@ -76,7 +76,9 @@ pub(crate) fn mode_of(thread: &ThreadInfo) -> Option<Approve> {
 
 /// What was hidden in a thread, if that was noted.
 pub(crate) fn redaction_of(thread: &ThreadInfo) -> Vec<RedactedKind> {
-    thread.metadata.get(REDACT).and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
+    let noted = thread.metadata.get(REDACT).and_then(Value::as_array).into_iter().flatten();
+    // A later version may know more kinds; those that are known here stay hidden.
+    noted.filter_map(|kind| RedactedKind::deserialize(kind).ok()).collect()
 }
 
 /// Adds what was hidden in a thread to what is to be hidden, where no option says what is. Gives what to tell of it.

@@ -21,9 +21,9 @@ fn a_run_goes_on_until_its_goal_is_met() {
 
 #[test]
 fn what_is_hidden_is_hidden_in_the_goal_too() {
-    let verdict =
+    let judged =
         r#"{"result": "satisfied", "explanation": "To ann@example.org.", "criteria": [{"name": "c", "passed": true}]}"#;
-    let server = Server::start([Reply::Text(vec!["Written."]), Reply::Text(vec![verdict])]);
+    let server = Server::start([Reply::Text(vec!["Written."]), Reply::Text(vec![judged])]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = run(dir.path(), &server.address);
     let finished =

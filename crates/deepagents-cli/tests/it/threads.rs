@@ -281,6 +281,11 @@ fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
     let export = place.json(&["export", &id]);
     assert_eq!(export["thread"]["metadata"]["title"], "Write to [REDACTED_EMAIL]");
     assert!(!export.to_string().contains("carol@"), "{export}");
+    // A later version knows a kind that this one does not.
+    let database = rusqlite::Connection::open(place.dir.path().join("t.db")).unwrap();
+    let later = "UPDATE thread SET metadata = replace(metadata, '\"email\"', '\"voice\",\"email\"')";
+    assert_eq!(database.execute(later, []), Ok(1));
+    drop(database);
     let more = finish(place.run(&server).args(["--continue", "And to dave@example.com from 10.1.2.3"]));
     assert!(more.err.contains("goes on with what was hidden in it: --redact email"), "{more:?}");
     let asked = server.requests()[1].body.to_string();

@@ -338,7 +338,7 @@ impl RunCreate {
             && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.stays())
     }
 
-    /// Whether its thread is to end where it stands. Beside an answer that says nothing: what was decided is done.
+    /// Whether its thread is to end where it stands. Together with an answer that says nothing: what was decided is done.
     pub(super) fn ends(&self) -> bool {
         self.resume().is_none() && self.command.as_ref().is_some_and(Command::ends)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use deepagents::core::message::{Block, ToolMessage};
+use deepagents::middleware::approval::rejection;
 use deepagents::{ActionRequest, Decision, DecisionRecord, Message, State};
 
 use super::Session;
@@ -66,14 +67,7 @@ fn in_words(request: &ActionRequest, decision: &Decision) -> (String, bool) {
     match decision {
         Decision::Respond { message } if request.call.path.is_empty() => (message.clone(), false),
         Decision::Respond { message } => (format!("User answered the call of {name}: {message}"), true),
-        Decision::Reject { message } => {
-            let reason = message.as_ref().filter(|reason| !reason.trim().is_empty());
-            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            (
-                format!("User rejected the call of {name}{reason}. It was not made; make it again only if asked to."),
-                true,
-            )
-        }
+        Decision::Reject { message } => (rejection(name, message.as_deref()), true),
         Decision::Edit { edited_action } => {
             let args = &edited_action.args;
             (format!("User changed the call of {name} to {} {args}, {STOPPED}", edited_action.name), true)

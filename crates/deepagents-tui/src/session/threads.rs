@@ -88,7 +88,7 @@ impl Session {
             opened.questions = self.open_questions(&connection, &state).await;
         }
         opened.hide_asked();
-        self.fill_sub_agents(&connection, &mut opened).await;
+        self.fill_sub_agents(&connection, &mut opened, info.end).await;
         Ok(opened)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deepagents::State;
 use deepagents::core::interrupt::ActionRequests;
-use deepagents::core::journal::{RunStatus, SubAgentInfo};
+use deepagents::core::journal::{LogPosition, RunStatus, SubAgentInfo};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -17,6 +17,9 @@ use crate::text::shorten;
 const MOST: usize = 200;
 /// Sub-agents whose work is read when a conversation is opened.
 const FILLED: usize = 20;
+/// Records that are read for that, as a conversation is to open at once: each of them takes the log once. Those that wait
+/// within a question are read in any case.
+const READ: u64 = 40_000;
 
 /// What a sub-agent is found by.
 #[derive(Serialize, Deserialize)]
@@ -91,12 +94,13 @@ impl Session {
 
     /// Gives the sub-agents of a conversation what they have done. Those that wait within a question go on once it is answered,
     /// and are left to that.
-    pub(super) async fn fill_sub_agents(&self, connection: &Connection, opened: &mut Opened) {
+    pub(super) async fn fill_sub_agents(&self, connection: &Connection, opened: &mut Opened, end: LogPosition) {
         let Some(thread) = opened.thread.clone() else { return };
         let most = opened.items.iter().filter(|item| matches!(item, Item::Agent(_))).count().min(FILLED);
         if most == 0 {
             return;
         }
+        let most = usize::try_from(READ / end.max(1)).unwrap_or(usize::MAX).min(most);
         // What cannot be read is told by /tree.
         let Ok(found) = connection.agent.sub_agents(&thread).await else { return };
         let asking: BTreeSet<Vec<String>> = opened
@@ -106,7 +110,8 @@ impl Session {
             .collect();
         let mut filled = BTreeSet::new();
         // The last ones first: a conversation that was compacted has lost its beginning.
-        for info in found.into_iter().rev().filter(|info| info.path.len() == 1).take(most) {
+        let own = found.into_iter().rev().filter(|info| info.path.len() == 1).enumerate();
+        for (_, info) in own.filter(|(at, info)| *at < most || asking.contains(&info.path)) {
             let Ok(state) = connection.agent.sub_agent_state(&thread, &info.path).await else { continue };
             let (done, task) = work_of(&state);
             let is_it = |(at, item): &(usize, &mut Item)| {

@@ -201,16 +201,22 @@ impl Middleware for HumanInTheLoop {
                 response.content.insert(0, Block::text(note));
                 Ok(response)
             }
-            Decision::Reject { message } => {
-                let reason = message.filter(|m| !m.trim().is_empty()).map(|m| format!(": {m}")).unwrap_or_default();
-                let text = format!(
-                    "User rejected the call of {name}{reason}. It was not made; make it again only if asked to."
-                );
-                Ok(ToolResponse::error(text).synthetic())
-            }
+            Decision::Reject { message } => Ok(ToolResponse::error(rejection(&name, message.as_deref())).synthetic()),
             Decision::Respond { message } => Ok(ToolResponse::text(message).synthetic()),
             Decision::Approve => next.run(request).await,
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
         }
     }
+}
+
+/// What the model is told of a call of a tool that a person has rejected, with their reason if they gave one.
+///
+/// ```
+/// use deepagents::middleware::approval::rejection;
+/// assert!(rejection("execute", Some("too slow")).starts_with("User rejected the call of execute: too slow."));
+/// ```
+pub fn rejection(tool: &str, reason: Option<&str>) -> String {
+    let reason =
+        reason.filter(|reason| !reason.trim().is_empty()).map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("User rejected the call of {tool}{reason}. It was not made; make it again only if asked to.")
 }

@@ -13,11 +13,11 @@ use crate::play;
 
 fn shaped(builder: DeepAgentBuilder) -> DeepAgentBuilder {
     let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
-    builder.response_format(ResponseFormat::json("verdict", schema).way(OutputStrategy::Tool))
+    builder.response_format(ResponseFormat::json("weather_report", schema).way(OutputStrategy::Tool))
 }
 
 fn answer() -> Turn {
-    Turn::call("verdict", json!({"ok": true}))
+    Turn::call("weather_report", json!({"ok": true}))
 }
 
 /// The tools of the first request of an agent that then answers.
@@ -29,14 +29,14 @@ async fn offered(middleware: impl Middleware) -> Vec<String> {
 
 #[tokio::test]
 async fn what_leaves_tools_out_leaves_the_one_that_answers() {
-    assert_eq!(offered(ToolFilter::only(["ls"])).await, ["ls", "verdict"]);
-    let others = offered(ToolFilter::exclude(["verdict", "ls"])).await;
-    assert!(others.contains(&"verdict".to_owned()) && !others.contains(&"ls".to_owned()), "{others:?}");
+    assert_eq!(offered(ToolFilter::only(["ls"])).await, ["ls", "weather_report"]);
+    let others = offered(ToolFilter::exclude(["weather_report", "ls"])).await;
+    assert!(others.contains(&"weather_report".to_owned()) && !others.contains(&"ls".to_owned()), "{others:?}");
     let judge = ScriptedModel::new([Turn::text(json!({"tools": ["ls"]}).to_string())]);
-    assert_eq!(offered(ToolSelector::default().model(judge.clone())).await, ["ls", "verdict"]);
-    assert!(!judge.requests()[0].system_text().contains("verdict"));
+    assert_eq!(offered(ToolSelector::default().model(judge.clone())).await, ["ls", "weather_report"]);
+    assert!(!judge.requests()[0].system_text().contains("weather_report"));
     let search = ToolSearch::default().deferring(|_| true).above_tokens(0);
-    assert_eq!(offered(search).await, ["tool_search", "verdict"]);
+    assert_eq!(offered(search).await, ["tool_search", "weather_report"]);
 }
 
 #[tokio::test]

@@ -122,11 +122,11 @@ async fn answers_to_questions_of_the_agent_are_hidden_before_they_are_stored() {
 
 #[tokio::test]
 async fn the_judge_is_not_told_what_is_hidden_and_what_it_repeats_is_hidden() {
-    let verdict = json!({"result": "needs_revision", "explanation": format!("Not to {MAIL}."),
+    let judged = json!({"result": "needs_revision", "explanation": format!("Not to {MAIL}."),
         "criteria": [{"name": "addressed", "passed": false, "gap": format!("{MAIL} is not named")}]});
     let done =
         json!({"result": "satisfied", "explanation": "So it is.", "criteria": [{"name": "addressed", "passed": true}]});
-    let judge = ScriptedModel::new([Turn::text(verdict.to_string()), Turn::text(done.to_string())]);
+    let judge = ScriptedModel::new([Turn::text(judged.to_string()), Turn::text(done.to_string())]);
     let model = ScriptedModel::new([Turn::text("Written."), Turn::text("Written again.")]);
     let agent = DeepAgent::builder()
         .model(model.clone())

@@ -134,6 +134,9 @@ impl Stream<'_> {
             FinishReason::Budget(_) | FinishReason::Deadline => true,
             _ => false,
         };
+        if !is_limit {
+            return None;
+        }
         let ending = Ending {
             result: Ok(outcome.clone()),
             tally: taken.tally,
@@ -144,7 +147,7 @@ impl Stream<'_> {
             left: false,
             ended_by: None,
         };
-        is_limit.then(|| from_ending(&ending, self.limits))
+        Some(from_ending(&ending, self.limits))
     }
 
     /// Whether the thread waits for answers. One that cannot be read says so when it is gone on with.

@@ -1,5 +1,6 @@
 //! Which finds are hidden, and how.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -177,9 +178,9 @@ impl Rules {
     /// The same for what stands under a name, which may say that it is a secret.
     fn redact_under(&self, name: Option<&str>, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
         let written = match value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => Cow::Borrowed(text.as_str()),
             // A number of a card may be written as one.
-            Value::Number(number) => number.to_string(),
+            Value::Number(number) => Cow::Owned(number.to_string()),
             Value::Array(items) => {
                 return items
                     .iter_mut()

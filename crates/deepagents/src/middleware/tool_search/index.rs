@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use deepagents_core::model::ToolSpec;
 use serde_json::Value;
 
+use crate::scripts;
+
 /// How soon a word that comes again stops to count.
 const SATURATION: f64 = 1.2;
 /// How much the length of a description counts.
@@ -141,12 +143,9 @@ fn is_border(before: Option<char>, next: Option<char>, after: Option<char>) -> b
     })
 }
 
-/// Whether a letter is of a script that has no blanks between words: Chinese, Japanese, Thai, Lao, Burmese and Khmer.
+/// Whether a letter is of a script that has no blanks between words.
 fn is_unspaced(c: char) -> bool {
-    let scripts = matches!(c, '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
-        | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{3ffff}');
-    scripts && c.is_alphanumeric()
+    scripts::is_unspaced(c) && c.is_alphanumeric()
 }
 
 /// Words that say nothing.

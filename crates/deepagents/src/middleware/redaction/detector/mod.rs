@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
+use crate::scripts::{Unspaced, is_unspaced};
 use crate::shared::Shared;
 
 type Find = dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync;
@@ -42,7 +43,7 @@ pub struct FunctionDetector(Shared<Find>);
 
 /// Letters and punctuation of scripts that put no blanks between words, as they stand in a class of an expression. They end
 /// words, and are no part of an address, a number or a key.
-const UNSPACED: &str = r"\u{0E00}-\u{0EFF}\u{1000}-\u{11FF}\u{1780}-\u{17FF}\u{2E80}-\u{A4CF}\u{AC00}-\u{D7FF}\u{F900}-\u{FAFF}\u{FE30}-\u{FE4F}\u{FF00}-\u{FFEF}\u{20000}-\u{3FFFF}";
+const UNSPACED: Unspaced = Unspaced;
 
 /// What comes before something that is found. A line break or a tab that is written as in JSON borders on it too: its letter
 /// is not one of the word.
@@ -75,12 +76,6 @@ fn captured(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize
 /// Whether nothing that belongs to a number or a name follows.
 fn ends_at(text: &str, end: usize) -> bool {
     !text.get(end..).unwrap_or_default().starts_with(|c: char| c.is_ascii_alphanumeric())
-}
-
-/// Whether a letter belongs to a script that puts no blanks between words, or to its punctuation.
-fn is_unspaced(c: char) -> bool {
-    matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x11FF | 0x1780..=0x17FF | 0x2E80..=0xA4CF | 0xAC00..=0xD7FF
-        | 0xF900..=0xFAFF | 0xFE30..=0xFE4F | 0xFF00..=0xFFEF | 0x20000..=0x3FFFF)
 }
 
 /// Whether a letter ends the word before it.
