@@ -8,7 +8,7 @@ use crate::convert::signed;
 use crate::error::DatabaseError;
 use crate::executor::{Executor, Param};
 use crate::statement::Statement;
-use crate::thread_row::{ThreadRow, find_owned};
+use crate::thread_row::{OwnedRow, find_owned};
 
 static INSERT_EVENT: Statement = Statement::new(
     "INSERT INTO event (thread, position, at, status, bytes, how, body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -60,9 +60,9 @@ impl Batch {
     }
 
     /// Locks the thread, whose log must end where it should; none where the log ends with these records already.
-    pub(crate) async fn lock(&self, db: &dyn Executor) -> Result<Option<ThreadRow>, JournalError> {
+    pub(crate) async fn lock(&self, db: &dyn Executor) -> Result<Option<OwnedRow>, JournalError> {
         let row = find_owned(db, &self.thread, self.fence).await?;
-        let found = row.info.end;
+        let found = row.end;
         if found == self.expected {
             return Ok(Some(row));
         }
@@ -89,7 +89,7 @@ impl Batch {
 
     pub(crate) async fn write(&self, db: &dyn Executor) -> Result<Appended, JournalError> {
         let Some(row) = self.lock(db).await? else { return Ok(self.appended()) };
-        let (mut status, appended) = (row.info.status, self.appended());
+        let (mut status, appended) = (row.status, self.appended());
         for (position, (packed, after)) in (signed(self.expected)..).zip(&self.events) {
             status = after.unwrap_or(status);
             let (word, bytes) = (status.as_str(), signed(packed.bytes));
@@ -99,7 +99,7 @@ impl Batch {
         }
         let (end, bytes) = (signed(appended.end), signed(self.bytes));
         db.execute(&ADVANCE, &[&row.key, &end, &bytes, &row.now]).await?;
-        if status != row.info.status {
+        if status != row.status {
             db.execute(&SET_STATUS, &[&row.key, &status.as_str()]).await?;
         }
         Ok(appended)

@@ -82,7 +82,7 @@ impl PackedSnapshot {
     pub(crate) async fn write(&self, db: &dyn Executor) -> Result<u64, JournalError> {
         let Self { thread, fence, position, packed } = self;
         let row = find_owned(db, thread, *fence).await?;
-        if *position > row.info.end {
+        if *position > row.end {
             let (thread, reason) = (thread.clone(), "the log ends before it");
             return Err(JournalError::NoState { thread, position: *position, reason });
         }

@@ -39,7 +39,7 @@ const WORDS: [Word; 16] = [
     ("$", "?", "$"),
 ];
 
-const THREAD: &str = "key, id, head, status, epoch, owner, lease_until, metadata, created_at, updated_at, expires_at, \
+const THREAD: &str = "key, id, head, status, owner, lease_until, metadata, created_at, updated_at, expires_at, \
                       bytes, {now}, parent";
 const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.created_at, item.updated_at, \
                     item.expires_at, item.size";

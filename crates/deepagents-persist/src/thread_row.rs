@@ -1,10 +1,10 @@
 //! Rows of threads.
 
-use deepagents_core::journal::{Fence, JournalError, RunStatus, ThreadInfo, check_thread};
+use deepagents_core::journal::{Fence, JournalError, LogPosition, RunStatus, ThreadInfo, check_thread};
 
 use serde_json::Map;
 
-use crate::convert::{time, unsigned};
+use crate::convert::{signed, time};
 use crate::error::DatabaseError;
 use crate::executor::Executor;
 use crate::row::Row;
@@ -13,6 +13,10 @@ use crate::statement::Statement;
 static FIND: Statement = Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread}");
 static FIND_LOCKED: Statement =
     Statement::new("SELECT {thread} FROM thread WHERE id = $2 AND {live thread} {for update}");
+static FIND_OWNED: Statement = Statement::new(
+    "SELECT key, head, status, {now} FROM thread WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL AND {live thread} \
+     {for update}",
+);
 static DELETE_EXPIRED: Statement =
     Statement::new("DELETE FROM thread WHERE id IN ({families} id = $2 AND {expired thread} {and theirs})");
 static INSERT: Statement = Statement::new(
@@ -22,11 +26,18 @@ static INSERT: Statement = Statement::new(
 /// A thread's row, and the time at which it was read.
 pub(crate) struct ThreadRow {
     pub(crate) key: i64,
-    pub(crate) epoch: i64,
     pub(crate) owner: Option<String>,
     pub(crate) lease_until: i64,
     pub(crate) now: i64,
     pub(crate) info: ThreadInfo,
+}
+
+/// What whoever writes to a thread needs of its row, and the time at which it was read.
+pub(crate) struct OwnedRow {
+    pub(crate) key: i64,
+    pub(crate) end: LogPosition,
+    pub(crate) status: RunStatus,
+    pub(crate) now: i64,
 }
 
 impl ThreadRow {
@@ -41,13 +52,12 @@ impl ThreadRow {
 
     /// From the columns `{thread}`, also where what is in some of them cannot be read.
     pub(crate) fn read_damaged(mut row: Row) -> Result<Self, DatabaseError> {
-        let mut info = ThreadInfo::new(row.take::<String>(1)?, time(row.take(8)?));
+        let mut info = ThreadInfo::new(row.take::<String>(1)?, time(row.take(7)?));
         info.end = row.take(2)?;
-        let (status, metadata): (String, String) = (row.take(3)?, row.take(7)?);
+        let (status, metadata): (String, String) = (row.take(3)?, row.take(6)?);
         let mut damage = Vec::new();
         info.status = RunStatus::from_word(&status).unwrap_or_else(|| {
-            let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
-            damage.push(format!("the status `{status}`, which is none of {known}"));
+            damage.push(unknown_status(&status));
             RunStatus::Failed
         });
         info.metadata = serde_json::from_str(&metadata).unwrap_or_else(|error| {
@@ -55,12 +65,12 @@ impl ThreadRow {
             Map::new()
         });
         info.damage = (!damage.is_empty()).then(|| damage.join(", and "));
-        info.updated_at = time(row.take(9)?);
-        info.expires_at = row.take::<Option<i64>>(10)?.map(time);
-        info.bytes = row.take(11)?;
-        info.parent = row.take(13)?;
-        let (key, epoch, owner) = (row.take(0)?, row.take(4)?, row.take(5)?);
-        Ok(Self { key, epoch, owner, lease_until: row.take(6)?, now: row.take(12)?, info })
+        info.updated_at = time(row.take(8)?);
+        info.expires_at = row.take::<Option<i64>>(9)?.map(time);
+        info.bytes = row.take(10)?;
+        info.parent = row.take(12)?;
+        let (key, owner) = (row.take(0)?, row.take(4)?);
+        Ok(Self { key, owner, lease_until: row.take(5)?, now: row.take(11)?, info })
     }
 
     /// What is told of the thread.
@@ -70,6 +80,11 @@ impl ThreadRow {
         info.owner = owner;
         info
     }
+}
+
+fn unknown_status(word: &str) -> String {
+    let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
+    format!("the status `{word}`, which is none of {known}")
 }
 
 /// A thread that is not over.
@@ -115,8 +130,16 @@ pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<Th
 
 /// A thread, for whoever claimed it last and has not released it; locked. Whether the lease has run out matters only to
 /// those who want to claim it.
-pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) -> Result<ThreadRow, JournalError> {
-    let row = find_locked(db, thread).await?;
-    let owned = |row: &ThreadRow| unsigned(row.epoch) == fence.epoch() && row.owner.is_some();
-    row.filter(owned).ok_or_else(|| JournalError::Fenced { thread: thread.to_owned() })
+pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) -> Result<OwnedRow, JournalError> {
+    let fenced = || JournalError::Fenced { thread: thread.to_owned() };
+    if thread.contains('\0') {
+        return Err(fenced());
+    }
+    let rows = db.query(&FIND_OWNED, &[&db.now(), &thread, &signed(fence.epoch())]).await?;
+    let mut row = rows.into_iter().next().ok_or_else(fenced)?;
+    let (key, end, now) = (row.take(0)?, row.take(1)?, row.take(3)?);
+    let word: String = row.take(2)?;
+    let status = RunStatus::from_word(&word)
+        .ok_or_else(|| db.damaged(format!("thread `{thread}` has {}", unknown_status(&word))))?;
+    Ok(OwnedRow { key, end, status, now })
 }
