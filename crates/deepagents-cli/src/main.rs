@@ -18,7 +18,6 @@ mod file_commands;
 mod hooks;
 mod import;
 mod interactive;
-mod locked_file;
 mod mcp;
 mod model_choice;
 mod models;
