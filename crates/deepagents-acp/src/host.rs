@@ -222,7 +222,8 @@ pub struct SlashCommand {
     pub description: String,
     /// What may follow it, if anything may.
     pub hint: Option<String>,
-    /// What the agent is told in its place; `$ARGUMENTS` is what followed the name.
+    /// What the agent is told in its place, with what followed the name, as [`slash::message`](deepagents::slash::message)
+    /// puts it in.
     pub prompt: String,
 }
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
+use deepagents::fs::locked_file::{self, FileLock};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::args::{AuthArgs, AuthCommand};
 use crate::exit::{Exit, WrongUsage};
-use crate::locked_file;
 use crate::model_choice::{key_variable, ordered_providers};
 use crate::output;
 use crate::render::json_text;
@@ -73,7 +73,7 @@ fn read(file: &Path) -> Result<Keys> {
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
     let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
-    let _lock = locked_file::lock(&file).map_err(failed)?;
+    let _lock = FileLock::take(&file).map_err(failed)?;
     let mut all = read(&file)?;
     all.v = 1;
     change(&mut all.keys);

@@ -1,5 +1,6 @@
 //! How the program ends.
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
@@ -43,20 +44,62 @@ pub(crate) struct WrongUsage(pub(crate) String);
 
 /// The exit code of a command; an error becomes one message.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
-    let exit = result.unwrap_or_else(|error| match (error.downcast_ref::<io::Error>(), error.chain().count()) {
-        (None, _) => {
-            let failed = failed(&error.to_string());
-            if error.is::<WrongUsage>() { Exit::WrongUsage } else { failed }
+    let exit = result.unwrap_or_else(|error| {
+        let (exit, message) = of_error(&error);
+        if let Some(message) = message {
+            output::print_error(&message);
         }
-        // Bare ones are those of the output; about the others something was said.
-        (Some(closed), _) if closed.kind() == io::ErrorKind::BrokenPipe => Exit::PipeClosed,
-        (Some(error), 1) => failed(&format!("the output could not be written: {error}")),
-        (Some(cause), _) => failed(&format!("{error}: {cause}")),
+        exit
     });
     ExitCode::from(exit.number())
 }
 
-fn failed(message: &str) -> Exit {
-    output::print_error(message);
-    Exit::Failed
+/// How the program ends with an error, whatever was said about that on its way, and what it says.
+fn of_error(error: &anyhow::Error) -> (Exit, Option<String>) {
+    if let Some(usage) = error.chain().find_map(|cause| cause.downcast_ref::<WrongUsage>()) {
+        return (Exit::WrongUsage, Some(with_cause(error, usage)));
+    }
+    // Not one further down: a connection that is closed is no output.
+    match error.downcast_ref::<io::Error>() {
+        Some(closed) if closed.kind() == io::ErrorKind::BrokenPipe => (Exit::PipeClosed, None),
+        // Bare ones are those of the output; about the others something was said.
+        Some(bare) if error.chain().count() == 1 => {
+            (Exit::Failed, Some(format!("the output could not be written: {bare}")))
+        }
+        Some(cause) => (Exit::Failed, Some(with_cause(error, cause))),
+        None => (Exit::Failed, Some(error.to_string())),
+    }
+}
+
+/// What was said about a cause, and the cause.
+fn with_cause(error: &anyhow::Error, cause: &dyn fmt::Display) -> String {
+    let (said, cause) = (error.to_string(), cause.to_string());
+    if said.contains(&cause) { said } else { format!("{said}: {cause}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("d failed")]
+    struct Within(#[source] WrongUsage);
+
+    #[test]
+    fn what_is_said_about_an_error_does_not_change_the_exit_code() {
+        let usage = || anyhow::Error::from(WrongUsage("there is no a".to_owned()));
+        assert_eq!(of_error(&usage()), (Exit::WrongUsage, Some("there is no a".to_owned())));
+        let twice = Err::<(), _>(usage()).context("b cannot be begun").context("c failed").unwrap_err();
+        assert_eq!(of_error(&twice), (Exit::WrongUsage, Some("c failed: there is no a".to_owned())));
+        let within = anyhow::Error::from(Within(WrongUsage("there is no a".to_owned())));
+        assert_eq!(of_error(&within), (Exit::WrongUsage, Some("d failed: there is no a".to_owned())));
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let said = Err::<(), _>(closed()).context("an event").unwrap_err();
+        assert_eq!(of_error(&said), (Exit::PipeClosed, None));
+        let connection = anyhow::Error::from(io::Error::other(closed())).context("the server");
+        assert_eq!(of_error(&connection).0, Exit::Failed);
+        assert_eq!(of_error(&anyhow!("no")), (Exit::Failed, Some("no".to_owned())));
+    }
 }

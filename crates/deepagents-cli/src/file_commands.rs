@@ -1,4 +1,4 @@
-//! Commands of the screens that Markdown files define: `NAME.md` in `.deepagents/commands`, of the user and of a directory.
+//! Commands that Markdown files define, to be typed after a slash: `NAME.md` in `.deepagents/commands`, of the user and of a directory.
 //! A file in a directory below is `DIRECTORY:NAME`.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,9 @@ use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use deepagents_tui::CommandFile;
 
 use crate::model_choice::env;
-use crate::small_file;
+use crate::small_file::without_mark;
 use crate::sources::OWN;
+use crate::{front_matter, small_file};
 
 /// Where they are.
 const COMMANDS: &str = "commands";
@@ -66,13 +67,16 @@ pub(crate) fn usable<'a>(admitted: impl IntoIterator<Item = &'a FoundItem>) -> V
     if let Some(home) = env("HOME") {
         users(&Path::new(&home).join(OWN).join(COMMANDS), "", &mut all);
     }
-    for found in admitted.into_iter().filter(|found| found.item.kind == TrustKind::Command) {
-        if let Some((_, bytes)) = found.files().next() {
-            let name = found.item.name.clone();
-            all.insert(name.clone(), parse(name, &String::from_utf8_lossy(bytes)));
-        }
+    for command in admitted.into_iter().filter_map(of_item) {
+        all.insert(command.name.clone(), command);
     }
     all.into_values().collect()
+}
+
+/// The command of something that a directory brings, if it is one.
+pub(crate) fn of_item(found: &FoundItem) -> Option<CommandFile> {
+    let (_, bytes) = found.files().next().filter(|_| found.item.kind == TrustKind::Command)?;
+    Some(parse(found.item.name.clone(), &String::from_utf8_lossy(bytes)))
 }
 
 /// The user's own; what cannot be read is none.
@@ -93,20 +97,13 @@ fn users(place: &Path, prefix: &str, all: &mut BTreeMap<String, CommandFile>) {
 
 /// A command of its file: front matter with `description` and `argument-hint`, then the message.
 fn parse(name: String, file: &str) -> CommandFile {
-    let text = file.trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    let (head, body) = match text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")) {
-        Some((head, body)) => (head.to_owned(), body.to_owned()),
-        None => (String::new(), text),
-    };
-    let field = |key: &str| {
-        let line = head.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'));
-        line.unwrap_or_default().trim().trim_matches(['"', '\'']).to_owned()
-    };
+    let text = file.replace("\r\n", "\n");
+    let (fields, body) = front_matter::read_if_any(without_mark(&text));
     let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let about = Some(field("description")).filter(|about| !about.is_empty());
+    let about = front_matter::line(&fields, "description");
     CommandFile {
         name,
-        args: field("argument-hint"),
+        args: front_matter::line(&fields, "argument-hint").unwrap_or_default(),
         about: about.unwrap_or_else(|| first.trim_start_matches('#').trim().to_owned()),
         text: body.trim().to_owned(),
     }
@@ -122,5 +119,9 @@ mod tests {
         assert_eq!((command.about.as_str(), command.args.as_str()), ("Fix it", "NUMBER"));
         assert_eq!(command.text, "Fix $1.");
         assert_eq!(parse("a".to_owned(), "# Say hello\nto all").about, "Say hello");
+        let folded =
+            parse("b".to_owned(), "---\r\ndescription: >\r\n  Fix\r\n  it\r\nargument-hint: [a] [b]\r\n---\r\nGo.");
+        assert_eq!((folded.about.as_str(), folded.args.as_str(), folded.text.as_str()), ("Fix it", "[a] [b]", "Go."));
+        assert_eq!(parse("c".to_owned(), "---\nargument-hint: [issue, when]\n---\nGo.").args, "[issue, when]");
     }
 }

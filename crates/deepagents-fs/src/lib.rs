@@ -14,6 +14,7 @@ mod forward;
 pub mod lines;
 #[cfg(unix)]
 mod local;
+pub mod locked_file;
 mod locks;
 mod overlay;
 mod path;

@@ -9,6 +9,7 @@ use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::models::Catalogue;
 use deepagents::remembered::{CommandReach, RememberedRule};
+use deepagents::slash;
 use deepagents::{DeepAgent, RunError};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -161,49 +162,8 @@ impl CommandFile {
     /// assert_eq!(plain.message("to Ada"), "Say hello.\n\nto Ada");
     /// ```
     pub fn message(&self, args: &str) -> String {
-        let words = quoted_words(args);
-        let (mut out, mut rest, mut used) = (String::new(), self.text.as_str(), false);
-        while let Some((before, after)) = rest.split_once('$') {
-            out.push_str(before);
-            let digit = after.chars().next().and_then(|c| c.to_digit(10)).filter(|digit| *digit > 0);
-            if let Some(behind) = after.strip_prefix("ARGUMENTS") {
-                (rest, used) = (behind, true);
-                out.push_str(args);
-            } else if let Some(digit) = digit {
-                let word = usize::try_from(digit).ok().and_then(|digit| words.get(digit - 1));
-                out.push_str(word.map(String::as_str).unwrap_or_default());
-                (rest, used) = (after.strip_prefix(|c: char| c.is_ascii_digit()).unwrap_or(after), true);
-            } else {
-                out.push('$');
-                rest = after;
-            }
-        }
-        out.push_str(rest);
-        if !used && !args.is_empty() {
-            out = format!("{}\n\n{args}", out.trim_end());
-        }
-        out
+        slash::message(&self.text, args)
     }
-}
-
-/// The words of a text, as a shell reads them: a quote that is not closed goes to the end.
-fn quoted_words(text: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (c, quote) {
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', None | Some('"')) => word.get_or_insert_default().extend(chars.next()),
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, _) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
 }
 
 /// Servers of tools.

@@ -41,6 +41,7 @@ pub mod remembered;
 pub mod rewind;
 mod scripts;
 mod shared;
+pub mod slash;
 pub mod subagents;
 mod tokens;
 pub mod trust;

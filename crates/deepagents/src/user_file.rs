@@ -1,9 +1,10 @@
 //! Records of the user's that several processes read and change: a file of JSON with a version.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use deepagents_fs::locked_file::{FileLock, replace_secret};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -107,44 +108,18 @@ impl UserFile {
     }
 
     /// Changes the records, unless the change says that nothing changed.
-    #[allow(clippy::disallowed_methods, reason = "the user's own record, no file of a workspace")]
     pub(crate) fn change<T: Serialize + DeserializeOwned>(
         &self,
         change: impl FnOnce(&mut Vec<T>) -> bool,
     ) -> Result<(), UserFileError> {
-        if let Some(directory) = self.file.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            private_directory().create(directory).map_err(self.failed())?;
-        }
-        // The file itself is replaced, so the lock is another one that stays.
-        let lock = private_file().create(true).write(true).open(self.beside("lock")).map_err(self.failed())?;
-        lock.lock().map_err(self.failed())?;
+        let _lock = FileLock::take(&self.file).map_err(self.failed())?;
         let mut records = self.records()?;
         if !change(&mut records) {
             return Ok(());
         }
         let document = Document { v: VERSION, records };
         let text = serde_json::to_string_pretty(&document).map_err(|error| self.damaged(error.to_string()))?;
-        let new = self.beside("new");
-        let write = || {
-            // One that a killed process has left may be anything.
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = private_file().create_new(true).write(true).open(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &self.file)
-        };
-        write().map_err(self.failed())
-    }
-
-    /// A file of the same name with something behind it.
-    fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = self.file.as_os_str().to_owned();
-        name.push(".");
-        name.push(ending);
-        name.into()
+        replace_secret(&self.file, text.as_bytes()).map_err(self.failed())
     }
 }
 
@@ -153,19 +128,4 @@ impl UserFile {
 pub(crate) fn root_name(root: &Path) -> io::Result<String> {
     let name = root.canonicalize()?.into_os_string().into_string();
     name.map_err(|_| io::Error::new(io::ErrorKind::InvalidFilename, "its path is not UTF-8"))
-}
-
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-fn private_directory() -> DirBuilder {
-    let mut directory = DirBuilder::new();
-    directory.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut directory, 0o700);
-    directory
 }

@@ -1,5 +1,7 @@
 //! What a person types after a slash.
 
+use deepagents::slash::{self, Slash};
+
 use super::Session;
 use crate::host::AgentHost;
 use crate::policy::Mode;
@@ -12,9 +14,6 @@ pub(super) enum Prompt {
     /// It was done, and this is to be said.
     Done(String),
 }
-
-/// Where the arguments go in the prompt of a command.
-const ARGUMENTS: &str = "$ARGUMENTS";
 
 impl<H: AgentHost> Session<H> {
     /// The commands there are, as editors list them.
@@ -35,9 +34,8 @@ impl<H: AgentHost> Session<H> {
     /// and is no command, such as a path, is for the agent.
     pub(super) fn command(&self, mut blocks: Vec<wire::ContentBlock>) -> Prompt {
         let Some(wire::ContentBlock::Text(first)) = blocks.first_mut() else { return Prompt::Work(blocks) };
-        let Some(typed) = first.text.trim_start().strip_prefix('/') else { return Prompt::Work(blocks) };
-        let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
-        let arguments = arguments.trim().to_owned();
+        let Some(typed) = Slash::parse(first.text.trim_start()) else { return Prompt::Work(blocks) };
+        let (name, arguments) = (typed.name, typed.args.to_owned());
         if name == "context" {
             return Prompt::Done(self.agent().agent.explain().to_string());
         }
@@ -52,13 +50,7 @@ impl<H: AgentHost> Session<H> {
         let Some(command) = self.agent().commands.into_iter().find(|command| command.name == name) else {
             return Prompt::Work(blocks);
         };
-        let prompt = if command.prompt.contains(ARGUMENTS) {
-            command.prompt.replace(ARGUMENTS, &arguments)
-        } else if arguments.is_empty() {
-            command.prompt
-        } else {
-            format!("{}\n\n{arguments}", command.prompt)
-        };
+        let prompt = slash::message(&command.prompt, &arguments);
         first_text(&mut blocks, prompt);
         Prompt::Work(blocks)
     }

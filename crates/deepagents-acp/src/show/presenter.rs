@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use deepagents::channels::{Todo, TodoUpdate, Todos};
 use deepagents::core::tool::CallId;
-use deepagents::middleware::hooks::HOOK;
 use deepagents::{ActionRequest, Block, Channel, Event, EventKind, MiddlewareEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -100,7 +99,6 @@ impl<'a> Presenter<'a> {
                 self.todos_changed(update);
             }
             EventKind::Middleware(happened) => self.middleware(&event.run, happened),
-            EventKind::Custom { name: kind, data } if kind == HOOK => self.hook(data),
             EventKind::Custom { name: kind, data } if kind == BEFORE || kind == TERMINAL => self.note(event, data),
             _ => {}
         }
@@ -126,9 +124,7 @@ impl<'a> Presenter<'a> {
     }
 
     /// Tells what a hook says to the person.
-    fn hook(&self, data: &Value) {
-        let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
-        let broken = data.get("error").is_some();
+    fn hook(&self, message: &str, broken: bool) {
         let severity = if broken { wire::NoticeSeverity::Warning } else { wire::NoticeSeverity::Info };
         if !message.is_empty() && !self.editor.notice(severity, message, None) {
             self.remark(message);
@@ -152,6 +148,7 @@ impl<'a> Presenter<'a> {
                 self.compactions += 1;
                 self.editor.compacted(format!("{run}/{}", self.compactions), Some(error));
             }
+            MiddlewareEvent::Hook { message, error, .. } => self.hook(message, error.is_some()),
             MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
                 let title = format!("MCP server {server}");
                 let severity = if *starting { wire::NoticeSeverity::Info } else { wire::NoticeSeverity::Warning };

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use deepagents::core::message::MediaSource;
 use deepagents::core::model::{ErrorInfo, ModelError};
-use deepagents::middleware::hooks::HOOK;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, Usage, tool_fn};
 use serde_json::{Value, json};
@@ -292,7 +291,14 @@ struct Nothing {}
 /// Says something to the person beside the conversation, as hooks do.
 fn minding() -> Host {
     let tool = tool_fn("mind", "Minds.", |_: Nothing, cx: ToolContext| async move {
-        cx.custom(HOOK, json!({"message": "mind the gap"}));
+        cx.report(MiddlewareEvent::Hook {
+            event: "PostToolUse".to_owned(),
+            source: None,
+            command: None,
+            message: "mind the gap".to_owned(),
+            error: None,
+            ended: false,
+        });
         Ok::<_, ToolError>("Minded.".to_owned())
     });
     let model = ScriptedModel::new([Turn::call("mind", json!({})), Turn::text("Done.")]);

@@ -18,9 +18,10 @@ use deepagents_acp::{
     AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
 };
 use deepagents_persist::Sqlite;
+use deepagents_tui::CommandFile;
 use serde_json::{Map, Value};
 
-use super::{models, skills};
+use super::{commands, models};
 use crate::args::{AcpArgs, AgentArgs, Approve, SandboxMode};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::own_files::OwnFiles;
@@ -29,7 +30,7 @@ use crate::threads::note::{self, mode_of};
 use crate::threads::{Noted, database, fresh, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, output, permissions, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, slash, sources};
 
 /// What sessions are made of: the options of the command line, and the common database of threads.
 #[derive(Clone)]
@@ -148,13 +149,16 @@ impl Parts {
             tokio::task::spawn_blocking(move || parts.files(&options)).await??
         };
         // There is no terminal to ask at.
-        let brought = Brought::find(&options, &files, Undecided::for_run(&options, true)).await?;
+        let undecided = Undecided::for_run(&options, true);
+        let brought = Brought::find(&options, &files, undecided).await?;
+        let commands = slash::Commands::find(&options, &files, undecided).await?.usable;
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
         let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
         // It looks for files and tries the sandbox.
-        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, hooks)).await?
+        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, (hooks, commands)))
+            .await?
     }
 
     /// The options with what the settings of the session's directory say. Which model is asked the editor chooses, and where
@@ -195,7 +199,7 @@ impl Parts {
         setup: &SessionSetup,
         files: LocalBackend,
         brought: &Brought,
-        hooks: Option<HookRunner>,
+        (hooks, commands): (Option<HookRunner>, Vec<CommandFile>),
     ) -> Result<SessionAgent> {
         let mut shape = agent::Shape::from_args(options)?;
         let (sources, outside) = sources::find(options, brought)?;
@@ -218,7 +222,7 @@ impl Parts {
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
-        let commands = skills::commands(options, brought);
+        let commands = commands::all(commands, options, brought);
         let scope = RuleScope::project(options.directory()).ok();
         let rules = permissions::store().zip(scope);
         Ok(SessionAgent::new(agent, workspace)

@@ -1,8 +1,8 @@
 //! `deepagents acp`: the agent of an editor.
 
+mod commands;
 mod host;
 mod models;
-mod skills;
 
 use anyhow::{Result, anyhow, bail};
 use tokio_util::sync::CancellationToken;

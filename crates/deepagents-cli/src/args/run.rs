@@ -20,6 +20,8 @@ Examples:
   cat task.md | deepagents run
   git diff | deepagents run -q \"Review this change\"
   cargo test 2>&1 | deepagents run --stdin \"Why does this fail?\"
+  deepagents run \"/fix 42\"                     # the command of .deepagents/commands/fix.md
+  deepagents run \"/skill:pdf Read the report\"
 
 Ctrl-C ends the run cleanly, a second one quits at once.
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
@@ -28,6 +30,9 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The task; read from stdin where it is absent or `-`
+    ///
+    /// `/NAME WORDS` is the command of `NAME.md` in .deepagents/commands, here or in your home directory, and `/skill:NAME
+    /// WORDS` has that skill used. What begins with a slash and names no command is a task as it stands.
     ///
     /// What is piped in beside a task stands below it, unless stdin is for answers: text, 1 MiB at most, that is there when
     /// the run begins (see --stdin). In a loop that reads a file say `< /dev/null`.

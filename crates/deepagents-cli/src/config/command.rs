@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::fs::locked_file;
 use serde_json::{Map, json};
 
 use super::apply::themes;
@@ -11,7 +12,6 @@ use super::keys::{find, schema};
 use super::{Config, Flags, user_file};
 use crate::args::{ConfigArgs, ConfigCommand};
 use crate::exit::{Exit, WrongUsage};
-use crate::locked_file;
 use crate::model_choice::env;
 use crate::output;
 use crate::render::json_text;

@@ -3,11 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use deepagents::fs::locked_file::{self, FileLock};
 use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::keys::{KEYS, Key, Kind, find};
-use crate::{locked_file, small_file};
+use crate::small_file;
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +148,7 @@ pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
 /// Sets a value in a file, or takes it out; comments and order stay. The file is there whole or as it was.
 pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Io { file: file.to_owned(), source };
-    let _lock = locked_file::lock(file).map_err(failed)?;
+    let _lock = FileLock::take(file).map_err(failed)?;
     let mut document = document(file, &text(file)?.unwrap_or_default())?;
     let (table, name) = match key.name.split_once('.') {
         Some((table, name)) => {

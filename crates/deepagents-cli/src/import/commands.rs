@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::report::Report;
+use crate::front_matter;
 
 /// Takes commands over, those of directories below too.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
@@ -34,9 +35,9 @@ fn command(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
     if text.contains("!`") {
         report.left(from, "commands of the shell in its text (!`…`) are not run; the agent is to run them");
     }
-    let head = text.strip_prefix("---").and_then(|rest| rest.split_once("\n---")).map_or("", |(head, _)| head);
-    let keys = head.lines().filter_map(|line| Some(line.split_once(':')?.0));
-    let without: Vec<&str> = keys.filter(|key| ["allowed-tools", "model"].contains(key)).collect();
+    let (fields, _) = front_matter::read_if_any(&text);
+    let without: Vec<&str> =
+        fields.keys().map(String::as_str).filter(|key| ["allowed-tools", "model"].contains(key)).collect();
     if !without.is_empty() {
         report.left(from, format!("without {}", without.join(", ")));
     }

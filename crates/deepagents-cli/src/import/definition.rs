@@ -3,7 +3,7 @@
 use deepagents::subagents::SubAgentSpec;
 use serde_json::{Map, Value};
 
-use super::front;
+use crate::front_matter;
 
 /// Tools by their names there and here; nothing where there is none here.
 const TOOLS: [(&str, Option<&str>); 13] = [
@@ -26,6 +26,11 @@ const TOOLS: [(&str, Option<&str>); 13] = [
 const ALL: [&str; 7] = ["ls", "read_file", "glob", "grep", "write_todos", "write_file", "edit_file"];
 /// What one that plans does not use.
 const CHANGES: [&str; 4] = ["Bash", "Write", "Edit", "MultiEdit"];
+/// The tool that runs commands.
+const EXECUTE: &str = "execute";
+/// What is to be known of a sub-agent that has it.
+const NEEDS_EXECUTE: &str =
+    "without --execute or --sandbox it is not there in `deepagents run`, as it has `execute` for its Bash";
 /// Characters of a name.
 const NAME: usize = 64;
 
@@ -42,14 +47,15 @@ pub(super) struct Definition {
 /// lost: where that cannot be said here, the file is not taken over.
 pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
     let text = text.replace("\r\n", "\n");
-    let (mut fields, body) = front::read(&text)?;
+    let (mut fields, body) = front_matter::read(&text)?;
     fields.retain(|_, value| !value.is_null());
     if fields.contains_key("hooks") {
         return Err("its hooks, which may hold it back, have no place here".to_owned());
     }
     let mut lost = Vec::new();
-    let description = said(&fields, "description").ok_or("it has no `description`, which says what it is for")?;
-    let given = said(&fields, "name").unwrap_or_else(|| file.to_owned());
+    let description =
+        front_matter::line(&fields, "description").ok_or("it has no `description`, which says what it is for")?;
+    let given = front_matter::line(&fields, "name").unwrap_or_else(|| file.to_owned());
     let name = Some(slug(&given)).filter(|name| !name.is_empty()).ok_or("its name has no letter")?;
     if name != given {
         lost.push(format!("its name `{given}`: here it is `{name}`"));
@@ -58,6 +64,9 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
         vec![format!("name: {}", plain(&name)), format!("description: {}", Value::from(description.as_str()))];
     if let Some(only) = tools(&fields, &mut lost)? {
         lines.push(format!("tools: [{}]", only.iter().map(|tool| plain(tool)).collect::<Vec<_>>().join(", ")));
+        if only.iter().any(|tool| tool == EXECUTE) {
+            lost.push(NEEDS_EXECUTE.to_owned());
+        }
     }
     for (key, value) in &fields {
         match (key.as_str(), value.as_str()) {
@@ -83,12 +92,6 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
     Ok(Definition { name, text, lost })
 }
 
-/// A field in one line.
-fn said(fields: &Map<String, Value>, key: &str) -> Option<String> {
-    let text = fields.get(key)?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(text).filter(|text| !text.is_empty())
-}
-
 /// A name of letters, digits, `-` and `_`, as all are here.
 pub(super) fn slug(given: &str) -> String {
     let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
@@ -111,7 +114,7 @@ fn plain(text: &str) -> String {
 fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<Vec<String>>, String> {
     let given = names(fields, "tools")?.filter(|names| !names.iter().any(|name| name == "*"));
     let mut without = names(fields, "disallowedTools")?.unwrap_or_default();
-    if said(fields, "permissionMode").is_some_and(|mode| mode == "plan") {
+    if front_matter::line(fields, "permissionMode").is_some_and(|mode| mode == "plan") {
         without.extend(CHANGES.map(str::to_owned));
     }
     let mut only: Vec<String> = Vec::new();
@@ -211,9 +214,14 @@ mod tests {
         let read = translate(given, "x").unwrap();
         let text = "---\nname: code-helper\ndescription: \"Reviews: all\"\ntools: [read_file, grep, execute]\n---\nReview it.\n";
         assert_eq!(read.text, text);
-        let name = "its name `Code Helper`: here it is `code-helper`";
-        let lost =
-            [name, "without the tool Task", "without the tool Bash(git diff:*)", "without color", "without model opus"];
+        let lost = [
+            "its name `Code Helper`: here it is `code-helper`",
+            "without the tool Task",
+            "without the tool Bash(git diff:*)",
+            NEEDS_EXECUTE,
+            "without color",
+            "without model opus",
+        ];
         assert_eq!(read.lost.len(), lost.len());
         assert!(lost.iter().all(|what| read.lost.iter().any(|said| said == what)), "{:?}", read.lost);
     }

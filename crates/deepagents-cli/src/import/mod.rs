@@ -3,7 +3,6 @@
 mod agents;
 mod commands;
 mod definition;
-mod front;
 mod hooks;
 mod layout;
 mod place;

@@ -24,7 +24,8 @@ use crate::sources::OWN;
 use crate::stopping::{EndSignal, EndSignals, Hangup};
 use crate::threads::{Noted, database, fresh, note};
 use crate::tracing::Tracing;
-use crate::{config, exit, output, own_files, run, runtime};
+use crate::trust::Undecided;
+use crate::{agent, config, exit, output, own_files, run, runtime, slash};
 
 /// How long a process waits until nobody else works on its thread.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -43,11 +44,13 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     if thread.is_none() && args.go_on {
         bail!("there is no thread of this directory yet");
     }
-    let config::Screens { agent, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
+    let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     let mode = mode_in(args, mode, thread.as_ref());
     // What is wrong is told here, where somebody reads it.
-    let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &env)?;
-    model_choice::make(&choice, &agent, &env, WithoutKey::Refuse)?;
+    let (files, undecided) = (agent::open(options.directory())?, Undecided::for_run(&options, true));
+    runtime.block_on(slash::Commands::find(&options, &files, undecided))?.read(task)?;
+    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
+    model_choice::make(&choice, &options, &env, WithoutKey::Refuse)?;
     let thread = runtime.block_on(async {
         if let Some(info) = thread {
             let ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty | RunStatus::Failed);
@@ -62,15 +65,15 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
         // Whoever attaches may do so before the process has begun.
-        let model = Some((agent.model.as_deref().unwrap_or(&choice.name), agent.base_url.as_deref()));
+        let model = Some((options.model.as_deref().unwrap_or(&choice.name), options.base_url.as_deref()));
         let noted = Noted {
-            root: Some(agent.directory()),
+            root: Some(options.directory()),
             model,
             approve: deepagents_tui::Mode::from(mode).into(),
-            redact: &agent.redact,
+            redact: &options.redact,
         };
         let mut metadata = noted.metadata();
-        note::name(&mut metadata, &hidden(&agent.redact, task));
+        note::name(&mut metadata, &hidden(&options.redact, task));
         database.threads().set_metadata(&id, metadata).await?;
         Ok(id)
     })?;
@@ -169,7 +172,13 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         metadata.remove("root");
         let input = match task.is_empty() {
             true => RunInput::resume(thread),
-            false => RunInput::messages([Message::user(task)]).thread(thread),
+            false => {
+                let typed = slash::Commands::of(connection.commands.clone()).read(&task)?;
+                if typed.skill.is_some() {
+                    slash::check_skill(typed.skill.as_ref(), &slash::skills(&connection.agent).await?)?;
+                }
+                slash::pin(RunInput::messages([Message::user(typed.text)]).thread(thread), typed.skill.as_ref())
+            }
         };
         // From here on a signal leaves a run that can be gone on with.
         let mut signals = EndSignals::catch(Hangup::Ends)?;

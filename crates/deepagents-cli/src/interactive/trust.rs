@@ -10,7 +10,7 @@ use deepagents_tui::{CommandFile, Offered};
 use crate::args::AgentArgs;
 use crate::render::{escaped, escaped_lines};
 use crate::trust::{Brought, is_users_own, look, store};
-use crate::{config, file_commands};
+use crate::{config, file_commands, front_matter};
 
 /// What of it may be used, and what nobody has agreed to yet.
 pub(super) struct Definitions {
@@ -88,7 +88,7 @@ fn offer(found: &FoundItem) -> Offered {
     }
     let about = found.files().find_map(|(_, bytes)| {
         let text = String::from_utf8_lossy(bytes);
-        text.lines().find_map(|line| line.strip_prefix("description:").map(|about| escaped(about.trim())))
+        front_matter::line(&front_matter::read_if_any(&text).0, "description").map(|about| escaped(&about))
     });
     Offered {
         kind: found.item.kind.as_str().to_owned(),

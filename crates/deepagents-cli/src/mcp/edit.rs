@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::fs::locked_file::{self, FileLock};
 use serde_json::{Map, Value, json};
 
 use super::discover::{self, FILE};
 use crate::args::{McpAddArgs, Scope};
 use crate::exit::{Exit, WrongUsage};
-use crate::locked_file::{self, Lock};
 use crate::output;
 
 /// Describes a server in a file.
@@ -89,13 +89,13 @@ struct Config {
     file: PathBuf,
     value: Value,
     /// Nobody else changes such a file meanwhile. The lock is the user's own, so that nothing is left in a project.
-    _lock: Option<Lock>,
+    _lock: Option<FileLock>,
 }
 
 impl Config {
     fn open(file: &Path) -> Result<Self> {
         // Where there can be none, nothing of the user's is written either.
-        let lock = discover::of_user().and_then(|users| locked_file::lock(&users).ok());
+        let lock = discover::of_user().and_then(|users| FileLock::take(&users).ok());
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),

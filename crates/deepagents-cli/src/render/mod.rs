@@ -17,9 +17,8 @@ use std::io;
 use std::time::Duration;
 
 use deepagents::core::run::BudgetUsage;
-use deepagents::middleware::hooks::{HOOK, HookEvent};
-use deepagents::{Event, EventKind, FinishReason, Outcome, RunError, Usage};
-use serde_json::Value;
+use deepagents::middleware::hooks::HookEvent;
+use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent, Outcome, RunError, Usage};
 
 pub(crate) use escape::{escaped, escaped_json, escaped_lines, json_text};
 pub(crate) use json::JsonLines;
@@ -75,10 +74,14 @@ impl Ending {
 
 /// What is said of a hook that ends the run before its model has; a run that is about to end anyway has its answer.
 pub(crate) fn hook_end(event: &Event) -> Option<&str> {
-    let EventKind::Custom { name, data } = &event.kind else { return None };
-    let ends = name == HOOK && event.path.is_empty() && data.get("ended").is_some_and(|ended| ended == true);
-    let at_end = data.get("event").is_some_and(|event| event == HookEvent::Stop.as_str());
-    data.get("message").and_then(Value::as_str).filter(|_| ends && !at_end)
+    match &event.kind {
+        EventKind::Middleware(MiddlewareEvent::Hook { event: asked_at, message, ended: true, .. })
+            if event.path.is_empty() && asked_at != HookEvent::Stop.as_str() =>
+        {
+            Some(message)
+        }
+        _ => None,
+    }
 }
 
 /// What happened, counted.

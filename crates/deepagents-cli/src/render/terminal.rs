@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::tool::CallId;
-use deepagents::middleware::hooks::HOOK;
 use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent, Outcome, State};
-use serde_json::Value;
 
 use super::notices::notice;
 use super::style::{Style, first_line};
@@ -242,9 +240,8 @@ impl Renderer for Live {
                 self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
             }
             // What the run comes to says it once more.
-            EventKind::Custom { .. } if hook_end(event).is_some() => Ok(()),
-            EventKind::Custom { name, data } if name == HOOK => {
-                let message = data.get("message").and_then(Value::as_str).unwrap_or_default();
+            EventKind::Middleware(MiddlewareEvent::Hook { .. }) if hook_end(event).is_some() => Ok(()),
+            EventKind::Middleware(MiddlewareEvent::Hook { message, .. }) => {
                 self.screen.note(&first_line(message, WARNING))
             }
             EventKind::Middleware(MiddlewareEvent::CommandOutput { command, text }) => {

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 
-use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, RuleScope};
-use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
-use serde::Deserialize;
-use serde_json::Value;
+use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord, DeepAgent};
 
-use super::own_tools::OwnTools;
-use super::prompt::{Answer, Lasting, Person};
+use super::always::Rules;
+use super::answers;
+use super::prompt::{Answer, Person};
 use super::stdin::Lines;
 use crate::agent::MODE_ASKS;
 use crate::args::{Approve, ScreenMode};
@@ -36,7 +34,8 @@ pub(super) struct Policy {
     pub(super) said: &'static str,
     pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
-    pub(super) tools: OwnTools,
+    /// Whose questions they are.
+    pub(super) agent: DeepAgent,
     /// Whether what is asked first was asked by an earlier run.
     pub(super) resumes: bool,
 }
@@ -65,96 +64,15 @@ pub(super) fn said(mode: Approve, screens: Option<ScreenMode>) -> &'static str {
     }
 }
 
-/// What was always allowed.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
-    /// The file that they are remembered in, where there is one.
-    pub(super) file: Option<RememberedRules>,
-    /// Where rules of the file hold.
-    pub(super) thread: Option<RuleScope>,
-    pub(super) project: Option<RuleScope>,
-    /// Rules of this process alone.
-    here: Vec<RememberedRule>,
-    /// How commands are run.
-    commands: Commands,
-}
-
-/// How commands are run, as far as it says what a rule about one means.
-#[derive(Debug, Default)]
-pub(super) struct Commands {
-    /// What they reach.
-    pub(super) reach: CommandReach,
-    /// Whether they share a shell, so that what one means depends on those before it.
-    pub(super) share_shell: bool,
-}
-
-impl Commands {
-    /// The rule that covers a call, where a rule can say what the call does.
-    pub(super) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
-        let rule = RememberedRule::covering(question).within(&self.reach);
-        (!self.share_shell || !rule.is_about_commands()).then_some(rule)
-    }
-}
-
-/// A line of a program: `{"answer": ID, "decision": {...}}`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnswerLine {
-    answer: String,
-    decision: Value,
-}
-
-impl Rules {
-    pub(super) fn new(
-        file: Option<RememberedRules>,
-        thread: Option<&str>,
-        project: Option<RuleScope>,
-        commands: Commands,
-    ) -> Self {
-        let thread = thread.map(|id| RuleScope::Thread(id.to_owned()));
-        Self { file, thread, project, here: Vec::new(), commands }
-    }
-
-    /// The rule that covers a call.
-    fn find(&self, question: &ActionRequest) -> io::Result<Option<RememberedRule>> {
-        if self.commands.rule(question).is_none() {
-            return Ok(None);
-        }
-        if let Some(rule) = self.here.iter().find(|rule| rule.covers(question)) {
-            return Ok(Some(rule.clone()));
-        }
-        let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
-        match &self.file {
-            Some(file) => file.find(&scopes, question, &self.commands.reach).map_err(io::Error::other),
-            None => Ok(None),
-        }
-    }
-
-    /// Remembers a rule; where that cannot be written down, for as long as the program runs.
-    fn add(&mut self, rule: RememberedRule, lasting: Lasting) -> io::Result<()> {
-        let scope = match lasting {
-            Lasting::Session => &self.thread,
-            Lasting::Project => &self.project,
-        };
-        match (&self.file, scope) {
-            (Some(file), Some(scope)) => file.add(scope, &rule).map_err(io::Error::other),
-            _ => {
-                self.here.push(rule);
-                Ok(())
-            }
-        }
-    }
-}
-
 impl Approver {
     /// For a script in the model's place, which asks about nothing.
-    pub(super) fn for_script() -> Self {
+    pub(super) fn for_script(agent: &DeepAgent) -> Self {
         Self::Policy(Box::new(Policy {
             mode: Approve::Auto,
             said: "--approve auto",
             reviewer: Reviewer::Nobody,
             rules: Rules::default(),
-            tools: OwnTools::default(),
+            agent: agent.clone(),
             resumes: false,
         }))
     }
@@ -209,7 +127,7 @@ impl Policy {
             return Ok(decisions);
         }
         match &mut self.reviewer {
-            Reviewer::Program(lines) => decisions.extend(from_lines(lines, &open, &self.tools).await?),
+            Reviewer::Program(lines) => decisions.extend(answers::from_lines(lines, &open, &self.agent).await?),
             Reviewer::Person(_) => {
                 renderer.pause()?;
                 for question in &open {
@@ -255,7 +173,7 @@ impl Policy {
             return Ok(Some(known));
         }
         let Reviewer::Person(person) = &mut self.reviewer else { return Ok(None) };
-        Ok(match person.decide(question, &self.rules.commands, &self.tools).await? {
+        Ok(match person.decide(question, &self.rules.commands, &self.agent).await? {
             None => None,
             Some(Answer::Once(decision)) => Some(decision.into()),
             Some(Answer::Always(rule, lasting)) => {
@@ -279,38 +197,4 @@ fn is_of_mode(question: &ActionRequest) -> bool {
 /// A mode as who decides.
 fn rule(mode: &str) -> DecisionAuthor {
     DecisionAuthor::Rule { text: mode.to_owned() }
-}
-
-async fn from_lines(lines: &mut Lines, questions: &[ActionRequest], tools: &OwnTools) -> io::Result<Decisions> {
-    let mut answers = Decisions::new();
-    while answers.len() < questions.len() {
-        let Some(line) = lines.next().await? else { break };
-        match read(&line, questions, &answers, tools) {
-            Ok((id, decision)) => answers.push((id, decision.into())),
-            // Stdout is for events alone.
-            Err(problem) => output::print_error(&problem),
-        }
-    }
-    Ok(answers)
-}
-
-fn read(
-    line: &str,
-    questions: &[ActionRequest],
-    given: &Decisions,
-    tools: &OwnTools,
-) -> Result<(String, Decision), String> {
-    let AnswerLine { answer: id, decision } = serde_json::from_str(line)
-        .map_err(|error| format!("a line on stdin is no {{\"answer\": ID, \"decision\": {{...}}}}: {error}"))?;
-    let Some(question) = questions.iter().find(|question| question.id == id) else {
-        let open: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-        return Err(format!("no question `{id}` is open; open are {}", open.join(", ")));
-    };
-    if given.iter().any(|(other, _)| *other == id) {
-        return Err(format!("question `{id}` has been answered before"));
-    }
-    let decision =
-        Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
-    tools.check(question, &decision).map_err(|error| error.to_string())?;
-    Ok((id, decision))
 }

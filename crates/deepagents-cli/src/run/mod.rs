@@ -1,12 +1,15 @@
 //! `deepagents run`.
 
+mod always;
+mod answers;
 mod approvals;
 mod background;
+mod drive;
 mod exit_status;
 mod fields;
+mod given;
 mod interrupt;
 mod live;
-mod own_tools;
 mod piped;
 mod process;
 mod prompt;
@@ -16,45 +19,40 @@ mod session;
 mod stdin;
 mod stream;
 
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::core::structured::ResponseFormat;
-use deepagents::core::tool::SchemaCheck;
+use deepagents::Update;
 use deepagents::fs::UndoStore;
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
-use deepagents::recording::Replay;
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgent, RunInput, Update};
-use serde_json::Value;
 
 use crate::agent::ModeAsks;
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
-use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
+use crate::render::{AnswerOnly, JsonLines, Live};
 use crate::runtime::RunThread;
-use crate::small_file::without_mark;
 use crate::threads::undo;
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, output, permissions, sources};
+use crate::{agent, config, hooks, mcp, output, permissions, slash, sources};
 
+use always::{Commands, Rules};
 pub(crate) use approvals::Decisions;
-use approvals::{Approver, Commands, Policy, Reviewer, Rules};
+use approvals::{Approver, Policy, Reviewer};
+use drive::{drive, stream_turns};
+pub(crate) use drive::{play, replay};
 pub(crate) use exit_status::Limits;
 pub(crate) use exit_status::{model_failure, other_failure};
+use given::{answer_format, task};
 pub(crate) use interrupt::PATIENCE;
-use own_tools::OwnTools;
 use piped::Piped;
 pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
-use recording::{Played, Recording};
+use recording::Recording;
 use session::{Found, Session};
 pub(crate) use stdin::piped;
 use stdin::{Lines, Task};
@@ -113,6 +111,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
     let undecided = Undecided::for_run(options, reads_stdin);
     let brought = runtime.block_on(Brought::find(&wanted, &files, undecided))?;
+    let typing = runtime.block_on(slash::Commands::find(options, &files, undecided))?;
     let (sources, outside) = sources::find(options, &brought)?;
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
@@ -142,14 +141,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(hooks) = &hooks {
         builder = builder.hooks(hooks.clone());
     }
-    let task = task.read(beside, args.stdin)?;
+    let task = task.read(&typing, beside, args.stdin)?;
     let mut session = runtime.block_on(Session::open(
         args,
         found,
         (mode, shape.redact()),
-        task,
+        task.as_ref().map(|task| task.text.clone()),
         (&choice.name, options.base_url.as_deref()),
     ))?;
+    let skill = task.as_ref().and_then(|task| task.skill.as_ref());
+    if skill.is_some() && args.record.is_some() {
+        bail!(WrongUsage(
+            "a skill that is named with /skill: cannot be part of a recording: say in words to use it".to_owned()
+        ));
+    }
+    session.input = slash::pin(session.input, skill);
     if let Some(goal) = &args.goal {
         let goal = crate::args::hidden(shape.redact(), goal);
         session.input = session.input.update(Update::new::<RubricText>(Some(goal)));
@@ -173,6 +179,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         builder = builder.middleware(Rubric::default());
     }
     let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+    let is_talk = args.input_format == InputFormat::StreamJson;
+    let skills = if skill.is_some() || is_talk { runtime.block_on(slash::skills(&agent))? } else { Vec::new() };
+    slash::check_skill(skill, &skills)?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return Ok(Recording::None) };
         shape.carried = shape.sources.carry(&*definitions).await?;
@@ -207,11 +216,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         tracing,
         hooks,
     };
-    if args.input_format == InputFormat::StreamJson {
+    if is_talk {
         let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
             bail!("turns of one conversation are kept in a thread: leave --no-save out");
         };
-        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode };
+        let typing = (typing, skills);
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, typing };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {
@@ -228,7 +238,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         said: approvals::said(mode, args.screens),
         reviewer,
         rules,
-        tools: OwnTools::of(&agent),
+        agent: agent.clone(),
         resumes: args.resumes(),
     }));
     if args.json {
@@ -242,132 +252,4 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         }
         drive(runtime, &agent, session.input, &limits, &mut approver, &mut live)
     }
-}
-
-/// Takes turns as lines on stdin ask for them.
-fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
-    let exit = runtime.block_on(async {
-        let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        let exit = turns.serve(signals, &mut JsonLines).await;
-        background::leave(turns.agent, turns.limits).await;
-        end_sessions(turns.limits).await;
-        if let Some(lost) = turns.limits.tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
-        }
-        Ok::<_, anyhow::Error>(exit?)
-    });
-    runtime.shutdown();
-    exit
-}
-
-/// The shape of the answer, of a file with a JSON Schema.
-fn answer_format(file: &Path) -> Result<ResponseFormat> {
-    let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let schema: Value =
-        serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is no JSON: {error}")))?;
-    if schema.get("type").and_then(Value::as_str) != Some("object") {
-        bail!(wrong("is no schema of an object: it lacks \"type\": \"object\"".to_owned()));
-    }
-    SchemaCheck::new(Arc::new(schema.clone()))
-        .compile()
-        .map_err(|error| wrong(format!("is no JSON Schema: {error}")))?;
-    Ok(ResponseFormat::json("answer", schema))
-}
-
-/// What is to be done, as the command line says it.
-fn task(args: &RunArgs) -> Result<Task> {
-    if args.input_format == InputFormat::StreamJson {
-        // The thread is begun, or gone on with, by the first message.
-        return Ok(Task::Given(String::new()));
-    }
-    match args.task.as_deref() {
-        None if args.resumes() => Ok(Task::Rest),
-        None | Some("-") if args.approve == Some(Approve::Ask) => {
-            let words = "with --approve ask stdin is for your answers: give the task on the command line";
-            bail!(WrongUsage(words.to_owned()))
-        }
-        given => Task::from_arg(given),
-    }
-}
-
-/// Plays the model's part by a script: nothing is kept and nothing is asked.
-pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
-    let runtime = RunThread::start()?;
-    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::for_script(), renderer)
-}
-
-/// Plays a recorded run and the decisions that were made in it.
-pub(crate) fn replay(
-    runtime: RunThread,
-    agent: &DeepAgent,
-    input: RunInput,
-    replay: &Arc<Replay>,
-    answers: Vec<Decisions>,
-    turns: Option<u32>,
-    renderer: &mut dyn Renderer,
-) -> Result<Exit> {
-    let limits = Limits { turns, recording: Recording::Replay(replay.clone()), ..Limits::default() };
-    let mut renderer = Played { replay, renderer };
-    drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
-}
-
-/// Runs the hooks for the end of what was begun: a thread, or where nothing is kept the run. A signal ends them, also where
-/// none was to stop the run.
-async fn end_sessions(limits: &Limits) {
-    let Some(hooks) = &limits.hooks else { return };
-    // Before the first of them runs, so that none is missed.
-    let signals = interrupt::catch();
-    let signal = async {
-        match signals {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    let sessions = limits.thread.clone().map_or_else(|| hooks.sessions(), |thread| vec![thread]);
-    let ends = async {
-        for session in sessions {
-            hooks.session_end(&session, "exit").await;
-        }
-    };
-    tokio::select! {
-        () = ends => {}
-        () = signal => output::remark("the hooks for the end of the session are ended"),
-    }
-}
-
-/// Runs to the end and says on stderr what stood in the way.
-fn drive(
-    runtime: RunThread,
-    agent: &DeepAgent,
-    input: RunInput,
-    limits: &Limits,
-    approver: &mut Approver,
-    renderer: &mut dyn Renderer,
-) -> Result<Exit> {
-    let ending = runtime.block_on(async {
-        let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
-        let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
-        background::leave(agent, limits).await;
-        if let Some(servers) = &limits.servers {
-            servers.close().await;
-        }
-        end_sessions(limits).await;
-        if let Some(lost) = limits.tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
-        }
-        Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
-    });
-    // A tool that ignores its end must not hold the program.
-    runtime.shutdown();
-    let (ending, written) = ending?;
-    let (exit, words) = limits.recording.exit_status(&ending, limits);
-    if let Some(words) = words {
-        output::print_error(&words);
-    }
-    if let Err(error) = written {
-        output::print_error(&format!("the recording ends before the run did: {error}"));
-        return Ok(if exit == Exit::Done { Exit::Failed } else { exit });
-    }
-    Ok(exit)
 }

@@ -4,11 +4,10 @@ use std::io;
 
 use deepagents::core::interrupt::EditedAction;
 use deepagents::remembered::RememberedRule;
-use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, FormField};
+use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, DeepAgent, FormField};
 use serde_json::{Map, Value};
 
-use super::approvals::Commands;
-use super::own_tools::OwnTools;
+use super::always::Commands;
 use super::question::Shown;
 use super::stdin::Lines;
 use crate::output;
@@ -81,7 +80,7 @@ impl Person {
         &mut self,
         question: &ActionRequest,
         commands: &Commands,
-        tools: &OwnTools,
+        agent: &DeepAgent,
     ) -> io::Result<Option<Answer>> {
         let columns = Columns::new(output::stderr_columns());
         let mut shown = Shown::new(question, columns);
@@ -99,11 +98,11 @@ impl Person {
                 Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
                     next = Next::problem("not all of the call has been shown: s shows the rest");
                 }
-                Said::Decision(decision) => match tools.check(question, &decision) {
+                Said::Decision(decision) => match agent.check_decision(question, &decision) {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
                     Err(error) => next = Next::problem(error.to_string()),
                 },
-                Said::Always => match (tools.check(question, &Decision::Approve), &rule) {
+                Said::Always => match (agent.check_decision(question, &Decision::Approve), &rule) {
                     (Ok(()), Some(rule)) => return self.remember(rule.clone(), columns).await,
                     (Ok(()), None) => {
                         next = Next::problem(

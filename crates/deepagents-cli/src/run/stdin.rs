@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::piped::Piped;
 use crate::exit::WrongUsage;
+use crate::slash::{Commands, Typed};
 use crate::small_file::without_mark;
 
 /// What is to be done.
@@ -34,14 +35,18 @@ impl Task {
         }
     }
 
-    /// The text of the task, if there is one, with what is piped in beside it; reads stdin where the task is there.
-    pub(super) fn read(self, beside: Option<Piped>, has_to_say: bool) -> Result<Option<String>> {
-        match (self, beside) {
-            (Self::Given(text), Some(beside)) => beside.below(text, has_to_say).map(Some),
-            (Self::Given(text), None) => Ok(Some(text)),
-            (Self::Rest, _) => Ok(None),
-            (Self::OnStdin, _) => not_empty(read()?).map(Some),
+    /// What the task is, if there is one, with what is piped in beside it; reads stdin where the task is there.
+    pub(super) fn read(self, commands: &Commands, beside: Option<Piped>, has_to_say: bool) -> Result<Option<Typed>> {
+        let task = match self {
+            Self::Given(text) => text,
+            Self::Rest => return Ok(None),
+            Self::OnStdin => not_empty(read()?)?,
+        };
+        let mut typed = commands.read(&task)?;
+        if let Some(beside) = beside {
+            typed.text = beside.below(typed.text, has_to_say)?;
         }
+        Ok(Some(typed))
     }
 }
 

@@ -136,6 +136,8 @@ fn a_person_sees_the_call_that_a_hook_has_made_of_it_and_an_edit_is_the_last_wor
     let changed = json!({"file_path": place.root().canonicalize().unwrap().join("b.txt"), "content": "y"});
     let specific = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": changed}});
     place.hooks(&place.home(), &hook("PreToolUse", &format!("printf '%s' '{specific}'")));
+    let shown = finish(place.run(&writing()).arg("Write."));
+    assert!(shown.out.contains("✓ write_file /b.txt") && !shown.out.contains("/a.txt"), "{shown:?}");
     let asked = finish_with(place.run(&writing()).args(["--approve", "ask", "Write."]), "y\n");
     assert!(asked.err.contains("? write_file /b.txt") && !asked.err.contains("? write_file /a.txt"), "{asked:?}");
     assert_eq!(fs::read_to_string(place.root().join("b.txt")).unwrap(), "y");

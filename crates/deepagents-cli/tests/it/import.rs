@@ -29,6 +29,7 @@ fn a_project() -> tempfile::TempDir {
         ".claude/agents/critic.md",
         "---\nname: critic\ndescription: Finds faults\ntools: Read, WebFetch\n---\nBe strict.\n",
     );
+    write(root, ".claude/agents/tester.md", "---\nname: tester\ndescription: Tests\ntools: Bash\n---\nRun them.\n");
     write(root, ".claude/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.\n");
     write(root, ".claude/skills/tidy/lib/help.sh", "echo help\n");
     write(root, ".claude/commands/git/fix.md", "Fix $1 on !`git branch`\n");
@@ -45,7 +46,10 @@ fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
     let planned = import(root, &[root.to_str().unwrap(), "--dry-run"]);
     assert!(planned.contains("would be taken over") && !root.join(".deepagents").exists(), "{planned}");
     let told = import(root, &[root.to_str().unwrap()]);
-    for words in ["the tool WebFetch", "its permissions", "are not run; the agent", ".mcp.json: is read as it is"] {
+    let needs = "tester.md: without --execute";
+    for words in
+        ["the tool WebFetch", needs, "its permissions", "are not run; the agent", ".mcp.json: is read as it is"]
+    {
         assert!(told.contains(words), "{words}: {told}");
     }
     let read = |file: &str| fs::read_to_string(root.join(file)).unwrap();

@@ -36,6 +36,7 @@ mod serve;
 mod serve_settings;
 mod server;
 mod serving;
+mod slash;
 mod sources;
 #[cfg(target_os = "linux")]
 mod storage_troubles;

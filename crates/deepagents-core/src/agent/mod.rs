@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::context::NoObserver;
 use crate::error::Result;
+use crate::interrupt::{ActionRequest, Decision, DecisionError};
 use crate::model::ChatModel;
 use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
 
@@ -54,6 +55,19 @@ impl Agent {
     /// When a middleware refuses it.
     pub fn receive_text(&self, text: impl Into<String>) -> Result<String> {
         self.definition.received_text(text.into())
+    }
+
+    /// Whether a decision answers a question of a thread, as a run that is resumed with it would find: for whoever can still
+    /// put it right. Of edited calls, those of this agent itself are looked at whose tools are always on offer.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_decision(&self, question: &ActionRequest, decision: &Decision) -> Result<(), DecisionError> {
+        question.check(decision, self.definition.clock.now())?;
+        match decision {
+            Decision::Edit { edited_action } => question.check_edit_in(&[], edited_action, &self.definition.tools),
+            _ => Ok(()),
+        }
     }
 
     /// What it is made of.

@@ -141,11 +141,11 @@ impl LogEvents {
             Record::Update { update } | Record::StateUpdated { update } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
             }
-            Record::ToolStarted { call, provider_call_id: id, name, .. } => {
-                let own = agent.args.get(&call.index);
+            Record::ToolStarted { call, provider_call_id: id, name, args, .. } => {
+                let own = || agent.args.get(&call.index).cloned().unwrap_or_default();
                 let (name, args) = match self.edited.get(&call.to_string()) {
                     Some(edited) => (edited.name.clone(), edited.args.clone()),
-                    None => (name, own.cloned().unwrap_or_default()),
+                    None => (name, args.unwrap_or_else(own)),
                 };
                 kinds.push(EventKind::ToolStarted { call, id, name, args });
             }

@@ -261,6 +261,25 @@ pub enum MiddlewareEvent {
         /// How often each kind was found.
         found: BTreeMap<String, usize>,
     },
+    /// What a hook has said to the person, what is wrong with one, or that one has ended the run.
+    Hook {
+        /// The moment at which it was asked, such as `PreToolUse`.
+        event: String,
+        /// The file that names it; none where this is not about one alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+        /// The hook.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+        /// What the person is told.
+        message: String,
+        /// What is wrong with it, where it is broken.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Whether it has ended the run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ended: bool,
+    },
     /// Large results of earlier calls are shown shortened from now on.
     ResultsClipped {
         /// How many.

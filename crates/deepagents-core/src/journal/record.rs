@@ -63,6 +63,9 @@ pub enum Record {
         name: String,
         /// Whether it may be run again if its outcome is unknown.
         repeatable: bool,
+        /// The arguments that it is made with, where they are not those that the model asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Value>,
     },
     /// A call that had begun waits for a decision; it took no effect yet.
     #[serde(rename = "tool_asked")]

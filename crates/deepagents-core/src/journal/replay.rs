@@ -165,7 +165,7 @@ impl Replay {
                 let update = self.known(update)?;
                 self.state.apply(&update)?;
             }
-            Record::ToolStarted { call, provider_call_id, name, repeatable } => {
+            Record::ToolStarted { call, provider_call_id, name, repeatable, args: _ } => {
                 self.turns = self.turns.max(call.turn.saturating_add(1));
                 self.call_states.insert(call.clone(), self.state.clone());
                 self.open.in_doubt.insert(call, (provider_call_id, name, repeatable));

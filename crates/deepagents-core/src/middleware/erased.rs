@@ -4,11 +4,13 @@ use std::any::type_name;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use serde_json::Value;
 
 use super::{HookOutput, Middleware, ModelNext, ModelResponse, NothingOffered, ToolNext, ToolRequest, ToolResponse};
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
-use crate::message::Message;
+use crate::ids::CallId;
+use crate::message::{Message, ToolCall};
 use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
@@ -39,6 +41,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     /// # Errors
     /// When the text must not become part of the thread.
     fn receive_text(&self, text: String) -> Result<String>;
+    /// See [`Middleware::planned_args`].
+    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value>;
     /// See [`Middleware::before_agent`].
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     /// See [`Middleware::before_model`].
@@ -82,6 +86,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn receive_text(&self, text: String) -> Result<String> {
         Middleware::receive_text(self, text)
+    }
+    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
+        Middleware::planned_args(self, id, call, cx)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
@@ -139,6 +146,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn receive_text(&self, text: String) -> Result<String> {
         (**self).receive_text(text)
+    }
+    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
+        (**self).planned_args(id, call, cx)
     }
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         (**self).before_agent(cx)

@@ -16,9 +16,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
 
+use serde_json::Value;
+
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
-use crate::message::Message;
+use crate::ids::CallId;
+use crate::message::{Message, ToolCall};
 use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
@@ -172,6 +175,13 @@ pub trait Middleware: Send + Sync + 'static {
     /// Runs after every model call; the answer is the last message of the state.
     fn after_model(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
+    }
+
+    /// The arguments that its [`wrap_tool_call`](Self::wrap_tool_call) will put in the place of a call's, where they are known
+    /// before the call begins: events and the log tell the call with them, and calls that write what another one writes wait for it. Of several middlewares each is given what the one
+    /// before made of it; what a person has put in the place of a call comes before all of them.
+    fn planned_args(&self, _id: &CallId, _call: &ToolCall, _cx: &Context) -> Option<Value> {
+        None
     }
 
     /// Stands around a tool call; `next` may be run any number of times.

@@ -66,9 +66,8 @@ impl Driver {
         Ok(change)
     }
 
-    /// Looks at edits of this agent's own calls whose tools it has; a call of another agent, or of a tool that is only
-    /// offered while the model is asked, is looked at when it is made. So is what a rule such as a hook has edited, which nobody
-    /// is there to put right.
+    /// Looks at edits of this agent's own calls whose tools it has. What a rule such as a hook has edited, which nobody is there
+    /// to put right, is looked at when it is made.
     pub(super) fn check_edits(&self, state: &State, answers: &[ActionRequestChange]) -> Result<()> {
         let tools = self.tools_on_offer();
         for answer in answers {
@@ -80,12 +79,8 @@ impl Driver {
             if author.as_ref().is_some_and(|author| *author != DecisionAuthor::Person) {
                 continue;
             }
-            let asked = state.get::<ActionRequests>().and_then(|asked| asked.get(id));
-            let own = asked
-                .map(|asked| &asked.request)
-                .filter(|question| question.is_gate() && question.call.path == *self.shared.path);
-            if let (Some(question), Some(tool)) = (own, tools.spec(&edited_action.name)) {
-                question.check_edit(edited_action, tool)?;
+            if let Some(asked) = state.get::<ActionRequests>().and_then(|asked| asked.get(id)) {
+                asked.request.check_edit_in(&self.shared.path, edited_action, &tools)?;
             }
         }
         Ok(())

@@ -29,6 +29,7 @@ fn started(index: u32, name: &str) -> Record {
         provider_call_id: format!("c{index}"),
         name: name.to_owned(),
         repeatable: false,
+        args: None,
     }
 }
 

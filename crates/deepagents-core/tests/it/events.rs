@@ -179,6 +179,14 @@ fn of_each_kind() -> Vec<EventKind> {
             author: Some(DecisionAuthor::Person),
         },
         EventKind::Middleware(MiddlewareEvent::SkillsLoaded { skills: vec!["pdf".into()], warnings: vec![] }),
+        EventKind::Middleware(MiddlewareEvent::Hook {
+            event: "PreToolUse".into(),
+            source: Some("hooks.json".into()),
+            command: Some("guard".into()),
+            message: "the hook `guard` is broken: it took too long".into(),
+            error: Some("it took too long".into()),
+            ended: false,
+        }),
         EventKind::Middleware(MiddlewareEvent::MemoryLoaded {
             files: vec![
                 LoadedFile::Read { path: "/a.md".into(), chars: 4, cut: false },

@@ -72,7 +72,8 @@ impl Sandbox {
         let mut command = std::process::Command::new(helper);
         command.arg(OUTER).env_clear().current_dir("/");
         let spare = Spare::new(policy.limits.spare, policy.writable.iter().map(PathBuf::as_path).chain(task.root));
-        Ok(Job { command, helper: Some(Helper { plan, allowed }), timeout, limit, spare: Some(spare), input: None })
+        let helper = Some(Helper { plan, allowed });
+        Ok(Job { command, is_gated: false, helper, timeout, limit, spare: Some(spare), input: None })
     }
 }
 

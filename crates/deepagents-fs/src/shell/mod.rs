@@ -7,13 +7,16 @@
 //! Output is standard output and standard error through one pipe, unmarked, in the order in which it was written.
 //! Nothing that a command starts is meant to outlive it: a background process ends with the command. In the sandbox the
 //! kernel sees to that, also when this program is killed; without one a small process does, and a process that leaves the
-//! command's process group (a daemon) escapes.
+//! command's process group (a daemon) escapes. A command has no terminal: it leads a session of its own, where there is
+//! `setsid`.
 
 mod capture;
 mod command;
 mod error;
 #[cfg(unix)]
 mod local;
+#[cfg(unix)]
+mod own_session;
 #[cfg(unix)]
 pub(crate) mod session;
 #[cfg(unix)]

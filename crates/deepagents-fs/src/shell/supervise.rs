@@ -3,7 +3,7 @@
 //! One loop waits for output, for the end of the process, for the caller and for the clock at once, so that no command
 //! can hold up the others or the executor, whatever it does with its output.
 
-use std::io::{ErrorKind, PipeReader, Read};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -30,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(3);
 pub(crate) struct Job<'a> {
     /// The program, without its standard streams.
     pub(crate) command: std::process::Command,
+    /// Whether it leads a session, and begins once a line on its standard error says so.
+    pub(crate) is_gated: bool,
     /// What makes it a sandbox helper, if it is one.
     pub(crate) helper: Option<Helper>,
     /// How long it may run.
@@ -85,11 +87,11 @@ pub(crate) enum End {
 /// Runs a process to its end. The far end of `caller` closing means that nobody wants it any more.
 pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
     let started = Instant::now();
-    let Job { mut command, helper, timeout, limit, spare, input } = job;
+    let Job { mut command, is_gated, helper, timeout, limit, spare, input } = job;
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    let mut watchdog = None;
+    let (mut watchdog, mut gate) = (None, None);
     let (mut control, plan) = match helper {
         Some(Helper { plan, allowed }) => {
             let (ours, theirs) = UnixStream::pair()?;
@@ -101,10 +103,16 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
             (Some(Control::new(ours, allowed)), plan)
         }
         None => {
-            let started = watchdog.insert(Watchdog::start()?);
-            command
-                .stdin(input.map_or_else(Stdio::null, Stdio::from))
-                .process_group(started.group().as_raw_nonzero().get());
+            command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+            if is_gated {
+                let (closed, open) = std::io::pipe()?;
+                command.stderr(closed);
+                gate = Some(open);
+                watchdog = Some(Watchdog::for_another()?);
+            } else {
+                let started = watchdog.insert(Watchdog::start()?);
+                command.process_group(started.group().as_raw_nonzero().get());
+            }
             (None, Vec::new())
         }
     };
@@ -113,6 +121,9 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
     drop(command);
 
     let mut watched = Watched::new(child, watchdog)?;
+    if let Some(gate) = gate {
+        watched.begin(gate)?;
+    }
     if let Some(control) = &control {
         control.plan(&plan, GRACE)?;
     }
@@ -148,6 +159,18 @@ impl Watched {
             });
         watched.waiter = Some(waiter?);
         Ok(watched)
+    }
+
+    /// Has a process begin that waits for it, once it would not outlive this program.
+    fn begin(&mut self, mut gate: PipeWriter) -> std::io::Result<()> {
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.watch(Pid::from_child(&self.child))?;
+        }
+        match gate.write_all(b"\n") {
+            // One that has ended already is told by how it ended.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn wait(

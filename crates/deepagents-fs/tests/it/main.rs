@@ -20,6 +20,7 @@ mod files;
 #[cfg(target_os = "linux")]
 mod guards;
 mod lines;
+mod locked_file;
 #[cfg(target_os = "linux")]
 mod network;
 mod overlay;

@@ -185,6 +185,19 @@ async fn a_background_process_neither_delays_the_end_nor_outlives_it() {
     dies(&done.output);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_leads_a_session_of_its_own_and_so_has_no_terminal() {
+    let (_dir, shell) = workspace();
+    let done = run(&shell, "echo $$; cut -d' ' -f5,6,7 /proc/$$/stat").await;
+    let words: Vec<&str> = done.output.split_whitespace().collect();
+    assert_eq!(words, [words[0], words[0], words[0], "0"], "group, session and terminal: {done:?}");
+    let asks =
+        run(&shell, "(read -r password </dev/tty) 2>&1; echo $?; exec 2>/dev/null; printf x >/dev/tty || echo none")
+            .await;
+    assert!(asks.output.contains("none"), "{asks:?}");
+}
+
 #[tokio::test]
 async fn a_flood_of_output_is_bounded_with_both_ends_kept() {
     let (_dir, shell) = workspace();

@@ -1,5 +1,7 @@
 //! The commands that begin with a slash.
 
+use deepagents::slash::Slash;
+
 /// A command: its name, its argument, what it does.
 #[derive(Debug)]
 pub(crate) struct CommandInfo {
@@ -92,8 +94,8 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
 pub(crate) enum Parsed<'a> {
     /// A command and its argument.
     Command(&'a str, &'a str),
-    /// A skill and the words for it.
-    Skill(&'a str, &'a str),
+    /// A skill, and the text that names it.
+    Skill(&'a str, Slash<'a>),
     /// No command of the program's own, with what is behind it: a file may define it.
     Other(&'a str, &'a str),
 }
@@ -105,16 +107,11 @@ pub(crate) fn parse(text: &str) -> Option<Parsed<'_>> {
 
 /// Takes what begins with a slash apart, be it a line or have more of them been put into it.
 pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
-    let rest = text.strip_prefix('/')?;
-    let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let args = args.trim();
-    if let Some(skill) = name.strip_prefix("skill:") {
-        return Some(Parsed::Skill(skill, args));
+    let typed = Slash::parse(text)?;
+    if let Some(skill) = typed.skill() {
+        return Some(Parsed::Skill(skill, typed));
     }
-    // `/usr/bin` is the beginning of a message.
-    if name.contains('/') {
-        return None;
-    }
+    let (name, args) = (typed.name, typed.args);
     let known = is_known(name) || name == "debug-panic" || name == "exit";
     Some(if known { Parsed::Command(name, args) } else { Parsed::Other(name, args) })
 }

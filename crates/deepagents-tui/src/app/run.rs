@@ -2,7 +2,6 @@
 
 use deepagents::channels::Todos;
 use deepagents::core::state::Channel;
-use deepagents::middleware::hooks::HOOK;
 use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
@@ -42,10 +41,6 @@ impl App {
                 }
             }
             EventKind::Middleware(event) => self.middleware_event(event),
-            EventKind::Custom { name, data } if name == HOOK => {
-                let said = data.get("message").and_then(|message| message.as_str()).unwrap_or_default();
-                self.note(said.to_owned(), data.get("error").is_some());
-            }
             _ => {}
         }
     }
@@ -61,6 +56,7 @@ impl App {
                 self.note(format!("the conversation was not compacted: {error}"), true)
             }
             Event::McpServer { problem: Some(problem), .. } => self.note(problem.clone(), true),
+            Event::Hook { message, error, .. } => self.note(message.clone(), error.is_some()),
             _ => {}
         }
     }

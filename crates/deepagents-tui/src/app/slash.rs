@@ -33,7 +33,7 @@ impl App {
         if let Some(parsed) = words(&text).filter(|_| is_command) {
             return match parsed {
                 Parsed::Command(name, args) => self.command(name, args),
-                Parsed::Skill(name, args) => self.skill(name, args, &text),
+                Parsed::Skill(name, typed) => self.skill(name, typed.skill_message(), &text),
                 Parsed::Other(name, args) => self.file_command(name, args),
             };
         }
@@ -62,7 +62,7 @@ impl App {
         vec![Effect::Shell(command.to_owned())]
     }
 
-    fn skill(&mut self, name: &str, args: &str, shown: &str) -> Vec<Effect> {
+    fn skill(&mut self, name: &str, message: String, shown: &str) -> Vec<Effect> {
         if let Some(connected) = &self.session.connected {
             let offered =
                 connected.offered.iter().filter(|offered| offered.kind == "skill").map(|offered| &offered.name);
@@ -74,13 +74,12 @@ impl App {
                 return Vec::new();
             }
         }
-        let text = if args.is_empty() { format!("Use the skill {name}.") } else { args.to_owned() };
         if self.is_busy() {
             self.note("something is under way; the skill can be used after it", true);
             self.editor.set(shown);
             return Vec::new();
         }
-        self.send(text, vec![name.to_owned()])
+        self.send(message, vec![name.to_owned()])
     }
 
     /// A command that a file defines.

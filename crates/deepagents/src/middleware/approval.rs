@@ -182,11 +182,7 @@ impl Middleware for HumanInTheLoop {
                     Some(DecisionAuthor::Rule { text }) => format!("A rule ({text})"),
                     Some(other) => format!("What decides here ({other})"),
                 };
-                let note = format!(
-                    "{who} changed this call before it was made, on purpose; do not make your own again. Made instead: {} with {}",
-                    edited_action.name, edited_action.args
-                );
-                let note = request.cx.receive_text(note)?;
+                let changed = format!("{} with {}", edited_action.name, edited_action.args);
                 request.tool = request.cx.tool(&edited_action.name).cloned();
                 let own = unknown(&request.call, &request.cx);
                 request.call =
@@ -194,7 +190,13 @@ impl Middleware for HumanInTheLoop {
                 // A person's slip is not made without what it was to say; what the model's call has too is none.
                 let slip = || unknown(&request.call, &request.cx).filter(|_| own.is_none());
                 let why = unfit(&request.call, &request.cx);
-                let mut response = match why.or_else(|| slip().map(|why| refusal(&request.call, &why))) {
+                let refused = why.or_else(|| slip().map(|why| refusal(&request.call, &why)));
+                let became = if refused.is_some() { "It was not made either" } else { "Made instead" };
+                let note = format!(
+                    "{who} changed this call before it was made, on purpose; do not make your own again. {became}: {changed}"
+                );
+                let note = request.cx.receive_text(note)?;
+                let mut response = match refused {
                     Some(why) => ToolResponse::error(why),
                     None => next.run(request).await?,
                 };

@@ -46,7 +46,7 @@ impl Office {
         Self { journal: Arc::default(), model, made: Arc::default(), now: Arc::default() }
     }
 
-    fn builder(&self) -> DeepAgentBuilder {
+    pub(crate) fn builder(&self) -> DeepAgentBuilder {
         ["send", "read", "other"].into_iter().fold(
             DeepAgent::builder()
                 .model(self.model.clone())
@@ -78,6 +78,11 @@ impl Office {
         let input = RunInput::resume("t");
         let input = answers.iter().fold(input, |input, (id, decision)| input.decide(*id, decision.clone()));
         self.agent().invoke(input).await
+    }
+
+    /// What the model was told with a request.
+    pub(crate) fn told(&self, request: usize) -> String {
+        serde_json::to_string(&self.model.requests()[request].messages).unwrap()
     }
 
     pub(crate) fn made(&self) -> Vec<String> {

@@ -3,20 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deepagents::core::event::EventKind;
+use deepagents::core::event::{EventKind, MiddlewareEvent};
 use deepagents::core::interrupt::{ActionRequest, EditedAction};
 use deepagents::core::journal::MemoryJournal;
 use deepagents::core::tool::CallId;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::permissions::{Permissions, Rule};
 use deepagents::fs::shell::{Confinement, LocalShell};
-use deepagents::middleware::hooks::{
-    HOOK, HookEvent, HookRequest, HookResponse, HookRunner, HookSender, Hooks, HooksError,
-};
+use deepagents::middleware::hooks::{HookEvent, HookRequest, HookResponse, HookRunner, HookSender, Hooks, HooksError};
 use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
-    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, Outcome, RunInput,
+    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, Event, FinishReason, InterruptOn, InterruptPolicy, Outcome,
+    RunInput,
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -95,10 +94,8 @@ async fn run(agent: &DeepAgent, input: RunInput) -> (Outcome, Vec<Value>) {
     let mut run = agent.run(input);
     let mut told = Vec::new();
     while let Some(event) = run.next().await {
-        if let EventKind::Custom { name, data } = event.kind
-            && name == HOOK
-        {
-            told.push(data);
+        if let EventKind::Middleware(event @ MiddlewareEvent::Hook { .. }) = event.kind {
+            told.push(serde_json::to_value(event).unwrap()["data"].take());
         }
     }
     (run.outcome().await.unwrap(), told)
@@ -308,6 +305,37 @@ async fn a_hook_changes_the_arguments_of_a_call() {
     let changed = "A hook changed this call before it was made: file_path is \"/b.txt\"; content is \"changed\".";
     assert_eq!(results(&outcome), [format!("{changed}\nWrote /b.txt")]);
     assert_eq!((place.read("b.txt").as_str(), place.path("a.txt").exists()), ("changed", false));
+}
+
+#[tokio::test]
+async fn a_call_is_told_as_a_hook_has_changed_it_and_else_as_the_person_has() {
+    let place = Place::new();
+    let changed = json!({"file_path": "/b.txt", "content": "changed"});
+    let on_wire = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "changed"}});
+    let hooks = at("PreToolUse", &[&answering(&specific("PreToolUse", &on_wire))]);
+    let started = |events: Vec<Event>| -> Vec<Value> {
+        let args = events.into_iter().filter_map(|event| match event.kind {
+            EventKind::ToolStarted { args, .. } => Some(args),
+            _ => None,
+        });
+        args.collect()
+    };
+    let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+    let agent = place.agent(&model, &hooks).build().unwrap();
+    let live = agent.run(RunInput::new("Write.").thread("t")).collect::<Vec<_>>().await;
+    assert_eq!(started(live), [changed]);
+    let logged = agent.threads().unwrap().events("t", 0).await.unwrap();
+    assert_eq!(started(logged), [json!({"file_path": "/b.txt", "content": "changed"})]);
+
+    let model = ScriptedModel::new([write(), Turn::text("Done.")]);
+    let asks = InterruptPolicy::new().before("write_file", InterruptOn::any());
+    let agent = place.agent(&model, &hooks).interrupt_on(asks).build().unwrap();
+    let (outcome, _) = run(&agent, RunInput::new("Write.").thread("t")).await;
+    let own = json!({"file_path": "/c.txt", "content": "mine"});
+    let edited = EditedAction { name: "write_file".to_owned(), args: own.clone() };
+    let answer = Decision::Edit { edited_action: edited };
+    let answer = RunInput::resume("t").decide(&outcome.action_requests()[0].id, answer);
+    assert_eq!(started(agent.run(answer).collect::<Vec<_>>().await), [own]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod line;
 mod talk;
+mod turn;
 
 use std::io;
 use std::sync::Arc;
@@ -10,22 +11,18 @@ use std::time::{Duration, Instant};
 use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::Journal;
 use deepagents::core::run::SharedBudget;
-use deepagents::{
-    ActionRequest, Decision, DeepAgent, Event, EventKind, FinishReason, Outcome, RunError, RunInput, Usage,
-};
-use futures_util::StreamExt;
-use serde_json::{Map, json};
+use deepagents::{DeepAgent, FinishReason, Outcome, RunInput, Usage};
+use serde_json::Map;
 
 use super::exit_status::from_ending;
-use super::interrupt::{HowToStop, Signals};
+use super::interrupt::Signals;
 use super::live::out_of_time;
-use super::own_tools::OwnTools;
 use super::stdin::Lines;
 use super::{Limits, background};
 use crate::args::Approve;
 use crate::exit::Exit;
-use crate::output;
-use crate::render::{Ending, JsonLines, Renderer, Tally};
+use crate::render::{Ending, JsonLines, Tally};
+use crate::slash::{self, Commands, Typed};
 use crate::threads::note;
 use talk::Talk;
 
@@ -36,6 +33,8 @@ pub(super) struct Stream<'a> {
     pub(super) thread: String,
     pub(super) limits: &'a Limits,
     pub(super) approve: Approve,
+    /// What messages may mean: commands of files, and names of skills.
+    pub(super) typing: (Commands, Vec<String>),
 }
 
 /// What all turns together have taken.
@@ -55,20 +54,10 @@ enum TurnEnd {
     Exit(Exit),
 }
 
-/// What came of the questions of a turn.
-enum Decided {
-    All,
-    /// The turn is given up.
-    Interrupted,
-    /// Nobody is left to decide.
-    InputEnded,
-    Signal,
-}
-
 impl Stream<'_> {
     /// Takes lines until they end, and finishes the turn that is under way then.
     pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
-        let mut talk = Talk::new(Lines::read(), OwnTools::of(self.agent));
+        let mut talk = Talk::new(Lines::read(), self.agent, &self.typing);
         let mut taken = Taken {
             shared: SharedBudget::new(self.limits.budget()),
             elapsed: Duration::ZERO,
@@ -83,11 +72,11 @@ impl Stream<'_> {
         loop {
             let input = if let Some(left) = left.take() {
                 left
-            } else if let Some(text) = talk.next.pop_front() {
+            } else if let Some(Typed { text, skill, .. }) = talk.next.pop_front() {
                 if !std::mem::replace(&mut is_named, true) {
                     self.name(&text).await;
                 }
-                RunInput::new(text.as_str()).thread(&self.thread)
+                slash::pin(RunInput::new(text.as_str()).thread(&self.thread), skill.as_ref())
             } else if let Some(told) = told.take() {
                 told
             } else if talk.ended && last.is_none() {
@@ -171,144 +160,4 @@ impl Stream<'_> {
             let _ = self.journal.threads().set_metadata(&self.thread, title).await;
         }
     }
-
-    /// One turn with the questions that it asks.
-    async fn turn(
-        &self,
-        input: RunInput,
-        taken: &mut Taken,
-        talk: &mut Talk,
-        signals: &mut Signals,
-        out: &mut JsonLines,
-    ) -> io::Result<TurnEnd> {
-        (talk.asked, talk.answers, talk.interrupted) = (Vec::new(), Vec::new(), false);
-        let mut input = input;
-        let (mut stopped, mut over) = (false, None);
-        loop {
-            let began = Instant::now();
-            let mut run = self.agent.run(self.limits.apply(input, taken.elapsed).within(&taken.shared));
-            // What waits is gone on with to be ended: the calls are answered, and the log says that the turn is over.
-            if talk.interrupted {
-                run.cancel();
-            }
-            let (mut failed, mut answers) = (None, 0);
-            loop {
-                let shown = tokio::select! {
-                    biased;
-                    signal = signals.recv() => {
-                        stopped = true;
-                        let how = HowToStop::from(signal);
-                        match how {
-                            HowToStop::Cancel => run.interrupt(),
-                            HowToStop::Leave => how.stop(&run.handle(), true),
-                        }
-                        Ok(())
-                    }
-                    event = run.next() => match event {
-                        Some(event) => {
-                            taken.tally.count(&event);
-                            match &event.kind {
-                                EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
-                                EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
-                                EventKind::Steered { text } if event.path.is_empty() => talk.told(text),
-                                EventKind::RunFailed { .. } => failed = Some(event.clone()),
-                                _ => {}
-                            }
-                            out.event(&event)
-                        }
-                        None => break,
-                    },
-                    line = talk.lines.next(), if !talk.ended => {
-                        line.map(|line| talk.during(line, &run))
-                    }
-                };
-                if let Err(error) = shown {
-                    HowToStop::Leave.stop(&run.handle(), true);
-                    let _ = run.outcome().await;
-                    return Err(error);
-                }
-            }
-            let result = run.outcome().await;
-            taken.elapsed += began.elapsed();
-            let outcome = match result {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    taken.usage += error.usage;
-                    end_of_failed(failed, &error, answers, out)?;
-                    break;
-                }
-            };
-            taken.usage += outcome.usage;
-            if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| !stopped) {
-                talk.take_back();
-                words.iter().for_each(|words| output::print_error(words));
-                talk.unsaid();
-                return Ok(TurnEnd::Exit(exit));
-            }
-            if stopped || outcome.stop != FinishReason::Interrupted {
-                over = Some(Box::new(outcome));
-                break;
-            }
-            talk.keep();
-            let questions = outcome.action_requests();
-            // One that was ended just before it began to wait is ended all the same.
-            let decided =
-                if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
-            match decided {
-                Decided::All | Decided::Interrupted => {}
-                Decided::Signal => return Ok(TurnEnd::Exit(Exit::Interrupted)),
-                Decided::InputEnded => {
-                    talk.leave(questions.len(), &self.thread);
-                    return Ok(TurnEnd::Exit(Exit::Done));
-                }
-            }
-            let answers = std::mem::take(&mut talk.answers);
-            talk.asked.clear();
-            input = RunInput::resume(&self.thread);
-            if !talk.interrupted {
-                input = answers.into_iter().fold(input, |input, (id, decision)| input.decide(id, decision));
-            }
-        }
-        talk.take_back();
-        Ok(if stopped { TurnEnd::Exit(Exit::Interrupted) } else { TurnEnd::Over(over) })
-    }
-
-    /// Waits until all questions are decided, the turn is given up, or nobody is left to decide.
-    async fn decide(&self, talk: &mut Talk, questions: &[ActionRequest], signals: &mut Signals) -> io::Result<Decided> {
-        if self.approve != Approve::Ask {
-            let reject =
-                || Decision::Reject { message: Some("nothing may be changed or run here (--approve deny)".to_owned()) };
-            let decision = || if self.approve == Approve::Auto { Decision::Approve } else { reject() };
-            talk.answers = questions.iter().map(|question| (question.id.clone(), decision())).collect();
-            return Ok(Decided::All);
-        }
-        talk.asked = questions.to_vec();
-        while !questions.iter().all(|question| talk.answers.iter().any(|(id, _)| *id == question.id)) {
-            if talk.ended {
-                return Ok(Decided::InputEnded);
-            }
-            tokio::select! {
-                _ = signals.recv() => return Ok(Decided::Signal),
-                line = talk.lines.next() => talk.waiting(line?),
-            }
-            if talk.interrupted {
-                return Ok(Decided::Interrupted);
-            }
-        }
-        Ok(Decided::All)
-    }
-}
-
-/// Ends a turn that failed as every turn ends: whoever reads turn after turn waits for one kind of end alone.
-fn end_of_failed(failed: Option<Event>, error: &RunError, answers: u32, out: &mut JsonLines) -> io::Result<()> {
-    let Some(failed) = failed else { return Ok(()) };
-    let mut line = serde_json::to_value(&failed).map_err(io::Error::other)?;
-    if let Some(fields) = line.as_object_mut() {
-        fields.remove("kind");
-        fields.remove("error");
-        let end = json!({"type": "run_finished", "stop": "failed", "usage": error.usage, "model_calls": answers});
-        fields.insert("seq".to_owned(), json!(failed.seq + 1));
-        fields.extend(end.as_object().cloned().unwrap_or_default());
-    }
-    out.line(&line)
 }

@@ -2,23 +2,24 @@
 
 use std::collections::VecDeque;
 
-use deepagents::{ActionRequest, Decision, Run};
+use deepagents::{ActionRequest, Decision, DeepAgent, Run};
 use serde_json::Value;
 
-use super::super::own_tools::OwnTools;
 use super::super::stdin::Lines;
 use super::line::{Said, said};
 use crate::output;
 use crate::render::style::count;
+use crate::slash::{self, Commands, Typed};
 
 /// What is known between lines.
-pub(super) struct Talk {
+pub(super) struct Talk<'a> {
     pub(super) lines: Lines,
-    tools: OwnTools,
+    agent: &'a DeepAgent,
+    typing: &'a (Commands, Vec<String>),
     /// Whether the input has ended.
     pub(super) ended: bool,
     /// Messages for turns that have not begun.
-    pub(super) next: VecDeque<String>,
+    pub(super) next: VecDeque<Typed>,
     /// Messages that were given to the turn under way, and that its model has not been told.
     steered: VecDeque<String>,
     /// How many of those are kept with the thread, which tells them when it is gone on with.
@@ -28,11 +29,12 @@ pub(super) struct Talk {
     pub(super) interrupted: bool,
 }
 
-impl Talk {
-    pub(super) fn new(lines: Lines, tools: OwnTools) -> Self {
+impl<'a> Talk<'a> {
+    pub(super) fn new(lines: Lines, agent: &'a DeepAgent, typing: &'a (Commands, Vec<String>)) -> Self {
         Self {
             lines,
-            tools,
+            agent,
+            typing,
             ended: false,
             next: VecDeque::new(),
             steered: VecDeque::new(),
@@ -46,7 +48,7 @@ impl Talk {
     /// A line while nothing is under way.
     pub(super) fn idle(&mut self, line: Option<String>) {
         match self.read(line) {
-            Some(Said::User(text)) => self.next.push_back(text),
+            Some(Said::User(text)) => self.later(&text),
             Some(Said::Answer(id, _)) => output::print_error(&format!("no question `{id}` is open; none is")),
             Some(Said::Interrupt) => output::remark("there is nothing to interrupt"),
             None => {}
@@ -57,12 +59,14 @@ impl Talk {
     pub(super) fn during(&mut self, line: Option<String>, run: &Run) {
         match self.read(line) {
             // A turn that is given up takes nothing in.
-            Some(Said::User(text)) if self.interrupted => self.next.push_back(text),
-            Some(Said::User(text)) => {
-                let taken = run.steer(text.as_str());
-                let queue = if taken { &mut self.steered } else { &mut self.next };
-                queue.push_back(text);
-            }
+            Some(Said::User(text)) if self.interrupted => self.later(&text),
+            Some(Said::User(text)) => match self.meant(&text) {
+                // A turn under way is shown no skill.
+                Some(typed) if typed.skill.is_none() && run.steer(typed.text.as_str()) => {
+                    self.steered.push_back(typed.text);
+                }
+                typed => self.next.extend(typed),
+            },
             Some(Said::Answer(id, decision)) => self.answer(&id, decision),
             Some(Said::Interrupt) => {
                 self.interrupted = true;
@@ -91,18 +95,34 @@ impl Talk {
 
     /// A turn is over: what was said to it, and what its model was not told, comes before all that follows.
     pub(super) fn take_back(&mut self) {
-        self.steered.append(&mut self.next);
-        std::mem::swap(&mut self.steered, &mut self.next);
+        let told = self.steered.drain(..).rev();
+        told.for_each(|text| self.next.push_front(Typed::plain(text)));
     }
 
     /// A line while questions are open.
     pub(super) fn waiting(&mut self, line: Option<String>) {
         match self.read(line) {
-            Some(Said::User(text)) => self.next.push_back(text),
+            Some(Said::User(text)) => self.later(&text),
             Some(Said::Answer(id, decision)) => self.answer(&id, decision),
             Some(Said::Interrupt) => self.interrupted = true,
             None => {}
         }
+    }
+
+    /// Keeps a message for a turn of its own.
+    fn later(&mut self, text: &str) {
+        let typed = self.meant(text);
+        self.next.extend(typed);
+    }
+
+    /// What a message means. One that names what is not there is none, as a line that cannot be read.
+    fn meant(&self, text: &str) -> Option<Typed> {
+        let (commands, skills) = self.typing;
+        let typed = commands.read(text).and_then(|typed| {
+            slash::check_skill(typed.skill.as_ref(), skills)?;
+            Ok(typed)
+        });
+        typed.map_err(|problem| output::print_error(&problem.to_string())).ok()
     }
 
     fn read(&mut self, line: Option<String>) -> Option<Said> {
@@ -134,7 +154,7 @@ impl Talk {
         }
         let decision =
             Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
-        self.tools.check(question, &decision).map_err(|error| error.to_string())?;
+        self.agent.check_decision(question, &decision).map_err(|error| error.to_string())?;
         self.answers.push((id.to_owned(), decision));
         Ok(())
     }

@@ -22,6 +22,8 @@ use crate::tool::{CallInfo, DynTool, Effect, coerce_call};
 pub(super) struct Planned {
     pub(super) id: CallId,
     pub(super) call: PendingCall,
+    /// What a person, or else a middleware, has put in its place: a tool, and arguments.
+    pub(super) changed: Option<(String, Value)>,
     pub(super) tool: Option<Arc<dyn DynTool>>,
     /// Whether it may be made again if its outcome is unknown.
     pub(super) repeatable: bool,
@@ -99,19 +101,19 @@ impl Driver {
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
-            let edited = self.edited(&id);
-            let made = edited.map_or(tool.as_ref(), |edited| tools.get(&edited.name));
+            let changed = self.put_in_place(&id, &call);
+            let made = changed.as_ref().map_or(tool.as_ref(), |(name, _)| tools.get(name));
             if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
-                let effect = effect(made, edited.map_or(&call.args, |edited| &edited.args));
-                repeatable =
-                    effect == Effect::Read || idempotent(made, edited.map_or(&call.args, |edited| &edited.args));
+                let args = changed.as_ref().map_or(&call.args, |(_, args)| args);
+                let effect = effect(made, args);
+                repeatable = effect == Effect::Read || idempotent(made, args);
                 if let Effect::Write { paths } = effect {
                     waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
                     writes.push((at, paths));
                 }
             }
             let state = if self.is_asking(&id) { Progress::Interrupted } else { Progress::Pending };
-            calls.push(Planned { id, call, tool, repeatable, begun: false, waits_for, state });
+            calls.push(Planned { id, call, changed, tool, repeatable, begun: false, waits_for, state });
         }
         Turn {
             calls,

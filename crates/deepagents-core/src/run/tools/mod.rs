@@ -15,9 +15,10 @@ use super::driver::Driver;
 use crate::context::Context;
 use crate::error::Result;
 use crate::event::EventKind;
+use crate::ids::CallId;
 use crate::journal::Record;
 use crate::machine::Open;
-use crate::message::PendingCall;
+use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest};
 use crate::status::FinishReason;
 use crate::tool::{CallInfo, ToolContext};
@@ -116,6 +117,7 @@ impl Driver {
                 provider_call_id: planned.call.provider_call_id().to_owned(),
                 name: planned.call.name().to_owned(),
                 repeatable: planned.repeatable,
+                args: planned.changed.as_ref().map(|(_, args)| args.clone()),
             });
             self.queue_started(turn, at);
         }
@@ -152,15 +154,28 @@ impl Driver {
     fn queue_started(&mut self, turn: &Turn, at: usize) {
         let Some(planned) = turn.calls.get(at) else { return };
         // What is made, and not what the model has asked for.
-        let edited = self.edited(&planned.id).cloned();
         self.queue_event(|| {
-            let (name, args) = match (edited, &planned.call) {
-                (Some(edited), _) => (edited.name, edited.args),
+            let (name, args) = match (&planned.changed, &planned.call) {
+                (Some(changed), _) => changed.clone(),
                 (None, PendingCall::Valid(call)) => (call.name.clone(), call.args.clone()),
                 (None, PendingCall::Invalid(call)) => (call.name.clone(), Value::String(call.raw.clone())),
             };
             let id = planned.call.provider_call_id().to_owned();
             EventKind::ToolStarted { call: planned.id.clone(), id, name, args }
         });
+    }
+
+    /// What a person has put in the place of a call, or else middlewares: a tool, and arguments.
+    fn put_in_place(&self, id: &CallId, call: &PendingCall) -> Option<(String, Value)> {
+        if let Some(edited) = self.edited(id) {
+            return Some((edited.name.clone(), edited.args.clone()));
+        }
+        let PendingCall::Valid(call) = call else { return None };
+        let cx = Context::at(&self.shared, &self.state, id.turn);
+        let changed = self.shared.agent.stack.iter().fold(None, |changed: Option<ToolCall>, middleware| {
+            let args = middleware.planned_args(id, changed.as_ref().unwrap_or(call), &cx);
+            args.map(|args| ToolCall { args, ..call.clone() }).or(changed)
+        });
+        changed.filter(|changed| changed.args != call.args).map(|changed| (changed.name, changed.args))
     }
 }

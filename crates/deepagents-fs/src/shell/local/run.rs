@@ -13,6 +13,7 @@ use crate::VPath;
 use crate::sandbox::appeared::Appeared;
 use crate::sandbox::protocol::Identity;
 use crate::sandbox::{Level, launch};
+use crate::shell::own_session;
 use crate::shell::supervise::{End, Finished, Job, Output, supervise};
 use crate::shell::{Command, CommandOutput, Exit, SessionChange, ShellError};
 
@@ -51,9 +52,9 @@ impl Inner {
     ) -> Result<Job<'a>, ShellError> {
         let mut job = match &self.confinement {
             Confinement::Unconfined => {
-                let mut process = std::process::Command::new(&self.program);
+                let (mut process, is_gated) = own_session::command(&self.program);
                 process.arg("-c").arg(text).env_clear().envs(&env).current_dir(cwd);
-                Job { command: process, helper: None, timeout, limit: self.limit, spare: None, input: None }
+                Job { command: process, is_gated, helper: None, timeout, limit: self.limit, spare: None, input: None }
             }
             Confinement::Sandboxed(policy) => {
                 let report = self.sandbox.probe();

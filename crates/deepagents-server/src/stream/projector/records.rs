@@ -35,9 +35,9 @@ impl Projector {
                 self.updated(path, update)?;
             }
             Record::Update { update } => self.updated(path, update)?,
-            Record::ToolStarted { call, provider_call_id, name, .. } => {
+            Record::ToolStarted { call, provider_call_id, name, args, .. } => {
                 self.calls.insert(call.clone(), provider_call_id.clone());
-                let input = self.input_of(path, &provider_call_id);
+                let input = args.unwrap_or_else(|| self.input_of(path, &provider_call_id));
                 self.call_begins(path, &call, &provider_call_id, &name, &input);
                 self.push(path, Kind::ToolStarted { call, id: provider_call_id, name, input });
             }

@@ -208,6 +208,7 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
             provider_call_id: "w".to_owned(),
             name: "n".to_owned(),
             repeatable: true,
+            args: Some(json!({"a": 1})),
         },
         Record::ToolInterrupted { call: below.clone() },
         Record::ToolFinished { call: below.clone(), message: failed.into(), update: more },

@@ -103,6 +103,7 @@ pub(crate) fn calls(count: u32) -> Vec<Record> {
         provider_call_id: format!("c{n}"),
         name: "work".to_owned(),
         repeatable: n == 0,
+        args: None,
     }));
     records
 }

@@ -1,19 +1,26 @@
 //! Hooks at the beginning and the end of agents.
 
 use deepagents_core::error::Result;
-use deepagents_core::message::{Author, Message, MessageOp};
+use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::message::{Author, Message, MessageOp, ToolCall};
 use deepagents_core::middleware::{HookOutput, JumpTo, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::{Context, FinishReason};
 use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
-use serde_json::json;
+use deepagents_core::tool::CallId;
+use serde_json::{Value, json};
 
-use super::{HOOK, HookAnswer, HookEvent, HookRunner};
-use crate::channels::{CallReviews, HookReviewsChange};
+use super::{HookAnswer, HookEvent, HookRunner};
+use crate::channels::{CallReview, CallReviews, HookReviewsChange};
 
 /// Tells that a hook has ended the run, and why.
 pub(super) fn tell_end(cx: &Context, event: HookEvent, why: &str) {
-    let message = format!("a hook ended the run: {why}");
-    cx.custom(HOOK, json!({"event": event.as_str(), "message": message, "ended": true}));
+    tell(cx, event, format!("a hook ended the run: {why}"), true);
+}
+
+/// Tells the person something that is not about one hook alone.
+fn tell(cx: &Context, event: HookEvent, message: String, ended: bool) {
+    let event = event.as_str().to_owned();
+    cx.report(MiddlewareEvent::Hook { event, source: None, command: None, message, error: None, ended });
 }
 
 /// What hooks tell the model, as a message.
@@ -80,8 +87,7 @@ impl HookRunner {
         }
         let Some(why) = answer.block else { return HookOutput::next() };
         if !self.goes_on(cx) {
-            let message = "hooks have made the run go on too often, so it ends";
-            cx.custom(HOOK, json!({"event": event.as_str(), "message": message}));
+            tell(cx, event, "hooks have made the run go on too often, so it ends".to_owned(), false);
             return HookOutput::next();
         }
         HookOutput::message(Message::harness(why)).and_go(JumpTo::Model)
@@ -125,6 +131,10 @@ impl Middleware for HookRunner {
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
         Ok(self.review(cx).await)
+    }
+
+    fn planned_args(&self, id: &CallId, _: &ToolCall, cx: &Context) -> Option<Value> {
+        CallReview::of(id, cx).args
     }
 
     async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {

@@ -6,7 +6,7 @@
 //! has started.
 //!
 //! A hook that is broken (it cannot be run, ends otherwise, takes too long, says something that cannot be read) is told in
-//! an event named [`HOOK`], and the run goes on, unless its file says `"failClosed": true`: what it could have blocked does
+//! [`MiddlewareEvent::Hook`](deepagents_core::event::MiddlewareEvent::Hook), and the run goes on, unless its file says `"failClosed": true`: what it could have blocked does
 //! not happen then.
 
 mod answer;
@@ -27,10 +27,6 @@ pub use config::{Hook, Hooks, HooksError};
 pub use event::HookEvent;
 pub use http::{HookRequest, HookResponse, HookSender};
 pub use runner::HookRunner;
-
-/// Name of the event that tells what a hook said to the person, and what is wrong with one. Its data are `event`,
-/// `source`, `command` and `message`, and `error` where it is broken.
-pub const HOOK: &str = "hook";
 
 /// An object with more fields, which take the place of those that it has.
 fn with_fields(mut object: Value, fields: Value) -> Value {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, EditedAction};
 use deepagents_core::run::Context;
 use futures_util::future::{BoxFuture, join_all};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, HookRun};
-use super::{HOOK, HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
+use super::{HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
 use crate::shared::Shared;
 
 /// Runs hooks: a middleware, and for what happens outside of runs an object to call. Clones share what they know.
@@ -159,13 +160,19 @@ impl HookRunner {
         let input = with_fields(input, fields);
         let runs = self.run(event, input, cx.cancellation().clone()).await;
         for run in &runs {
-            let about = |message: &str| json!({"event": event.as_str(), "source": run.source, "command": run.command, "message": message});
+            let tell = |message: String, error: Option<&String>| {
+                cx.report(MiddlewareEvent::Hook {
+                    event: event.as_str().to_owned(),
+                    source: Some(run.source.clone()),
+                    command: Some(run.command.clone()),
+                    message,
+                    error: error.cloned(),
+                    ended: false,
+                });
+            };
             match &run.answer {
-                Ok(answer) => answer.messages.iter().for_each(|message| cx.custom(HOOK, about(message))),
-                Err(problem) => {
-                    let data = about(&format!("the hook `{}` is broken: {problem}", run.command));
-                    cx.custom(HOOK, with_fields(data, json!({"error": problem})));
-                }
+                Ok(answer) => answer.messages.iter().for_each(|message| tell(message.clone(), None)),
+                Err(problem) => tell(format!("the hook `{}` is broken: {problem}", run.command), Some(problem)),
             }
         }
         self.reduce(event, runs)

@@ -1,21 +1,43 @@
-//! Skills as commands: what can be typed after a slash.
+//! What can be typed after a slash: commands of files, and skills by their names.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use deepagents::front_matter::parse;
 use deepagents::fs::VPath;
 use deepagents_acp::SlashCommand;
+use deepagents_tui::CommandFile;
 
 use crate::args::AgentArgs;
+use crate::front_matter;
 use crate::model_choice::env;
 use crate::small_file;
 use crate::sources::{OWN, SKILLS};
 use crate::trust::Brought;
 
+/// The commands of files, and the skills that are not called like one.
+pub(super) fn all(files: Vec<CommandFile>, options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
+    let of_file = |file: CommandFile| SlashCommand {
+        name: file.name,
+        description: file.about,
+        hint: Some(file.args).filter(|args| !args.is_empty()),
+        prompt: file.text,
+    };
+    // A name with a blank in it cannot be told from what follows it.
+    let typed = files.into_iter().filter(|file| !file.text.is_empty() && !file.name.contains(char::is_whitespace));
+    let mut all: Vec<SlashCommand> = typed.map(of_file).collect();
+    for skill in skills(options, brought) {
+        if all.iter().all(|known| known.name != skill.name) {
+            all.push(skill);
+        }
+    }
+    all
+}
+
 /// The skills of the user and of the directory, which come before those of the same name; see
 /// [`sources`](crate::sources). One that nobody has agreed to is none; one whose file cannot be read is left out here, and told by the agent.
-pub(super) fn commands(options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
+fn skills(options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
     if options.no_skills {
         return Vec::new();
     }
@@ -47,11 +69,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// What the front matter of a skill says of it, in one line.
+/// What the front matter of a skill says of it, in one line. One that the agent cannot read either is none.
 fn described(directory: &Path) -> Option<String> {
     let text = small_file::read(&directory.join("SKILL.md")).ok()??;
-    let front = text.strip_prefix("---")?.split("\n---").next()?;
-    let line = front.lines().find_map(|line| line.strip_prefix("description:"))?;
-    let line = line.trim().trim_matches(['"', '\'']).trim();
-    Some(line.to_owned()).filter(|line| !line.is_empty())
+    front_matter::line(&parse(&text).ok()?.0, "description")
 }

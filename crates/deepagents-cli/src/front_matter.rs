@@ -1,10 +1,12 @@
-//! Front matter of files of Claude Code, which need not be YAML: descriptions hold what YAML would have quoted.
+//! Front matter of files that are Claude Code's, or were: it need not be YAML, as descriptions hold what YAML would have quoted.
 
 use deepagents::front_matter::{parse, split};
 use serde_json::{Map, Value};
 
-/// The fields that a sub-agent has there.
-const FIELDS: [&str; 16] = [
+/// The fields that a sub-agent or a command has there.
+const FIELDS: [&str; 18] = [
+    "allowed-tools",
+    "argument-hint",
     "name",
     "description",
     "tools",
@@ -23,8 +25,28 @@ const FIELDS: [&str; 16] = [
     "initialPrompt",
 ];
 
+/// The fields of a file that may have none, and what follows them. Where they cannot be understood, there are none.
+pub(crate) fn read_if_any(text: &str) -> (Map<String, Value>, &str) {
+    match split(text) {
+        Ok((_, body)) => (read(text).map(|(fields, _)| fields).unwrap_or_default(), body),
+        Err(_) => (Map::new(), text),
+    }
+}
+
+/// A field in one line; a list as it is written.
+pub(crate) fn line(fields: &Map<String, Value>, key: &str) -> Option<String> {
+    let text = match fields.get(key)? {
+        Value::String(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
+        }
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// The fields of a file, scalars as texts, and what follows them.
-pub(super) fn read(text: &str) -> Result<(Map<String, Value>, &str), String> {
+pub(crate) fn read(text: &str) -> Result<(Map<String, Value>, &str), String> {
     let (head, body) = split(text).map_err(|error| error.to_string())?;
     let fields = parse(text).map_or_else(|_| lines(head), |(fields, _)| Ok(fields))?;
     Ok((fields, body))

@@ -1,0 +1,81 @@
+//! What was always allowed: rules of this run, and those of the thread and the directory that are remembered.
+
+use std::io;
+
+use deepagents::ActionRequest;
+use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, RuleScope};
+
+use super::prompt::Lasting;
+
+/// What was always allowed.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// The file that they are remembered in, where there is one.
+    file: Option<RememberedRules>,
+    /// Where rules of the file hold.
+    thread: Option<RuleScope>,
+    project: Option<RuleScope>,
+    /// Rules of this process alone.
+    here: Vec<RememberedRule>,
+    /// How commands are run.
+    pub(super) commands: Commands,
+}
+
+/// How commands are run, as far as it says what a rule about one means.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    /// What they reach.
+    pub(super) reach: CommandReach,
+    /// Whether they share a shell, so that what one means depends on those before it.
+    pub(super) share_shell: bool,
+}
+
+impl Commands {
+    /// The rule that covers a call, where a rule can say what the call does.
+    pub(super) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
+        let rule = RememberedRule::covering(question).within(&self.reach);
+        (!self.share_shell || !rule.is_about_commands()).then_some(rule)
+    }
+}
+
+impl Rules {
+    pub(super) fn new(
+        file: Option<RememberedRules>,
+        thread: Option<&str>,
+        project: Option<RuleScope>,
+        commands: Commands,
+    ) -> Self {
+        let thread = thread.map(|id| RuleScope::Thread(id.to_owned()));
+        Self { file, thread, project, here: Vec::new(), commands }
+    }
+
+    /// The rule that covers a call.
+    pub(super) fn find(&self, question: &ActionRequest) -> io::Result<Option<RememberedRule>> {
+        if self.commands.rule(question).is_none() {
+            return Ok(None);
+        }
+        if let Some(rule) = self.here.iter().find(|rule| rule.covers(question)) {
+            return Ok(Some(rule.clone()));
+        }
+        let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
+        match &self.file {
+            Some(file) => file.find(&scopes, question, &self.commands.reach).map_err(io::Error::other),
+            None => Ok(None),
+        }
+    }
+
+    /// Remembers a rule; where that cannot be written down, for as long as the program runs.
+    pub(super) fn add(&mut self, rule: RememberedRule, lasting: Lasting) -> io::Result<()> {
+        let scope = match lasting {
+            Lasting::Session => &self.thread,
+            Lasting::Project => &self.project,
+        };
+        match (&self.file, scope) {
+            (Some(file), Some(scope)) => file.add(scope, &rule).map_err(io::Error::other),
+            _ => {
+                self.here.push(rule);
+                Ok(())
+            }
+        }
+    }
+}

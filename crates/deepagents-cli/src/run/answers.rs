@@ -1,0 +1,58 @@
+//! Decisions of a program: lines of JSON on stdin.
+
+use std::io;
+
+use deepagents::{ActionRequest, Decision, DeepAgent};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::approvals::Decisions;
+use super::stdin::Lines;
+use crate::output;
+
+/// A line of a program: `{"answer": ID, "decision": {...}}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerLine {
+    answer: String,
+    decision: Value,
+}
+
+/// Takes answers until all questions have one, or the lines end.
+pub(super) async fn from_lines(
+    lines: &mut Lines,
+    questions: &[ActionRequest],
+    agent: &DeepAgent,
+) -> io::Result<Decisions> {
+    let mut answers = Decisions::new();
+    while answers.len() < questions.len() {
+        let Some(line) = lines.next().await? else { break };
+        match read(&line, questions, &answers, agent) {
+            Ok((id, decision)) => answers.push((id, decision.into())),
+            // Stdout is for events alone.
+            Err(problem) => output::print_error(&problem),
+        }
+    }
+    Ok(answers)
+}
+
+fn read(
+    line: &str,
+    questions: &[ActionRequest],
+    given: &Decisions,
+    agent: &DeepAgent,
+) -> Result<(String, Decision), String> {
+    let AnswerLine { answer: id, decision } = serde_json::from_str(line)
+        .map_err(|error| format!("a line on stdin is no {{\"answer\": ID, \"decision\": {{...}}}}: {error}"))?;
+    let Some(question) = questions.iter().find(|question| question.id == id) else {
+        let open: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+        return Err(format!("no question `{id}` is open; open are {}", open.join(", ")));
+    };
+    if given.iter().any(|(other, _)| *other == id) {
+        return Err(format!("question `{id}` has been answered before"));
+    }
+    let decision =
+        Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
+    agent.check_decision(question, &decision).map_err(|error| error.to_string())?;
+    Ok((id, decision))
+}

@@ -1,0 +1,46 @@
+//! What the command line says is to be done, and in which shape.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use deepagents::core::structured::ResponseFormat;
+use deepagents::core::tool::SchemaCheck;
+use serde_json::Value;
+
+use super::stdin::Task;
+use crate::args::{Approve, InputFormat, RunArgs};
+use crate::exit::WrongUsage;
+use crate::small_file::without_mark;
+
+/// What is to be done, as the command line says it.
+pub(super) fn task(args: &RunArgs) -> Result<Task> {
+    if args.input_format == InputFormat::StreamJson {
+        // The thread is begun, or gone on with, by the first message.
+        return Ok(Task::Given(String::new()));
+    }
+    match args.task.as_deref() {
+        None if args.resumes() => Ok(Task::Rest),
+        None | Some("-") if args.approve == Some(Approve::Ask) => {
+            let words = "with --approve ask stdin is for your answers: give the task on the command line";
+            bail!(WrongUsage(words.to_owned()))
+        }
+        given => Task::from_arg(given),
+    }
+}
+
+/// The shape of the answer, of a file with a JSON Schema.
+pub(super) fn answer_format(file: &Path) -> Result<ResponseFormat> {
+    let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let schema: Value =
+        serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        bail!(wrong("is no schema of an object: it lacks \"type\": \"object\"".to_owned()));
+    }
+    SchemaCheck::new(Arc::new(schema.clone()))
+        .compile()
+        .map_err(|error| wrong(format!("is no JSON Schema: {error}")))?;
+    Ok(ResponseFormat::json("answer", schema))
+}
