@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{LiveThreads, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
+use crate::interrupt::{Decision, DecisionRecord};
 use crate::journal::{Claim, Journal, JournalError, Lease, ProcessIdentity, TakeOver, ThreadInfo};
 use crate::machine::Budget;
 use crate::message::Message;
@@ -49,6 +50,14 @@ impl AgentDefinition {
     /// A text from outside as the middlewares let it in.
     pub(crate) fn received_text(&self, text: String) -> Result<String> {
         self.through("receive_text", text, |middleware, text| middleware.receive_text(text))
+    }
+
+    /// A decision whose words are as the middlewares let them in. What a person has made of a call is made as they say.
+    pub(crate) fn received_decision(&self, mut decided: DecisionRecord) -> Result<DecisionRecord> {
+        if let Decision::Reject { message: Some(said) } | Decision::Respond { message: said } = &mut decided.decision {
+            *said = self.received_text(std::mem::take(said))?;
+        }
+        Ok(decided)
     }
 
     fn through<T>(
