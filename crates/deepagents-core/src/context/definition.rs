@@ -20,6 +20,7 @@ use crate::tool::ToolSet;
 #[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
+    pub(crate) description: Option<Arc<str>>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
     pub(crate) tools: ToolSet,
@@ -78,6 +79,11 @@ impl AgentDefinition {
     /// The agent's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the agent is for, where that was said.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 
     /// The model.
@@ -150,6 +156,7 @@ impl AgentDefinition {
     pub(crate) fn empty() -> Self {
         Self {
             name: "agent".to_owned(),
+            description: None,
             model: Arc::new(NoModel),
             stack: Arc::from([]),
             tools: ToolSet::default(),
