@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 
@@ -56,6 +56,11 @@ impl<W: Wire> ChatModel for HttpModel<W> {
 
     fn profile(&self) -> ModelProfile {
         self.profile.clone()
+    }
+
+    fn server(&self) -> Option<ModelServer> {
+        let url = &self.endpoint.url;
+        Some(ModelServer::new(url.host_str()?, url.port_or_known_default()?))
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

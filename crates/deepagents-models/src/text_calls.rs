@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use deepagents_core::message::Block;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, StopReason};
+use deepagents_core::model::{
+    ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelServer, StopReason,
+};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
@@ -40,6 +42,10 @@ impl ChatModel for TextToolCalls {
 
     fn profile(&self) -> ModelProfile {
         self.0.profile()
+    }
+
+    fn server(&self) -> Option<ModelServer> {
+        self.0.server()
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {

@@ -32,6 +32,12 @@ pub const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
 pub const REQUEST_TOP_P: &str = "gen_ai.request.top_p";
 /// Texts that end the answer.
 pub const REQUEST_STOP_SEQUENCES: &str = "gen_ai.request.stop_sequences";
+/// What randomness began with.
+pub const REQUEST_SEED: &str = "gen_ai.request.seed";
+/// The server that the request was sent to.
+pub const SERVER_ADDRESS: &str = "server.address";
+/// Its port.
+pub const SERVER_PORT: &str = "server.port";
 /// The provider's id of the answer.
 pub const RESPONSE_ID: &str = "gen_ai.response.id";
 /// The model that answered, where it is known to be another than was asked.
@@ -54,6 +60,8 @@ pub const USAGE_REASONING: &str = "gen_ai.usage.reasoning.output_tokens";
 pub const CONVERSATION_ID: &str = "gen_ai.conversation.id";
 /// The name of an agent.
 pub const AGENT_NAME: &str = "gen_ai.agent.name";
+/// What an agent is for.
+pub const AGENT_DESCRIPTION: &str = "gen_ai.agent.description";
 /// The path of a sub-agent.
 pub const AGENT_ID: &str = "gen_ai.agent.id";
 /// The name of a tool.

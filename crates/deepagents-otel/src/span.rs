@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use deepagents_core::message::{AssistantMessage, Usage};
+use deepagents_core::model::ModelServer;
 
 use crate::conventions as names;
 use crate::{SpanContext, SpanId};
@@ -42,6 +43,8 @@ pub struct Span {
 pub enum Operation {
     /// A process' part of a run of the main agent, or of a sub-agent.
     InvokeAgent {
+        /// What the agent is for; none where the log or the events alone are known.
+        description: Option<Arc<str>>,
         /// The run.
         run: Arc<str>,
         /// Which process works on it, counted from 0.
@@ -109,6 +112,10 @@ pub struct RequestSettings {
     pub top_p: Option<f64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+    /// What randomness begins with.
+    pub seed: Option<i64>,
+    /// The server that was asked.
+    pub server: Option<ModelServer>,
 }
 
 /// What an answer says of itself.
@@ -209,7 +216,8 @@ impl Span {
             all.push((names::CONVERSATION_ID, Text(thread)));
         }
         match &self.operation {
-            Operation::InvokeAgent { run, attempt, model, usage, finish } => {
+            Operation::InvokeAgent { description, run, attempt, model, usage, finish } => {
+                all.extend(description.as_deref().map(|text| (names::AGENT_DESCRIPTION, Text(text))));
                 model_attributes(&mut all, model.as_deref());
                 usage_attributes(&mut all, *usage);
                 if let Some(own) = self.path.last() {
@@ -237,6 +245,11 @@ impl Span {
                     all.extend(settings.max_tokens.map(|n| (names::REQUEST_MAX_TOKENS, Int(int(n)))));
                     all.extend(settings.temperature.map(|n| (names::REQUEST_TEMPERATURE, Double(n))));
                     all.extend(settings.top_p.map(|n| (names::REQUEST_TOP_P, Double(n))));
+                    all.extend(settings.seed.map(|seed| (names::REQUEST_SEED, Int(seed))));
+                    if let Some(server) = &settings.server {
+                        all.push((names::SERVER_ADDRESS, Text(&server.host)));
+                        all.push((names::SERVER_PORT, Int(server.port.into())));
+                    }
                     if !settings.stop.is_empty() {
                         let stop = settings.stop.iter().map(String::as_str).collect();
                         all.push((names::REQUEST_STOP_SEQUENCES, Texts(stop)));

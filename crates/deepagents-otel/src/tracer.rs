@@ -18,8 +18,8 @@ use crate::builder::nanos;
 use crate::content::Content;
 use crate::export::Exporter;
 use crate::{
-    ExportConfig, ExportError, ExportReport, ModelName, Operation, ResponseInfo, Span, SpanContext, TraceBuilder,
-    TraceId,
+    ExportConfig, ExportError, ExportReport, ModelName, Operation, RequestSettings, ResponseInfo, Span, SpanContext,
+    TraceBuilder, TraceId,
 };
 
 /// Which traces are exported. Metrics are of all.
@@ -184,6 +184,9 @@ impl RunTrace {
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let (name, clock) = (Arc::new(ModelName::new(model.name())), self.tracer.0.clock.clone());
+        let settings =
+            model.server().map(|server| RequestSettings { server: Some(server), ..RequestSettings::default() });
+        let settings = settings.map(Box::new);
         let number = self.asides.fetch_add(1, Ordering::Relaxed);
         let start = nanos(clock.now());
         let watched = model.stream(request).map(move |event| {
@@ -200,7 +203,7 @@ impl RunTrace {
                 usage,
                 finish: None,
                 first_chunk: None,
-                settings: None,
+                settings: settings.clone(),
                 response,
                 discarded: Vec::new(),
             };
@@ -224,7 +227,8 @@ impl RunObserver for RunTrace {
             return self.aside(call, model, request);
         }
         let mut builder = self.builder();
-        builder.request(&call.path, &request);
+        builder.describe(&call.path, call.description.as_ref());
+        builder.request(&call.path, &request, model.server());
         if let (true, Some(chat)) = (self.tracer.0.options.propagate, builder.open_chat(&call.path)) {
             let options = &self.tracer.0.options;
             let sampled = options.sampler.takes(options.parent, chat.trace);

@@ -85,6 +85,10 @@ impl<E: Engine> Journal for Database<E> {
     fn threads(&self) -> &dyn Threads {
         self
     }
+
+    fn storage(&self) -> JournalFuture<'_, Option<String>> {
+        self.engine.run(Access::Query, move |db| Box::pin(async move { threads::storage(db).await }))
+    }
 }
 
 impl<E: Engine> Threads for Database<E> {

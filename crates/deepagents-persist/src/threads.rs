@@ -18,6 +18,12 @@ use crate::log::delete_snapshots;
 use crate::statement::Statement;
 use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
 
+/// The file, or the table and the server that has it since it began.
+static STORAGE: Statement = Statement::per_database(
+    "SELECT 'sqlite ' || file FROM pragma_database_list WHERE name = 'main'",
+    "SELECT 'postgres ' || pg_postmaster_start_time() || ' ' || current_database() || ' '
+        || CAST(CAST('thread' AS regclass) AS oid)",
+);
 static LIST: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
@@ -83,6 +89,10 @@ static DELETE_EVENTS: [Statement; 3] = [
     Statement::new("DELETE FROM event WHERE thread = $1 AND position >= $2 AND position < $3"),
     Statement::new("DELETE FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3 AND NOT snapshot"),
 ];
+
+pub(crate) async fn storage(db: &dyn Executor) -> Result<Option<String>, JournalError> {
+    Ok(Some(db.query_one(&STORAGE, &[]).await?.take(0)?))
+}
 
 pub(crate) async fn get(db: &dyn Executor, thread: &str) -> Result<Option<ThreadInfo>, JournalError> {
     Ok(find(db, thread).await?.map(ThreadRow::info))

@@ -122,7 +122,7 @@ struct Search {
     #[serde(default)]
     namespace_prefix: Option<Vec<String>>,
     #[serde(default)]
-    filter: Option<Map<String, Value>>,
+    filter: Option<Value>,
     limit: Option<usize>,
     offset: Option<usize>,
     /// Words to look for.
@@ -137,8 +137,10 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     if words.is_empty() {
         (query.limit, query.offset) = (limit, offset);
     }
-    for (field, wanted) in body.filter.unwrap_or_default() {
-        want(&mut query, field, wanted)?;
+    match body.filter.unwrap_or_default() {
+        Value::Null => {}
+        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| want(&mut query, field, wanted))?,
+        other => return Err(ApiError::invalid(format!("`filter` is an object of fields, not {}", kind(&other)))),
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
     let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
@@ -158,15 +160,21 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
 /// Adds what a field is to be.
 fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     match wanted {
-        Value::Object(tests) if !tests.is_empty() && tests.keys().all(|key| key.starts_with('$')) => {
+        Value::Object(tests) if tests.keys().any(|key| key.starts_with('$')) => {
             for (word, value) in tests {
-                query.filters.push(Filter::new(field.clone(), comparison(&word, value)?));
+                let is = comparison(&field, &word, value)?;
+                query.filters.push(Filter::new(field.clone(), is));
             }
         }
         Value::Object(inner) if inner.values().any(compares) => {
             for (name, wanted) in inner {
                 want(query, format!("{field}.{name}"), wanted)?;
             }
+        }
+        Value::Array(list) if list.iter().any(compares) => {
+            return Err(ApiError::invalid(format!(
+                "`filter` compares inside of the list of `{field}`; a list is compared as a whole"
+            )));
         }
         // One that is missing is null too, and 1.0 is 1.
         Value::Null => query.filters.push(Filter::new(field, Comparison::Equal(Value::Null))),
@@ -181,9 +189,25 @@ fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     Ok(())
 }
 
+/// What a value is, in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
 /// Whether something is compared, here or further inside.
 fn compares(wanted: &Value) -> bool {
-    wanted.as_object().is_some_and(|inner| inner.iter().any(|(key, inner)| key.starts_with('$') || compares(inner)))
+    match wanted {
+        Value::Object(inner) => inner.iter().any(|(key, inner)| key.starts_with('$') || compares(inner)),
+        Value::Array(list) => list.iter().any(compares),
+        _ => false,
+    }
 }
 
 /// How many of the words an item has, as a share; none where no words are looked for.
@@ -197,20 +221,27 @@ fn score(item: &Item, words: &[String]) -> Option<f64> {
     Some(found as f64 / words.len() as f64)
 }
 
-fn comparison(word: &str, value: Value) -> Result<Comparison> {
-    Ok(match word {
-        "$eq" => Comparison::Equal(value),
-        "$ne" => Comparison::NotEqual(value),
-        "$gt" => Comparison::Above(value),
-        "$gte" => Comparison::AtLeast(value),
-        "$lt" => Comparison::Below(value),
-        "$lte" => Comparison::AtMost(value),
+fn comparison(field: &str, word: &str, value: Value) -> Result<Comparison> {
+    let comparison = match word {
+        "$eq" => return Ok(Comparison::Equal(value)),
+        "$ne" => return Ok(Comparison::NotEqual(value)),
+        "$gt" => Comparison::Above,
+        "$gte" => Comparison::AtLeast,
+        "$lt" => Comparison::Below,
+        "$lte" => Comparison::AtMost,
         other => {
             return Err(ApiError::invalid(format!(
                 "`{other}` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"
             )));
         }
-    })
+    };
+    match value {
+        Value::Number(_) | Value::String(_) => Ok(comparison(value)),
+        other => {
+            let what = kind(&other);
+            Err(ApiError::invalid(format!("`{word}` of `{field}` takes a number or a text, not {what}")))
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -186,14 +186,25 @@ impl Server {
         if self.agents.is_empty() { Err(ServerError::NoAgent) } else { Ok(self.agents) }
     }
 
-    /// Refuses agents on other journals. Two handles may be of one database, so what tells is whether an agent finds a thread
-    /// that the server begins.
+    /// Refuses agents on other journals. Two handles may be of one database: where the two do not say so themselves, what
+    /// tells is whether an agent finds a thread that the server begins.
     async fn check_journals(&self) -> Result<(), ServerError> {
+        let here = self.journal.storage().await.unwrap_or_default();
+        let mut unknown = Vec::new();
+        for agent in &self.agents {
+            let there = agent.threads.journal().storage().await.unwrap_or_default();
+            if here.is_none() || here != there {
+                unknown.push(agent);
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
         let thread = format!("server_starts_{}", ids::fresh());
         // What is wrong with the storage is told by those who need it.
         let Ok(fence) = self.journal.claim(&thread, Claim::new("server", LEASE)).await else { return Ok(()) };
         let mut other = None;
-        for agent in &self.agents {
+        for agent in unknown {
             if matches!(agent.threads.journal().threads().get(&thread).await, Ok(None)) {
                 other = Some(agent.name.clone());
                 break;

@@ -104,4 +104,8 @@ impl<W: Watch> Journal for Watched<W> {
     fn threads(&self) -> &dyn Threads {
         self.journal.threads()
     }
+
+    fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
+        self.journal.storage()
+    }
 }

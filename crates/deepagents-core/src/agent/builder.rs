@@ -25,6 +25,8 @@ pub(super) const MAX_MODEL_CALLS: u32 = 9_999;
 pub struct AgentOptions {
     /// See [`AgentBuilder::name`].
     pub name: Option<String>,
+    /// See [`AgentBuilder::description`].
+    pub description: Option<String>,
     /// See [`AgentBuilder::settings`].
     pub settings: ModelSettings,
     /// See [`AgentBuilder::response_format`].
@@ -128,6 +130,12 @@ macro_rules! agent_option_methods {
         /// Names the agent, for events and usage; `agent` by default.
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.options.name = Some(name.into());
+            self
+        }
+
+        /// Says what the agent is for, to those who read its traces. The model is not told.
+        pub fn description(mut self, description: impl Into<String>) -> Self {
+            self.options.description = Some(description.into());
             self
         }
 
@@ -292,6 +300,7 @@ impl AgentBuilder {
         Ok(Agent {
             definition: Arc::new(AgentDefinition {
                 name: options.name.unwrap_or_else(|| "agent".to_owned()),
+                description: options.description.map(Into::into),
                 model: self.model,
                 stack: self.middlewares.into(),
                 tools,

@@ -45,7 +45,8 @@ impl Agent {
     }
 
     /// Makes a call by hand again that has asked, with what was decided about all that it has asked so far. A decision
-    /// counts where the call asks the same again, of the same arguments.
+    /// counts where the call asks the same again, of the same arguments. Its words come in as the middlewares
+    /// [let them](crate::middleware::Middleware::receive_text), as those of a decision in a run do.
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool): a call may ask more than once.
@@ -61,12 +62,14 @@ impl Agent {
             Some(thread) => self.state(thread).await?,
             None => State::new(definition.schema.clone()),
         };
-        let asked = reviews.iter().flat_map(|review| {
-            let decided = review.decision.clone();
-            let decided = decided.map(|decision| ActionRequestChange::Decide(review.request.id.clone(), decision));
-            [ActionRequestChange::Request(Box::new(review.request.clone()))].into_iter().chain(decided)
-        });
-        let asked: Vec<ActionRequestChange> = asked.collect();
+        let mut asked = Vec::new();
+        for review in reviews {
+            asked.push(ActionRequestChange::Request(Box::new(review.request.clone())));
+            if let Some(decided) = review.decision.clone() {
+                let decided = definition.received_decision(decided)?;
+                asked.push(ActionRequestChange::Decide(review.request.id.clone(), decided));
+            }
+        }
         if !asked.is_empty() {
             state.apply(&Update::new::<ActionRequests>(asked))?;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{LiveThreads, Observers};
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
+use crate::interrupt::{Decision, DecisionRecord};
 use crate::journal::{Claim, Journal, JournalError, Lease, ProcessIdentity, TakeOver, ThreadInfo};
 use crate::machine::Budget;
 use crate::message::Message;
@@ -19,6 +20,7 @@ use crate::tool::ToolSet;
 #[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
+    pub(crate) description: Option<Arc<str>>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) stack: Arc<[Arc<dyn DynMiddleware>]>,
     pub(crate) tools: ToolSet,
@@ -51,6 +53,14 @@ impl AgentDefinition {
         self.through("receive_text", text, |middleware, text| middleware.receive_text(text))
     }
 
+    /// A decision whose words are as the middlewares let them in. What a person has made of a call is made as they say.
+    pub(crate) fn received_decision(&self, mut decided: DecisionRecord) -> Result<DecisionRecord> {
+        if let Decision::Reject { message: Some(said) } | Decision::Respond { message: said } = &mut decided.decision {
+            *said = self.received_text(std::mem::take(said))?;
+        }
+        Ok(decided)
+    }
+
     fn through<T>(
         &self,
         hook: &'static str,
@@ -69,6 +79,11 @@ impl AgentDefinition {
     /// The agent's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the agent is for, where that was said.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 
     /// The model.
@@ -141,6 +156,7 @@ impl AgentDefinition {
     pub(crate) fn empty() -> Self {
         Self {
             name: "agent".to_owned(),
+            description: None,
             model: Arc::new(NoModel),
             stack: Arc::from([]),
             tools: ToolSet::default(),

@@ -16,7 +16,7 @@ use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
-use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
+use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
 use crate::panics::panic_text;
 
 /// Stands between a run, its sub-agents included, and what is outside of it: every model call and every tool call passes
@@ -106,6 +106,8 @@ pub struct ModelCall {
     pub turn: u32,
     /// Whether it is asked beside the conversation, with [`Context::invoke_model`].
     pub aside: bool,
+    /// What the agent is for, where that was said.
+    pub description: Option<Arc<str>>,
 }
 
 /// Version of the JSON form of [`InputRecord`]. It grows when a field changes its meaning or goes away, not when one is
@@ -228,6 +230,10 @@ impl ChatModel for ObservedModel {
         self.model.profile()
     }
 
+    fn server(&self) -> Option<ModelServer> {
+        self.model.server()
+    }
+
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
         self.model.count_tokens(request)
     }
@@ -240,6 +246,7 @@ impl ChatModel for ObservedModel {
 /// The model as the run asks it.
 pub(crate) fn through(cx: &Context, model: &Arc<dyn ChatModel>, aside: bool) -> Arc<dyn ChatModel> {
     let Some(SharedObserver(observer)) = &cx.shared.observer else { return model.clone() };
-    let call = ModelCall { path: cx.shared.path.clone(), turn: cx.turn, aside };
+    let description = cx.shared.agent.description.clone();
+    let call = ModelCall { path: cx.shared.path.clone(), turn: cx.turn, aside, description };
     Arc::new(ObservedModel { observer: observer.clone(), call, model: model.clone() })
 }

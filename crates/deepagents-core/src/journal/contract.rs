@@ -103,6 +103,15 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The threads as a whole: listing, metadata, copying, deleting.
     fn threads(&self) -> &dyn Threads;
+
+    /// Names the storage, where that can be told without writing to it: handles whose names are equal are of one storage.
+    /// Other names, or none, say nothing. A journal around another one gives the name of that.
+    ///
+    /// # Errors
+    /// When the storage cannot be asked.
+    fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// So that a builder takes a journal and a shared one alike.
@@ -152,6 +161,10 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
 
     fn threads(&self) -> &dyn Threads {
         (**self).threads()
+    }
+
+    fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
+        (**self).storage()
     }
 }
 

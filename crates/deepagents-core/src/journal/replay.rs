@@ -107,7 +107,10 @@ const EARLIER_RUNS: usize = 64;
 
 impl Replay {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
-        let state = State::new(schema);
+        Self::of(State::new(schema))
+    }
+
+    fn of(state: State) -> Self {
         Self {
             path: Vec::new(),
             given: state.clone(),
@@ -317,6 +320,12 @@ impl Replay {
             self.state.apply(&Update::new::<MessagesChannel>(std::mem::take(&mut late)))?;
         }
         Ok(late)
+    }
+
+    /// What it amounts to so far; it can be gone on with.
+    pub(crate) fn settled_here(&self, thread: &str) -> Result<ReplayedState, JournalError> {
+        let (state, machine, open) = (self.state.clone(), self.machine.clone(), self.open.clone());
+        Self { machine, open, end: self.end, ..Self::of(state) }.settled(thread)
     }
 
     pub(crate) fn settled(mut self, thread: &str) -> Result<ReplayedState, JournalError> {

@@ -6,6 +6,7 @@ mod none;
 mod profile;
 mod provider_tool;
 mod request;
+mod server;
 mod system;
 mod tool_spec;
 
@@ -21,6 +22,7 @@ pub use none::NoModel;
 pub use profile::{ModelProfile, Price, PriceTier};
 pub use provider_tool::ProviderTool;
 pub use request::{CacheMarks, CacheTtl, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
+pub use server::ModelServer;
 pub use system::SystemBlock;
 pub use tool_spec::ToolSpec;
 
@@ -62,6 +64,12 @@ pub trait ChatModel: Send + Sync + 'static {
     /// A stream that ends without either is an error to its reader ([`ModelError::Truncated`]).
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 
+    /// The server that requests are sent to, for traces; `None` where there is none or it is not known, as is the case unless
+    /// a model says otherwise.
+    fn server(&self) -> Option<ModelServer> {
+        None
+    }
+
     /// How many tokens of input a request has, counted by the provider; `None` where it has no endpoint for that, as is the
     /// case unless a model says otherwise. It is a request of its own, which is not retried.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
@@ -89,6 +97,9 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
     fn profile(&self) -> ModelProfile {
         (**self).profile()
+    }
+    fn server(&self) -> Option<ModelServer> {
+        (**self).server()
     }
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         (**self).stream(request)

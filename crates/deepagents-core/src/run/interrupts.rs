@@ -43,7 +43,14 @@ impl Driver {
     pub(super) fn take_answers(&mut self, answers: Vec<(String, DecisionRecord)>) -> Result<Vec<EventKind>> {
         let changes = answers_to(&self.state, answers, self.shared.agent.clock.now())?;
         self.check_edits(&self.state, &changes)?;
-        let changes = changes.into_iter().map(|change| self.received_change(change)).collect::<Result<Vec<_>>>()?;
+        let agent = &self.shared.agent;
+        let received = |change| match change {
+            ActionRequestChange::Decide(id, decided) => {
+                Ok(ActionRequestChange::Decide(id, agent.received_decision(decided)?))
+            }
+            other => Ok(other),
+        };
+        let changes = changes.into_iter().map(received).collect::<Result<Vec<_>>>()?;
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -54,16 +61,6 @@ impl Driver {
         let events = events.collect();
         self.update(Update::new::<ActionRequests>(changes))?;
         Ok(events)
-    }
-
-    /// A decision whose words are as the middlewares let them in. What a person has made of a call is made as they say.
-    fn received_change(&self, mut change: ActionRequestChange) -> Result<ActionRequestChange> {
-        if let ActionRequestChange::Decide(_, DecisionRecord { decision, .. }) = &mut change
-            && let Decision::Reject { message: Some(said) } | Decision::Respond { message: said } = decision
-        {
-            *said = self.shared.agent.received_text(std::mem::take(said))?;
-        }
-        Ok(change)
     }
 
     /// Looks at edits of this agent's own calls whose tools it has. What a rule such as a hook has edited, which nobody is there

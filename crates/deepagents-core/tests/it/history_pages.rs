@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::{
     Checkpoint, CheckpointSource, Journal, JournalError, LogEntry, LogPosition, MemoryJournal, Record, RetentionPolicy,
-    checkpoints,
+    checkpoints, load, load_each,
 };
 use deepagents_core::message::Message;
 use deepagents_core::run::{Machine, Node, RunInput};
@@ -178,4 +178,32 @@ async fn a_page_costs_what_it_holds_however_long_the_thread_is() {
     let near = checkpoints(&*journal, "old", Some(3_000), 10).await.unwrap();
     assert_eq!(near[0].run.as_deref(), Some("r"));
     assert_eq!(records(&journal.inner, "old").await.len(), 20_001);
+}
+
+#[tokio::test]
+async fn the_states_at_several_positions_are_those_of_each() {
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = eventful(&journal).await;
+    let (schema, end) = (agent.schema().clone(), records(&*journal, "t").await.len() as LogPosition);
+    for positions in [
+        (0..=end).collect::<Vec<_>>(),
+        (0..=end).rev().step_by(3).collect(),
+        agent.history("t", None, 50).await.unwrap().iter().map(|checkpoint| checkpoint.position).collect(),
+        vec![end, end, 5, end],
+    ] {
+        let each = load_each(&*journal, "t", schema.clone(), &positions).await.unwrap();
+        assert_eq!(each.len(), positions.len());
+        for (at, state) in positions.iter().zip(each) {
+            let alone = load(&*journal, "t", schema.clone(), Some(*at)).await.unwrap();
+            assert_eq!(state.state.to_json(true).unwrap(), alone.state.to_json(true).unwrap(), "at {at}");
+            assert_eq!(
+                (state.machine, state.in_doubt, state.end),
+                (alone.machine, alone.in_doubt, alone.end),
+                "at {at}"
+            );
+        }
+    }
+    assert!(load_each(&*journal, "t", schema.clone(), &[end, end + 1]).await.is_err());
+    agent.prune("t", &RetentionPolicy::From(end / 2)).await.unwrap();
+    assert!(load_each(&*journal, "t", schema, &[1]).await.is_err());
 }

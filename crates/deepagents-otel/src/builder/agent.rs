@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deepagents_core::event::EventKind;
 use deepagents_core::message::{AssistantMessage, Usage};
-use deepagents_core::model::{ModelError, ModelRequest};
+use deepagents_core::model::{ModelError, ModelRequest, ModelServer};
 
 use super::words;
 use crate::content::{Answer, Content};
@@ -19,6 +19,8 @@ const MODEL_ERROR: &str = "model_error";
 #[derive(Debug)]
 pub(super) struct OpenAgent {
     pub(super) name: Arc<str>,
+    /// What it is for.
+    pub(super) description: Option<Arc<str>>,
     pub(super) path: Arc<[String]>,
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
@@ -81,6 +83,7 @@ impl OpenAgent {
     pub(super) fn new(name: &str, path: Arc<[String]>, id: SpanId, parent: Option<SpanId>, start: u64) -> Self {
         Self {
             name: name.into(),
+            description: None,
             path,
             id,
             parent,
@@ -214,13 +217,16 @@ impl OpenChat {
         }
     }
 
-    pub(super) fn requested(&mut self, request: &ModelRequest, content: Option<&Content>) {
+    pub(super) fn requested(&mut self, request: &ModelRequest, server: Option<ModelServer>, content: Option<&Content>) {
         let asked = &request.settings;
         let settings = RequestSettings {
             max_tokens: asked.max_tokens,
             temperature: asked.temperature,
             top_p: asked.top_p,
             stop: asked.stop.clone(),
+            // No setting of ours: those who want it give it to their provider.
+            seed: asked.extra.get("seed").and_then(serde_json::Value::as_i64),
+            server,
         };
         self.settings = (settings != RequestSettings::default()).then(|| Box::new(settings));
         self.content = content.map(|content| content.request(request)).unwrap_or_default();

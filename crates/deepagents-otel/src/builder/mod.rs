@@ -9,7 +9,7 @@ use std::sync::Arc;
 use deepagents_core::env::Timestamp;
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::Usage;
-use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
+use deepagents_core::model::{ModelError, ModelEvent, ModelRequest, ModelServer};
 
 use crate::content::Content;
 use crate::{Operation, Span, SpanContext, SpanError, TraceId};
@@ -103,11 +103,19 @@ impl TraceBuilder {
         }
     }
 
-    /// Takes in what a model is asked, after the event that says so: what the request asks for, and what is said in it.
-    pub fn request(&mut self, path: &Arc<[String]>, request: &ModelRequest) {
+    /// Takes in what an agent that is at work is for.
+    pub fn describe(&mut self, path: &Arc<[String]>, description: Option<&Arc<str>>) {
+        if let Some(agent) = self.run.as_mut().and_then(|run| run.agent(path)) {
+            agent.description = description.cloned();
+        }
+    }
+
+    /// Takes in what a model is asked, after the event that says so: what the request asks for, what is said in it, and which
+    /// server it is sent to.
+    pub fn request(&mut self, path: &Arc<[String]>, request: &ModelRequest, server: Option<ModelServer>) {
         let content = self.content.as_ref();
         if let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) {
-            chat.requested(request, content);
+            chat.requested(request, server, content);
         }
     }
 

@@ -62,6 +62,10 @@ impl OpenRun {
         self.root
     }
 
+    pub(super) fn agent(&mut self, path: &Arc<[String]>) -> Option<&mut OpenAgent> {
+        self.agents.get_mut(path)
+    }
+
     pub(super) fn chat(&mut self, path: &Arc<[String]>) -> Option<&mut OpenChat> {
         self.agents.get_mut(path)?.chat.as_mut()
     }
@@ -152,6 +156,7 @@ impl OpenRun {
             above.usage += usage;
         }
         let operation = Operation::InvokeAgent {
+            description: agent.description.take(),
             run: self.run.clone(),
             attempt: self.attempt,
             model: agent.model.clone(),
@@ -182,6 +187,7 @@ impl OpenRun {
         let mut agent = self.agents.remove(&main).unwrap_or_else(new);
         self.close(&mut agent, now, ended);
         let operation = Operation::InvokeAgent {
+            description: agent.description.take(),
             run: self.run.clone(),
             attempt: self.attempt,
             model: agent.model.clone(),

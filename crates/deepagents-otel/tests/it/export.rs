@@ -7,9 +7,12 @@ use std::time::Duration;
 use deepagents_core::agent::Agent;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::{AssistantMessage, Block, Origin};
-use deepagents_core::model::{ModelError, ModelEvent, ModelOutput};
+use deepagents_core::model::{
+    ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, ModelServer, ModelSettings,
+};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use deepagents_otel::{Content, Endpoint, ExportConfig, Protocol, Sampler, TraceOptions, Tracer};
+use futures_core::stream::BoxStream;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -233,6 +236,42 @@ async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_reques
             assert!(name == "traceparent" && text.contains(&format!(r#""spanId":"{span}""#)), "{value} {text}");
         }
         assert_eq!(text.matches(r#""name":"chat "#).count(), 3, "{text}");
+    }
+}
+
+/// A model that has a server.
+struct Hosted(ScriptedModel);
+
+impl ChatModel for Hosted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn server(&self) -> Option<ModelServer> {
+        Some(ModelServer::new("models.example", 8443))
+    }
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.0.stream(request)
+    }
+}
+
+#[tokio::test]
+async fn spans_say_what_an_agent_is_for_and_which_server_was_asked_with_which_seed() {
+    let file: Shared<Vec<u8>> = Arc::default();
+    let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), TraceOptions::default()).unwrap();
+    let mut settings = ModelSettings::default();
+    settings.extra.insert("seed".to_owned(), json!(42));
+    let model = Hosted(ScriptedModel::new([Turn::text("Done.")]));
+    let agent = Agent::builder(model).description("Goes.").settings(settings).build().unwrap();
+    agent.invoke(tracer.observe("Go.")).await.unwrap();
+    tracer.shutdown(LONG).await;
+    let text = String::from_utf8(file.lock().unwrap().clone()).unwrap();
+    for told in [
+        r#"{"key":"server.address","value":{"stringValue":"models.example"}}"#,
+        r#"{"key":"server.port","value":{"intValue":"8443"}}"#,
+        r#"{"key":"gen_ai.agent.description","value":{"stringValue":"Goes."}}"#,
+        r#"{"key":"gen_ai.request.seed","value":{"intValue":"42"}}"#,
+    ] {
+        assert_eq!(text.matches(told).count(), 1, "{told}: {text}");
     }
 }
 

@@ -82,3 +82,17 @@ async fn leases_follow_the_clock_of_the_server() {
     database.renew("t", fence, Duration::from_secs(60)).await.unwrap();
     database.append("t", fence, 0, Vec::new()).await.unwrap();
 }
+
+#[tokio::test]
+async fn handles_of_one_schema_say_that_they_are_of_one_storage() {
+    use deepagents_core::journal::Journal;
+
+    let Some(other) = database(None).await else { return };
+    let schema = format!("test storage {}", std::process::id());
+    let connect = async || Postgres::options().schema(&schema).connect(&url().unwrap()).await.unwrap();
+    let (one, two) = (connect().await, connect().await);
+    let named = one.storage().await.unwrap();
+    assert!(named.is_some());
+    assert_eq!(named, two.storage().await.unwrap());
+    assert_ne!(named, other.storage().await.unwrap());
+}

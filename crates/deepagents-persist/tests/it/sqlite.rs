@@ -40,3 +40,16 @@ mod store {
 
     deepagents_testing::store_suite!(async |clock| Some(Arc::new(database(clock).await) as Arc<dyn Store>));
 }
+
+#[tokio::test]
+async fn handles_of_one_file_say_that_they_are_of_one_storage() {
+    use deepagents_core::journal::Journal;
+
+    let place = place();
+    let (one, two) = (Sqlite::open(&place).await.unwrap(), Sqlite::open(&place).await.unwrap());
+    let other = Sqlite::open(self::place()).await.unwrap();
+    let named = one.storage().await.unwrap();
+    assert!(named.is_some());
+    assert_eq!(named, two.storage().await.unwrap());
+    assert_ne!(named, other.storage().await.unwrap());
+}

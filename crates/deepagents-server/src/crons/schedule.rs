@@ -1,4 +1,5 @@
-//! Times that come again, as `cron` writes them: minute, hour, day, month and day of the week.
+//! Times that come again, as `cron` writes them: minute, hour, day, month and day of the week. Seconds may follow, as with
+//! the reference.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -7,7 +8,9 @@ use jiff::{Timestamp, ToSpan, Unit};
 /// Why a schedule cannot be read.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum ScheduleError {
-    #[error("`{0}` is no schedule: that is minute, hour, day, month and day of the week, such as `0 9 * * 1-5`")]
+    #[error(
+        "`{0}` is no schedule: that is minute, hour, day, month and day of the week, such as `0 9 * * 1-5`, and seconds behind them"
+    )]
     Fields(String),
     #[error("`{field}` is no {name}: those are {low} to {high}, lists, ranges and steps of them")]
     Field { field: String, name: &'static str, low: u32, high: u32 },
@@ -20,6 +23,7 @@ pub(crate) enum ScheduleError {
 /// A set of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
+    seconds: u64,
     minutes: u64,
     hours: u64,
     days: u64,
@@ -52,8 +56,10 @@ impl Schedule {
             other => other,
         };
         let fields: Vec<&str> = written.split_whitespace().collect();
-        let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
-            return Err(ScheduleError::Fields(text.to_owned()));
+        let (minutes, hours, days, months, weekdays, seconds) = match fields.as_slice() {
+            [minutes, hours, days, months, weekdays] => (minutes, hours, days, months, weekdays, "0"),
+            [minutes, hours, days, months, weekdays, seconds] => (minutes, hours, days, months, weekdays, *seconds),
+            _ => return Err(ScheduleError::Fields(text.to_owned())),
         };
         let range = |name, low, high, words| Range { name, low, high, words };
         let (last, numbers): (Vec<&str>, Vec<&str>) = days.split(',').partition(|part| part.eq_ignore_ascii_case("l"));
@@ -63,6 +69,7 @@ impl Schedule {
         };
         let weekday_bits = range("day of the week", 0, 7, &WEEKDAYS).read(weekdays)?;
         let schedule = Self {
+            seconds: range("second", 0, 59, &[]).read(seconds)?,
             minutes: range("minute", 0, 59, &[]).read(minutes)?,
             hours: range("hour", 0, 23, &[]).read(hours)?,
             days: day_bits,
@@ -82,9 +89,9 @@ impl Schedule {
     pub(crate) fn after(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let local = zone
             .to_datetime(time)
-            .round(jiff::civil::DateTimeRound::new().smallest(Unit::Minute).mode(jiff::RoundMode::Trunc))
+            .round(jiff::civil::DateTimeRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc))
             .ok()?;
-        let mut at = local.checked_add(1.minute()).ok()?;
+        let mut at = local.checked_add(1.second()).ok()?;
         let limit = at.checked_add(8.years()).ok()?;
         while at < limit {
             if !self.has_day(at) {
@@ -92,17 +99,21 @@ impl Schedule {
                 continue;
             }
             if !has(self.hours, at.hour()) {
-                at = at.checked_add(1.hour()).ok()?.with().minute(0).build().ok()?;
+                at = at.checked_add(1.hour()).ok()?.with().minute(0).second(0).build().ok()?;
                 continue;
             }
-            if has(self.minutes, at.minute()) {
+            if !has(self.minutes, at.minute()) {
+                at = at.checked_add(1.minute()).ok()?.with().second(0).build().ok()?;
+                continue;
+            }
+            if has(self.seconds, at.second()) {
                 let found = zone.to_ambiguous_timestamp(at).compatible().ok()?;
                 // An hour that a change of the clock repeats comes once.
                 if found > time {
                     return Some(found);
                 }
             }
-            at = at.checked_add(1.minute()).ok()?;
+            at = at.checked_add(1.second()).ok()?;
         }
         None
     }
@@ -192,6 +203,10 @@ mod tests {
         assert_eq!(next("0 0 13 * ?", now), "2026-12-13T00:00:00Z", "any day of the week");
         assert_eq!(next("0 0 ? * 5", now), "2026-11-27T00:00:00Z", "any day");
         assert_eq!(next("@hourly", now), "2026-11-22T23:00:00Z");
+        assert_eq!(next("* * * * * *", now), "2026-11-22T22:40:31Z", "seconds stand behind the others");
+        assert_eq!(next("0 12 * * * 30", now), "2026-11-23T12:00:30Z");
+        assert_eq!(next("40 22 * * * */20", now), "2026-11-22T22:40:40Z");
+        assert_eq!(next("0 12 * * 1 10-20/5", now), "2026-11-23T12:00:10Z");
         assert_eq!(next("41 22 * * *", "2026-11-22T22:41:00Z"), "2026-11-23T22:41:00Z");
     }
 
@@ -207,6 +222,9 @@ mod tests {
             "5-60 * * * *",
             "*/0 * * * *",
             "* * * foo *",
+            "* * * * * 60",
+            "* * * * * ?",
+            "* * * * * * *",
         ] {
             assert!(Schedule::read(bad).is_err(), "{bad}");
         }

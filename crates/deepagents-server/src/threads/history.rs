@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::checkpoint_ref::CheckpointRef;
-use super::page::{Limit, contains};
+use super::page::{Limit, contains_value};
 use super::run_metadata::RunMetadata;
-use super::state::{shown_entries, thread_state};
+use super::state::{own_metadata, shown_entries, thread_states};
 use crate::app::App;
 use crate::body::{Body, Params};
 use crate::error::Result;
@@ -46,6 +46,7 @@ pub(super) async fn history(
     }
     let only = body.checkpoint.as_ref().and_then(CheckpointRef::id).map(|id| entries.find(id)).transpose()?;
     let wanted = body.metadata.unwrap_or_default();
+    let of_thread = app.shown_metadata(&info);
     let mut runs = RunMetadata::new(&app, &id);
     let (limit, mut out) = (body.limit.get(), Vec::new());
     let hidden = entries.newest_first().count() - shown_entries(&entries, &info).count();
@@ -59,20 +60,21 @@ pub(super) async fn history(
             continue;
         }
         let mut known = if wanted.is_empty() { Map::new() } else { runs.of(entry.run.as_deref()).await? };
-        known.extend([
-            ("source".to_owned(), json!(entry.source)),
-            ("step".to_owned(), json!(entry.step)),
-            ("run_id".to_owned(), json!(entry.run)),
-        ]);
-        let passes = |(key, value): (&String, &Value)| {
-            let one = Map::from_iter([(key.clone(), value.clone())]);
-            contains(&known, &one) || (!known.contains_key(key) && contains(&info.metadata, &one))
-        };
-        if wanted.iter().all(passes) {
-            out.push(thread_state(&app, &info, entry, newer, &mut runs).await?);
+        known.extend(own_metadata(&info, entry));
+        if wanted.iter().all(|(key, wanted)| matches(known.get(key).or_else(|| of_thread.get(key)), wanted)) {
+            out.push((entry, newer));
         }
     }
+    let out = thread_states(&app, &info, &out, &mut runs).await?;
     Ok(Json(Value::Array(out)))
+}
+
+/// Whether the metadata of a checkpoint is as it is wanted: what is missing is null, as the reference has it.
+fn matches(has: Option<&Value>, wanted: &Value) -> bool {
+    match (has, wanted) {
+        (None, wanted) => wanted.is_null(),
+        (Some(has), wanted) => contains_value(has, wanted),
+    }
 }
 
 #[derive(Deserialize)]

@@ -44,12 +44,17 @@ impl TryFrom<usize> for Limit {
 
 /// Whether an object has all of what is wanted, also inside of objects.
 pub(crate) fn contains(has: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
-    wanted.iter().all(|(key, wanted)| match (has.get(key), wanted) {
-        (Some(Value::Object(has)), Value::Object(wanted)) => contains(has, wanted),
+    wanted.iter().all(|(key, wanted)| has.get(key).is_some_and(|has| contains_value(has, wanted)))
+}
+
+/// Whether a value is what is wanted; an object has all of it.
+pub(crate) fn contains_value(has: &Value, wanted: &Value) -> bool {
+    match (has, wanted) {
+        (Value::Object(has), Value::Object(wanted)) => contains(has, wanted),
         // 1 and 1.0 are one number.
-        (Some(Value::Number(has)), Value::Number(wanted)) => has == wanted || has.as_f64() == wanted.as_f64(),
-        (has, wanted) => has == Some(wanted),
-    })
+        (Value::Number(has), Value::Number(wanted)) => has == wanted || has.as_f64() == wanted.as_f64(),
+        (has, wanted) => has == wanted,
+    }
 }
 
 /// How many there are in all, and where the next page begins.

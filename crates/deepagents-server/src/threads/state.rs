@@ -1,15 +1,21 @@
 //! The state of a thread at a checkpoint.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use deepagents::FinishReason;
-use deepagents_core::journal::{LogPosition, Record, ReplayedState, RunStatus, ThreadInfo, load};
+use deepagents_core::journal::{LogPosition, Record, ReplayedState, RunStatus, ThreadInfo, load_each};
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::{Entries, Entry, Place};
 use super::record::Held;
 use super::run_metadata::RunMetadata;
 use crate::app::App;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 use crate::wire::{next_nodes, open_interrupts, values};
+
+/// How many records are read at once, about.
+const PAGE: LogPosition = 256;
 
 /// The checkpoints that clients see, newest first: where the last run was stopped, none behind it.
 pub(super) fn shown_entries<'a>(entries: &'a Entries, info: &ThreadInfo) -> impl Iterator<Item = &'a Entry> {
@@ -25,27 +31,84 @@ pub(super) async fn thread_state(
     newer: Option<&Entry>,
     runs: &mut RunMetadata<'_>,
 ) -> Result<Value> {
-    let threads = app.threads_of(info)?;
-    let paused = match newer {
+    let states = thread_states(app, info, &[(entry, newer)], runs).await?;
+    states.into_iter().next().ok_or_else(|| ApiError::not_found("Checkpoint", &entry.place.id()))
+}
+
+/// The states at checkpoints, each with the newer one, newest first. The log is read once for all of them.
+pub(super) async fn thread_states(
+    app: &App,
+    info: &ThreadInfo,
+    entries: &[(&Entry, Option<&Entry>)],
+    runs: &mut RunMetadata<'_>,
+) -> Result<Vec<Value>> {
+    let pauses = pauses(app, info, entries).await?;
+    let paused = |(entry, newer): &(&Entry, Option<&Entry>)| match newer {
         None => (info.status == RunStatus::Interrupted).then_some(info.end),
-        Some(newer) => paused_between(app, info, entry, newer).await?,
+        Some(newer) => {
+            let between = span(entry, newer)?;
+            // A position after a record is that of the next one.
+            pauses.range(between.start + 1..=between.end).next().copied()
+        }
     };
-    let at = paused.or(entry.state);
-    let loaded: Option<ReplayedState> = match at {
-        Some(at) => Some(load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?),
-        None => None,
-    };
-    let open = match &loaded {
-        Some(loaded) if newer.is_none() || paused.is_some() => open_interrupts(&info.id, &loaded.state),
+    let places: Vec<_> = entries.iter().map(|one| (paused(one), one.0.state)).collect();
+    let positions: Vec<LogPosition> = places.iter().filter_map(|(paused, state)| paused.or(*state)).collect();
+    let schema = app.threads_of(info)?.schema().clone();
+    let mut loaded = load_each(&*app.journal, &info.id, schema, &positions).await?.into_iter();
+    let mut out = Vec::with_capacity(entries.len());
+    for ((entry, newer), (paused, state)) in entries.iter().zip(places) {
+        let loaded = paused.or(state).and_then(|_| loaded.next());
+        let metadata = runs.of(entry.run.as_deref()).await?;
+        out.push(shown(info, entry, (newer.is_none(), paused.is_some()), loaded.as_ref(), metadata)?);
+    }
+    Ok(out)
+}
+
+/// The records between two checkpoints that follow each other.
+fn span(entry: &Entry, newer: &Entry) -> Option<Range<LogPosition>> {
+    match (entry.place, newer.place) {
+        (Place::After(from), Place::After(to)) => Some(from..to),
+        _ => None,
+    }
+}
+
+/// The positions at which runs stopped to ask between these checkpoints.
+async fn pauses(app: &App, info: &ThreadInfo, entries: &[(&Entry, Option<&Entry>)]) -> Result<BTreeSet<LogPosition>> {
+    let asks = |record: &Record| matches!(record, Record::RunFinished { stop: Some(FinishReason::Interrupted), .. });
+    let mut spans: Vec<Range<LogPosition>> = Vec::new();
+    for between in entries.iter().rev().filter_map(|(entry, newer)| span(entry, (*newer)?)) {
+        match spans.last_mut().filter(|last| last.end == between.start && last.end - last.start < PAGE) {
+            Some(last) => last.end = between.end,
+            None => spans.push(between),
+        }
+    }
+    let mut out = BTreeSet::new();
+    for span in spans {
+        let records = app.journal.read(&info.id, span).await?;
+        out.extend(records.iter().filter(|entry| asks(&entry.record)).map(|entry| entry.position + 1));
+    }
+    Ok(out)
+}
+
+/// A state as clients read it. What waits is shown where it is the `newest` one, and where a run was `paused` there.
+fn shown(
+    info: &ThreadInfo,
+    entry: &Entry,
+    (newest, paused): (bool, bool),
+    loaded: Option<&ReplayedState>,
+    mut metadata: Map<String, Value>,
+) -> Result<Value> {
+    let open = match loaded {
+        Some(loaded) if newest || paused => open_interrupts(&info.id, &loaded.state),
         _ => Vec::new(),
     };
-    let next: Vec<&str> = match (&loaded, entry.place) {
+    let next: Vec<&str> = match (loaded, entry.place) {
         (_, Place::BeforeInput(_)) => vec!["__start__"],
         _ if !open.is_empty() => vec!["tools"; open.len()],
         (Some(loaded), _) => next_nodes(&loaded.state, loaded.machine.as_ref()),
         (None, _) => Vec::new(),
     };
-    let failed = Held::read(info).error.filter(|_| newer.is_none());
+    let failed = Held::read(info).error.filter(|_| newest);
     let error = failed.as_ref().and_then(|error| error.get("message"));
     let task = |id: String, name: &str, interrupts: Value| {
         json!({
@@ -60,20 +123,14 @@ pub(super) async fn thread_state(
     } else {
         open.iter().map(|open| task(open.task.clone(), "tools", json!([open.to_json()]))).collect()
     };
-    let shown = match &loaded {
+    let shown = match loaded {
         Some(loaded) => values(&loaded.state)?,
         None => Map::new(),
     };
     let checkpoint = |place: Place| json!({"thread_id": info.id, "checkpoint_ns": "", "checkpoint_id": place.id()});
-    let mut metadata = json!(runs.of(entry.run.as_deref()).await?);
-    let own = json!({
-        "source": entry.source, "step": entry.step, "parents": {}, "thread_id": info.id, "run_id": entry.run,
-    });
-    if let (Some(metadata), Value::Object(own)) = (metadata.as_object_mut(), own) {
-        metadata.extend(own);
-        for key in ["graph_id", "assistant_id"] {
-            metadata.extend(info.metadata.get(key).map(|value| (key.to_owned(), value.clone())));
-        }
+    metadata.extend(own_metadata(info, entry));
+    for key in ["graph_id", "assistant_id"] {
+        metadata.extend(info.metadata.get(key).map(|value| (key.to_owned(), value.clone())));
     }
     Ok(json!({
         "values": shown,
@@ -89,12 +146,16 @@ pub(super) async fn thread_state(
     }))
 }
 
-/// Where a run first stopped to ask after a checkpoint and before the next one.
-async fn paused_between(app: &App, info: &ThreadInfo, entry: &Entry, newer: &Entry) -> Result<Option<LogPosition>> {
-    let (Place::After(from), Place::After(to)) = (entry.place, newer.place) else { return Ok(None) };
-    let between = app.journal.read(&info.id, from..to).await?;
-    let asks = |record: &Record| matches!(record, Record::RunFinished { stop: Some(FinishReason::Interrupted), .. });
-    Ok(between.iter().find(|entry| asks(&entry.record)).map(|entry| entry.position + 1))
+/// What a checkpoint says of itself.
+pub(super) fn own_metadata(info: &ThreadInfo, entry: &Entry) -> [(String, Value); 5] {
+    [
+        ("source", json!(entry.source)),
+        ("step", json!(entry.step)),
+        ("parents", json!({})),
+        ("thread_id", json!(info.id)),
+        ("run_id", json!(entry.run)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
 }
 
 /// The state of a thread on which nothing ran.

@@ -32,6 +32,8 @@ async fn what_could_never_run_is_refused_when_it_is_made() {
     let client = serve(vec![]).await;
     for (schedule, assistant, expected) in [
         ("whenever", "agent", StatusCode::UNPROCESSABLE_ENTITY),
+        ("* * * * * 61", "agent", StatusCode::UNPROCESSABLE_ENTITY),
+        ("0 5 1 1 * 0 2030", "agent", StatusCode::UNPROCESSABLE_ENTITY),
         ("0 0 30 2 *", "agent", StatusCode::BAD_REQUEST),
         ("* * * * *", "nobody", StatusCode::NOT_FOUND),
     ] {
@@ -39,6 +41,15 @@ async fn what_could_never_run_is_refused_when_it_is_made() {
         let (status, answer) = client.send(Method::POST, "/runs/crons", &body).await;
         assert_eq!(status, expected, "{body}: {answer}");
     }
+}
+
+#[tokio::test]
+async fn a_sixth_field_is_the_seconds() {
+    let client = serve(vec![]).await;
+    let mut body = say("report");
+    body["schedule"] = json!("0 5 1 1 * 30");
+    let made = client.post("/runs/crons", body).await;
+    assert!(made["next_run_date"].as_str().unwrap().contains("-01-01T05:00:30"), "{made}");
 }
 
 #[tokio::test]

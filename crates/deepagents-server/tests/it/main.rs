@@ -8,6 +8,7 @@ mod budgets;
 mod connections;
 mod crons;
 mod document;
+mod histories;
 mod inputs;
 mod issuer;
 mod jwt;

@@ -192,6 +192,21 @@ async fn an_items_place_is_labels_without_dots_and_its_fields_are_found_by_their
         keys.sort_by_key(|key| key.to_string());
         assert_eq!(json!(keys), expected, "{filter}");
     }
+    for (filter, told) in [
+        (json!("n"), "`filter` is an object of fields, not a text"),
+        (json!([1]), "`filter` is an object of fields, not a list"),
+        (json!(true), "`filter` is an object of fields, not true or false"),
+        (json!({"n": {"$gt": null}}), "`$gt` of `n` takes a number or a text, not null"),
+        (json!({"n": {"$lte": [1]}}), "`$lte` of `n` takes a number or a text, not a list"),
+        (json!({"d": {"e": {"$lt": {}}}}), "`$lt` of `d.e` takes a number or a text, not an object"),
+        (json!({"n": {"$gt": 1, "x": 2}}), "`x` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"),
+        (json!({"n": {"$in": [1]}}), "`$in` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"),
+        (json!({"l": [{"$gt": 0}]}), "`filter` compares inside of the list of `l`; a list is compared as a whole"),
+    ] {
+        let body = json!({"namespace_prefix": ["b"], "filter": filter});
+        let (status, answer) = client.send(Method::POST, "/store/items/search", &body).await;
+        assert_eq!((status.as_u16(), &answer["detail"]), (422, &json!(told)), "{filter}");
+    }
     let found = client.post("/store/namespaces", json!({"suffix": ["*", "x"]})).await;
     assert_eq!(found["namespaces"], json!([["b", "x"]]));
     let found = client.post("/store/namespaces", json!({"suffix": ["*", "a"]})).await;

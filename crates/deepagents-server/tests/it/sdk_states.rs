@@ -224,6 +224,11 @@ async fn states_tell_what_their_run_was_asked_for_and_are_found_by_it() {
     assert!(one.iter().all(|state| state["metadata"]["mine"] == 1 && state["metadata"]["user"] == "u1"));
     assert_eq!(history(json!({"user": "u1"})).await, one);
     assert!(history(json!({"mine": 2})).await.is_empty());
+    assert_eq!(history(json!({"nothing": null})).await, all, "what is missing is null");
+    assert_eq!(history(json!({"nothing": null, "mine": 1})).await, one);
+    assert!(history(json!({"step": null})).await.is_empty());
+    assert_eq!(history(json!({"mine": null})).await.len(), all.len() - one.len());
+    assert_eq!(history(json!({"thread_id": id, "parents": {}})).await, all);
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@
     reason = "a suite fails by panicking"
 )]
 
+#[cfg(unix)]
+pub mod attack;
 pub mod backend;
 mod clock;
 pub mod journal;

@@ -169,6 +169,7 @@ impl DeepAgentBuilder {
             is_leaf: true,
             options: AgentOptions {
                 name: Some(spec.name.clone()),
+                description: Some(spec.description.clone()),
                 settings: settings.unwrap_or_else(|| self.options.settings.clone()),
                 format: spec.format()?,
                 // A thread is the main agent's; what its sub-agents do is part of the call that runs them.

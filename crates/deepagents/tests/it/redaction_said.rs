@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use deepagents::core::interrupt::EditedAction;
+use deepagents::core::error::Error;
+use deepagents::core::interrupt::{ActionReview, EditedAction};
+use deepagents::core::tool::ToolContext;
 use deepagents::middleware::AskUser;
 use deepagents::middleware::redaction::{Detector, Redaction, Strategy};
 use deepagents::middleware::rubric::{Rubric, RubricText};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
-    Decision, DeepAgent, EventKind, InterruptOn, InterruptPolicy, MemoryJournal, RunInput, Update, json_tool,
+    Decision, DecisionKind, DeepAgent, EventKind, InterruptOn, InterruptPolicy, MemoryJournal, RunInput, Update,
+    json_tool,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -76,6 +79,28 @@ async fn words_of_a_decision_are_hidden_before_they_are_stored() {
         let (told, kept) = office.answer(decision).await;
         assert!(!told.contains(MAIL) && told.contains("[REDACTED_EMAIL]"), "{told}");
         assert!(!kept.contains(MAIL) && kept.contains("[REDACTED_EMAIL]"), "{kept}");
+    }
+}
+
+#[tokio::test]
+async fn words_of_a_decision_about_a_call_by_hand_are_hidden_too() {
+    let asks = json_tool("ask", "Asks.", json!({"type": "object"}), |_: Value, cx: ToolContext| async move {
+        match cx.interrupt("Go on?", [DecisionKind::Reject, DecisionKind::Respond])? {
+            Decision::Reject { message } => Ok(message.unwrap_or_default()),
+            Decision::Respond { message } => Ok(message),
+            _ => Ok("Something else.".to_owned()),
+        }
+    });
+    let agent = DeepAgent::builder().model(ScriptedModel::new([])).tool(asks).redaction(emails()).build().unwrap();
+    for decision in [
+        Decision::Reject { message: Some(format!("Not without {MAIL}.")) },
+        Decision::Respond { message: format!("Not without {MAIL}.") },
+    ] {
+        let Err(Error::Interrupted(waiting)) = agent.call_tool("ask", json!({}), None).await else { panic!() };
+        let request = waiting.action_requests()[0].clone();
+        let reviews = [ActionReview { request, decision: Some(decision.into()) }];
+        let output = agent.call_reviewed_tool("ask", json!({}), None, &reviews).await.unwrap();
+        assert_eq!(output.content[0].as_text(), Some("Not without [REDACTED_EMAIL]."));
     }
 }
 

@@ -1,13 +1,21 @@
 //! Delegation.
 
+use std::sync::{Arc, Mutex};
+
 use deepagents::channels::{Files, Todos};
+use deepagents::core::model::ModelEvent;
+use deepagents::core::run::{ModelCall, RunObserver};
 use deepagents::fs::VPath;
 use deepagents::middleware::subagents::DelegationLimits;
 use deepagents::models::Fallback;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::{Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
-use deepagents::{DeepAgent, DeepAgentBuilder, EventKind, FinishReason, Message, ModelRequest, Outcome};
+use deepagents::{
+    ChatModel, DeepAgent, DeepAgentBuilder, EventKind, FinishReason, Message, ModelError, ModelRequest, Outcome,
+    RunInput,
+};
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use serde_json::json;
 
 use crate::results;
@@ -45,6 +53,39 @@ async fn a_sub_agent_sees_its_task_alone_and_its_last_words_come_back() {
     let child = &model.requests()[1];
     assert_eq!(child.messages.len(), 1);
     assert!(child.tools.iter().all(|tool| tool.name != "task"), "a sub-agent does not delegate in turn");
+}
+
+/// Notes what the agents that ask a model are for.
+#[derive(Default)]
+struct Purposes(Mutex<Vec<Option<String>>>);
+
+impl RunObserver for Purposes {
+    fn model(
+        self: Arc<Self>,
+        call: ModelCall,
+        model: &Arc<dyn ChatModel>,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.0.lock().unwrap().push(call.description.as_deref().map(str::to_owned));
+        model.stream(request)
+    }
+}
+
+#[tokio::test]
+async fn an_observer_learns_what_each_agent_is_for() {
+    for description in [Some("Knows birds."), None] {
+        let delegate = Turn::call("task", json!({"description": "Count the birds.", "subagent_type": "counter"}));
+        let model = ScriptedModel::rules()
+            .when(first_asked("Count"), [Turn::text("Three.")])
+            .otherwise([delegate, Turn::text("Three.")])
+            .build();
+        let builder = DeepAgent::builder().model(model).sub_agent(SubAgentSpec::new("counter", "Counts things."));
+        let builder = description.into_iter().fold(builder, DeepAgentBuilder::description);
+        let purposes = Arc::new(Purposes::default());
+        builder.build().unwrap().invoke(RunInput::new("Main job.").observer(purposes.clone())).await.unwrap();
+        let own = description.map(str::to_owned);
+        assert_eq!(*purposes.0.lock().unwrap(), [own.clone(), Some("Counts things.".to_owned()), own]);
+    }
 }
 
 #[tokio::test]

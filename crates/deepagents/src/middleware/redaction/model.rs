@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::message::Block;
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelServer};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 
@@ -33,6 +33,10 @@ impl ChatModel for RedactedModel {
 
     fn profile(&self) -> ModelProfile {
         self.model.profile()
+    }
+
+    fn server(&self) -> Option<ModelServer> {
+        self.model.server()
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {

@@ -12,7 +12,7 @@ const BASE64: &str = "[A-Za-z0-9+/=]";
 /// The end of a line, also as it is written in JSON.
 const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
 /// What tools write before a line: a path, its number.
-const BEFORE: &str = r"[ \t]*(?:[^\s:]*:)?[0-9]*[:-]?[ \t→|]*";
+const BEFORE: &str = r"[ \t]*(?:[^\s:]*[:-])?[0-9]*[:-]?[ \t→|]*";
 /// How the keys of the usual kinds begin, which certificates and public keys do not.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
 
@@ -35,6 +35,13 @@ expression!(
     TAIL_OPEN = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}{BEFORE}(?:-.*)?)?[ \t\r]*)\z"
 );
 
+expression!(
+    MIDDLE = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{64}}(?:{END}{BEFORE}{BASE64}{{64}})+|{BASE64}{{70}}(?:{END}{BEFORE}{BASE64}{{70}})+)"
+);
+
+/// Lines that are more are no key of any usual size.
+const LINES: usize = 128;
+
 fn all(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize>> {
     expression.iter().flat_map(|expression| expression.find_iter(text).map(|found| found.range())).collect()
 }
@@ -46,7 +53,31 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     for part in [&HEAD, &TAIL] {
         found.extend(captured(part, text));
     }
+    found.extend(captured(&MIDDLE, text).into_iter().filter(|lines| is_middle(text, lines)));
     found
+}
+
+/// Whether lines of base64 may be from within a private key: nothing says that they are of something else.
+fn is_middle(text: &str, at: &Range<usize>) -> bool {
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let part = |range: Range<usize>| text.get(range).unwrap_or_default();
+    let (before, lines, after) = (part(0..at.start), part(at.clone()), part(at.end..text.len()));
+    let mut lines = lines.split(|c| !is_base64(c)).filter(|line| line.len() >= 64);
+    // Digests and other numbers are written with fewer letters.
+    let mixed = |line: &str| {
+        let has = |is: fn(&u8) -> bool| line.bytes().any(|byte| is(&byte));
+        has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
+    };
+    // How certificates, requests and public keys begin.
+    let is_public = |line: &str| line.starts_with("MII") || line.starts_with("AAAA");
+    let is_open =
+        before.rfind("-----BEGIN ").is_some_and(|begun| before.rfind("-----END ").is_none_or(|ended| ended < begun));
+    !after.starts_with(is_base64)
+        && !is_open
+        && !after.lines().take(4).any(|line| line.contains("-----END "))
+        && lines.clone().next().is_some_and(|first| !is_public(first))
+        && lines.clone().count() <= LINES
+        && lines.all(mixed)
 }
 
 /// From where on there may be the beginning of a private key that is not complete.

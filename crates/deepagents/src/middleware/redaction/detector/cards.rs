@@ -12,13 +12,19 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for run in captured(&DIGITS, text) {
         let groups = groups(text, &run);
-        let mut at = 0;
+        let before = found.len();
+        let (mut at, mut beside) = (0, 0);
         while let Some(rest) = groups.get(at..).filter(|rest| !rest.is_empty()) {
             let whole = at == 0;
             let mut longest = (1..=rest.len().min(19)).rev().filter_map(|count| rest.get(..count));
             let card = longest.find(|part| is_card(text, part, whole && part.len() == rest.len()));
             at += card.map_or(1, <[_]>::len);
+            beside += usize::from(card.is_none() && rest.first().is_some_and(|group| group.len() == 4));
             found.extend(card.and_then(|part| Some(part.first()?.start..part.last()?.end)));
+        }
+        // A row of numbers of four digits, some of which fit by chance.
+        if beside > 1 {
+            found.truncate(before);
         }
     }
     found

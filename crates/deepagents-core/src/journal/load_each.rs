@@ -1,0 +1,79 @@
+//! The states of a thread at several positions, from one reading of its log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Journal, JournalError, Record, Replay, ReplayedState, load_replay};
+use crate::ids::LogPosition;
+use crate::state::Schema;
+
+/// How many entries are read at once.
+const PAGE: LogPosition = 256;
+
+/// What a thread amounts to at each of these positions, in their order, as [`load`](super::load) has it for one. The log is
+/// read once, from what is needed for the first of them to the last.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deepagents_core::journal::{MemoryJournal, load_each};
+/// use deepagents_core::state::Schema;
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let states = load_each(&MemoryJournal::new(), "nobody", Arc::new(Schema::default()), &[0]).await?;
+/// assert_eq!(states.len(), 1);
+/// # Ok::<(), deepagents_core::journal::JournalError>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// [`JournalError::NoState`] when the log has no state at one of them; otherwise when the log cannot be read.
+pub async fn load_each(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: Arc<Schema>,
+    positions: &[LogPosition],
+) -> Result<Vec<ReplayedState>, JournalError> {
+    let wanted: BTreeSet<LogPosition> = positions.iter().copied().collect();
+    let mut folds: BTreeMap<LogPosition, Replay> = BTreeMap::new();
+    for at in wanted {
+        let fold = match follow(journal, thread, &folds, at).await? {
+            Some(fold) => fold,
+            None => load_replay(journal, thread, schema.clone(), Some(at)).await?.fold,
+        };
+        folds.insert(at, fold);
+    }
+    let states = positions.iter().filter_map(|at| folds.get(at));
+    states.map(|fold| fold.settled_here(thread)).collect()
+}
+
+/// Goes on from the last of some folds to a position behind it. None where the records between do not say what is there:
+/// some cannot be read, or the log goes back to a position that is none of theirs.
+async fn follow(
+    journal: &dyn Journal,
+    thread: &str,
+    folds: &BTreeMap<LogPosition, Replay>,
+    to: LogPosition,
+) -> Result<Option<Replay>, JournalError> {
+    let Some((_, last)) = folds.last_key_value() else { return Ok(None) };
+    let mut fold = last.clone();
+    while fold.end < to {
+        let page = fold.end..to.min(fold.end + PAGE);
+        let entries = match journal.read(thread, page.clone()).await {
+            Ok(entries) => entries,
+            Err(JournalError::Damaged { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if entries.len() as LogPosition != page.end - page.start {
+            return Ok(None);
+        }
+        for entry in entries {
+            if let Record::Rewind { to, turn, .. } = entry.record {
+                let Some(there) = folds.get(&to) else { return Ok(None) };
+                fold = there.clone();
+                fold.rewound(turn, entry.position);
+            } else if fold.take(thread, entry.record).is_err() {
+                // Whether it matters is known to who looks for a way around it.
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(fold))
+}

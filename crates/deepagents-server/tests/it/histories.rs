@@ -1,0 +1,141 @@
+//! Pages of the states of a thread: what they say, and what they cost.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::journal::{
+    Appended, Claim, Fence, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, Threads,
+};
+use deepagents_core::store::MemoryStore;
+use futures_core::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::support::{agent, say, serve, serve_on};
+
+/// A journal that counts the entries that it gives, and the claims.
+#[derive(Default)]
+struct Counted {
+    inner: MemoryJournal,
+    entries: AtomicU64,
+    claims: AtomicU64,
+}
+
+impl Counted {
+    fn count(&self, entries: &[LogEntry]) {
+        self.entries.fetch_add(entries.len() as u64, Ordering::Relaxed);
+    }
+}
+
+type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
+
+impl Journal for Counted {
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> Done<'a, Fence> {
+        self.claims.fetch_add(1, Ordering::Relaxed);
+        self.inner.claim(thread, claim)
+    }
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> Done<'a, ()> {
+        self.inner.renew(thread, fence, lease)
+    }
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> Done<'a, ()> {
+        self.inner.release(thread, fence)
+    }
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        at: LogPosition,
+        records: Vec<Record>,
+    ) -> Done<'a, Appended> {
+        self.inner.append(thread, fence, at, records)
+    }
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> Done<'a, Loaded> {
+        Box::pin(async move {
+            let loaded = self.inner.load(thread, at).await?;
+            self.count(&loaded.entries);
+            Ok(loaded)
+        })
+    }
+    fn read<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> Done<'a, Vec<LogEntry>> {
+        Box::pin(async move {
+            let entries = self.inner.read(thread, positions).await?;
+            self.count(&entries);
+            Ok(entries)
+        })
+    }
+    fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> Done<'a, u64> {
+        self.inner.put_snapshot(thread, fence, snapshot)
+    }
+    fn threads(&self) -> &dyn Threads {
+        self.inner.threads()
+    }
+    fn storage(&self) -> Done<'_, Option<String>> {
+        self.inner.storage()
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_history_reads_the_log_once_however_many_states_it_has() {
+    let journal = Arc::new(Counted::default());
+    let turns = (0..100).map(|_| Turn::text("Yes.")).collect();
+    let client = serve_on(agent(turns, journal.clone()), journal.clone(), Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    for _ in 0..100 {
+        client.post(&format!("/threads/{id}/runs/wait"), say("go")).await;
+    }
+    let history = format!("/threads/{id}/history");
+    let all = client.post(&history, json!({"limit": 1000})).await;
+    let (states, end) = (all.as_array().unwrap(), journal.threads().get(&id).await.unwrap().unwrap().end);
+    assert!(states.len() > 200, "{}", states.len());
+    let page = async |body: Value| {
+        journal.entries.store(0, Ordering::Relaxed);
+        let page = client.post(&history, body).await;
+        (page, journal.entries.load(Ordering::Relaxed))
+    };
+    // Twice for the states and what was asked between them, and a little for what was added since.
+    for body in [json!({"limit": 1000}), json!({"limit": 1000, "metadata": {"source": "loop"}})] {
+        let (_, read) = page(body.clone()).await;
+        assert!(read <= 3 * end, "{read} of {end} entries for {body}");
+    }
+    let (found, read) = page(json!({"limit": 50, "before": states[9]["checkpoint"]})).await;
+    assert_eq!(found.as_array().unwrap(), &states[10..60]);
+    assert!(read <= 2 * end, "{read} of {end} entries");
+}
+
+#[tokio::test]
+async fn a_server_writes_nothing_to_learn_whether_its_agents_have_its_journal() {
+    let journal = Arc::new(Counted::default());
+    let handle: Arc<dyn Journal> = Arc::new(journal.clone());
+    let client = serve_on(agent(vec![], handle), journal.clone(), Arc::new(MemoryStore::default())).await;
+    assert_eq!(client.get("/ok").await, json!({"ok": true}));
+    assert_eq!(journal.claims.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_page_of_a_history_shows_each_state_as_it_is_shown_alone() {
+    let book = || Turn::call("book", json!({"city": "Turin"}));
+    let client = serve(vec![book(), Turn::text("Booked."), Turn::text("Two."), Turn::text("Other."), book()]).await;
+    let id = client.thread().await;
+    let run = format!("/threads/{id}/runs/wait");
+    client.post(&run, say("book")).await;
+    let resume = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    client.post(&run, resume).await;
+    let first = client.get(&format!("/threads/{id}/state")).await["checkpoint"].clone();
+    client.post(&run, say("second")).await;
+    let note = json!({"values": {"messages": [{"role": "user", "content": "note"}]}});
+    client.post(&format!("/threads/{id}/state"), note).await;
+    let mut other = say("another second");
+    other["checkpoint"] = first;
+    client.post(&run, other).await;
+    client.post(&run, say("book again")).await;
+    let all = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
+    let all = all.as_array().unwrap();
+    assert_eq!(all.iter().filter(|state| state["interrupts"] != json!([])).count(), 2, "{all:?}");
+    for state in all {
+        let alone = client.get(&format!("/threads/{id}/state/{}", state["checkpoint_id"].as_str().unwrap())).await;
+        assert_eq!(state, &alone);
+    }
+}
