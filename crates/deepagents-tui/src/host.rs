@@ -54,6 +54,9 @@ pub trait Host: Send + Sync + 'static {
     /// model and how decisions are made.
     fn metadata(&self, mode: Mode) -> Map<String, Value>;
 
+    /// The mode that a thread was worked on in last, where it notes that.
+    fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode>;
+
     /// Gives a copy of a thread what was recorded of the files of the other.
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>>;
 

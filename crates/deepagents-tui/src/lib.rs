@@ -11,6 +11,7 @@ mod duration;
 mod headless;
 mod host;
 mod input;
+mod key_map;
 mod policy;
 mod preferences;
 mod screens;

@@ -1,7 +1,5 @@
 //! How a person wants the screens to be.
 
-use std::collections::HashMap;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::terminal::{Colours, Graphics};
@@ -75,20 +73,6 @@ impl Default for Preferences {
     }
 }
 
-/// The actions that a key may be chosen for, with their usual keys.
-const ACTIONS: [(&str, &str); 10] = [
-    ("newline", "ctrl-j"),
-    ("stop", "esc"),
-    ("mode", "shift-tab"),
-    ("details", "ctrl-o"),
-    ("search", "ctrl-r"),
-    ("editor", "ctrl-g"),
-    ("background", "ctrl-b"),
-    ("redraw", "ctrl-l"),
-    ("suspend", "ctrl-z"),
-    ("quit", "ctrl-d"),
-];
-
 /// Why a key is none, or none that may be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` {why}")]
@@ -111,7 +95,7 @@ pub fn check_key(name: &str) -> Result<(), KeyError> {
 }
 
 /// The key of a name, where it may be chosen for an action.
-fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
+pub(crate) fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
     let key = key_named(name)?;
     let (control, alt) = (key.modifiers.contains(KeyModifiers::CONTROL), key.modifiers.contains(KeyModifiers::ALT));
     let shift = key.modifiers.contains(KeyModifiers::SHIFT);
@@ -164,58 +148,4 @@ pub(crate) fn key_named(name: &str) -> Result<KeyEvent, KeyError> {
         },
     };
     Ok(KeyEvent::new(code, modifiers))
-}
-
-/// Which keys stand for which others.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeyMap {
-    /// The usual key that a pressed one stands for; nothing where it stands for nothing any more.
-    map: HashMap<(KeyCode, KeyModifiers), Option<KeyEvent>>,
-    /// The name of the key that stops, where another was chosen.
-    stop: Option<String>,
-}
-
-impl KeyMap {
-    /// The key that stops what is under way, for people.
-    pub(crate) fn stop(&self) -> &str {
-        self.stop.as_deref().filter(|key| *key != "esc").unwrap_or("Esc")
-    }
-
-    /// The map for these choices; what is no action or no key is told and passed over.
-    pub(crate) fn new(choices: &[(String, String)]) -> (Self, Vec<String>) {
-        let (mut map, mut problems) = (HashMap::new(), Vec::new());
-        let chosen = choices.iter().filter_map(|(action, key)| {
-            let Some((_, usual)) = ACTIONS.iter().find(|(name, _)| name == action) else {
-                problems.push(format!("there is no action `{action}` to choose a key for"));
-                return None;
-            };
-            match (chosen_key(key), key_named(usual)) {
-                (Ok(key), Ok(usual)) => Some((key, usual)),
-                (Err(error), _) | (_, Err(error)) => {
-                    problems.push(error.to_string());
-                    None
-                }
-            }
-        });
-        let chosen: Vec<(KeyEvent, KeyEvent)> = chosen.filter(|(key, usual)| key != usual).collect();
-        for (_, usual) in &chosen {
-            map.insert((usual.code, usual.modifiers), None);
-        }
-        for (key, usual) in chosen {
-            map.insert((key.code, key.modifiers), Some(usual));
-        }
-        let named = |(action, key): &&(String, String)| action == "stop" && chosen_key(key).is_ok();
-        let stop = choices.iter().rfind(named).map(|(_, key)| key.clone());
-        (Self { map, stop }, problems)
-    }
-
-    /// What a pressed key means; nothing where its meaning has gone to another.
-    pub(crate) fn translate(&self, key: KeyEvent) -> Option<KeyEvent> {
-        // Shift+Tab comes with and without its modifier.
-        let modifiers = if key.code == KeyCode::BackTab { KeyModifiers::SHIFT } else { key.modifiers };
-        match self.map.get(&(key.code, modifiers)) {
-            Some(meant) => meant.map(|meant| KeyEvent { kind: key.kind, ..meant }),
-            None => Some(key),
-        }
-    }
 }

@@ -69,7 +69,7 @@ pub struct Done {
     pub restored: Vec<VPath>,
     /// What stays as it was on account of somebody else's changes.
     pub skipped: Vec<VPath>,
-    /// Commands that the agent ran after the checkpoint (`execute`); what they changed stays as it is.
+    /// Commands that the agent and its sub-agents ran after the checkpoint (`execute`); what they changed stays as it is.
     pub commands: usize,
     /// The position that was left: going back to it undoes this.
     pub left: LogPosition,
@@ -116,7 +116,7 @@ impl Rewind {
     pub async fn apply(&self, plan: &RestorePlan, on: OnConflict) -> Result<Done, RewindError> {
         let (mut restored, mut skipped, mut ran) = (Vec::new(), Vec::new(), 0);
         let work = async |here: State, there: State| {
-            ran = commands(&here).saturating_sub(commands(&there));
+            ran = self.commands().await?;
             let done = self.files.restore(&self.thread, &here, &there, plan, on).await?;
             (restored, skipped) = (done.restored, done.skipped);
             Ok::<_, RewindError>(RewindPlan { left: done.left, goes_on: done.goes_on })
@@ -124,9 +124,10 @@ impl Rewind {
         let back = self.agent.rewind_with(&self.thread, self.to, work).await?;
         Ok(Done { restored, skipped, commands: ran, left: back.left, end: back.end })
     }
-}
 
-/// How many commands a conversation ran.
-fn commands(state: &State) -> usize {
-    state.messages().iter().filter_map(|message| message.as_tool()).filter(|result| result.name == "execute").count()
+    /// How many commands ran since the position, those of sub-agents too.
+    async fn commands(&self) -> Result<usize, Error> {
+        let calls = self.agent.threads()?.calls_since(&self.thread, self.to).await?;
+        Ok(calls.iter().filter(|(_, tool)| tool == "execute").count())
+    }
 }

@@ -278,6 +278,11 @@ pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static st
         ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
             format!("{said}; check the model's name and the address")
         }
+        // What is longer than a call may take is not waited for.
+        ModelError::RateLimited(info) | ModelError::Overloaded(info) => match info.retry_after {
+            Some(wait) if !wait.is_zero() => format!("{said}; the provider asks to wait {}", duration::show(wait)),
+            _ => said,
+        },
         _ => said,
     }
 }

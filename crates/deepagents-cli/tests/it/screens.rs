@@ -470,6 +470,59 @@ fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it
 }
 
 #[test]
+fn a_call_and_a_reason_are_written_in_the_persons_editor() {
+    let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
+    let server = Server::start([write, Reply::Text(vec!["Under", "stood."])]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    command.env("EDITOR", "sh -c 'sed -i s/a.txt/b.txt/ \"$1\"; echo \"#as-edited\" >> \"$1\"' sh");
+    command.env_remove("VISUAL");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("write\r");
+    terminal.wait_for("/a.txt?");
+    terminal.press_until("f", "because:");
+    terminal.type_in("not a.txt\x07");
+    terminal.wait_for("#as-edited");
+    terminal.type_in("\r");
+    terminal.wait_for("Understood.");
+    terminal.type_in("/quit\r");
+    terminal.end();
+    let told = server.requests()[1].body.to_string();
+    assert!(told.contains("not b.txt#as-edited"), "{told}");
+}
+
+#[test]
+fn what_a_provider_asks_to_wait_is_told_and_esc_ends_the_wait() {
+    let limited = || {
+        let delay = json!([{"retryDelay": "120s"}]);
+        Reply::Status(429, json!({"error": {"message": "slow-down", "details": delay}}))
+    };
+    let server = Server::start([limited()]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    terminal.wait_for("slow-down");
+    terminal.wait_for("asks to wait");
+    terminal.type_in("\x1b");
+    terminal.wait_for("interrupted");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(server.requests().len(), 1);
+    // What a sub-agent waits for is told beside it.
+    let task = json!({"subagent_type": "general-purpose", "description": "count"});
+    let server = Server::start([Reply::Call("task", task), limited()]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("delegate\r");
+    terminal.wait_for("provider");
+    terminal.type_in("\x1b");
+    terminal.wait_for("interrupted");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
 fn a_thread_goes_on_in_the_mode_of_the_screens() {
     let write = || Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
     let server = Server::start([

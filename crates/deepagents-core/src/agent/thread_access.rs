@@ -7,9 +7,11 @@ use std::time::Duration;
 use super::builder::MAX_MODEL_CALLS;
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
-use crate::ids::LogPosition;
-use crate::journal::{self, Checkpoint, Claim, Journal, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo};
-use crate::machine::{Machine, Node};
+use crate::ids::{CallId, LogPosition};
+use crate::journal::{
+    self, Checkpoint, Claim, Journal, Lease, Record, RecordUpdate, RetentionPolicy, SubAgentInfo, ThreadUsage,
+};
+use crate::machine::{BudgetUsage, Machine, Node};
 use crate::message::{MessageOp, Messages, check_last_results, pending_at};
 use crate::state::{MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
@@ -112,6 +114,35 @@ impl ThreadAccess {
         Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
     }
 
+    /// The calls that have begun between a position and the end of a thread's log, with the names of their tools: what going
+    /// back to the position leaves behind, also of sub-agents that share the log.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn calls_since(&self, thread: &str, from: LogPosition) -> Result<Vec<(CallId, String)>> {
+        Ok(journal::calls_since(&*self.journal, thread, from).await?)
+    }
+
+    /// What models have used in a thread, by all processes and on all branches. Who has read it `before` is given what has
+    /// come since along with that, and reads no more than that.
+    ///
+    /// ```
+    /// use deepagents_core::agent::ThreadAccess;
+    /// use deepagents_core::journal::{MemoryJournal, ThreadUsage};
+    /// use deepagents_core::state::State;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let threads = ThreadAccess::new(MemoryJournal::new(), State::default().schema().clone());
+    /// let usage = threads.usage("t1", ThreadUsage::default()).await?;
+    /// assert_eq!(usage.total().total(), 0);
+    /// # Ok::<(), deepagents_core::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn usage(&self, thread: &str, before: ThreadUsage) -> Result<ThreadUsage> {
+        Ok(journal::usage(&*self.journal, thread, &self.schema, before).await?)
+    }
+
     /// The checkpoints of a thread, newest first: those before a position, at most so many.
     ///
     /// # Errors
@@ -127,7 +158,20 @@ impl ThreadAccess {
     /// results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
-        let done = self.append_update(&lease, update).await;
+        let done = self.append_update(&lease, update, None).await;
+        give_up(lease).await;
+        done
+    }
+
+    /// Changes the state of a thread as [`update_state`](Self::update_state) does, and notes what it has cost to work the change
+    /// out.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn update_state_charged(&self, thread: &str, update: Update, spent: BudgetUsage) -> Result<LogPosition> {
+        let lease = self.own(thread, "update_state").await?;
+        let charged = (!spent.is_nothing()).then_some(Record::BudgetCharged { spent });
+        let done = self.append_update(&lease, update, charged).await;
         give_up(lease).await;
         done
     }
@@ -203,15 +247,16 @@ impl ThreadAccess {
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
     }
 
-    async fn append_update(&self, lease: &Lease, update: Update) -> Result<LogPosition> {
+    async fn append_update(&self, lease: &Lease, update: Update, charged: Option<Record>) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         let update = update.with_ids(&*self.ids);
         update.check_storable()?;
         loaded.fold.state.apply(&update)?;
         check_last_results(loaded.fold.state.messages())?;
-        let record = Record::StateUpdated { update: RecordUpdate::Live(update) };
-        Ok(journal.append(thread, lease.fence(), loaded.head, vec![record]).await?.end)
+        let updated = Record::StateUpdated { update: RecordUpdate::Live(update) };
+        let records = charged.into_iter().chain([updated]).collect();
+        Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)
     }
 
     /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays

@@ -73,6 +73,7 @@ pub(crate) async fn call_model(
                     attempt: failed,
                     reason: error.to_string(),
                     retry_after_ms,
+                    requested: error.info().retry_after.is_some(),
                     again: true,
                     next: cx.shared.set_answering(attempt),
                 }
@@ -87,7 +88,15 @@ pub(crate) async fn call_model(
     cx.shared.streamed_attempts().remove(&attempt);
     let reason = failure.to_string();
     let next = cx.shared.set_answering(cx.shared.attempt.load(Ordering::Relaxed));
-    cx.emit(|| EventKind::AttemptDiscarded { turn, attempt, reason, retry_after_ms: 0, again: false, next });
+    cx.emit(|| EventKind::AttemptDiscarded {
+        turn,
+        attempt,
+        reason,
+        retry_after_ms: 0,
+        requested: false,
+        again: false,
+        next,
+    });
     Err(failure.into())
 }
 

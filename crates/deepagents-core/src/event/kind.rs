@@ -95,6 +95,9 @@ pub enum EventKind {
         reason: String,
         /// Pause before the next try, in milliseconds.
         retry_after_ms: u64,
+        /// Whether the provider has asked for that pause. Events of earlier versions do not say.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        requested: bool,
         /// Whether the model itself tries again. Where it does not, the call has failed; only a middleware may have it made
         /// once more. Events of earlier versions do not say.
         #[serde(default)]

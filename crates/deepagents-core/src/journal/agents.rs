@@ -138,16 +138,21 @@ impl ChildLog {
     }
 }
 
-/// The pages of a log, from its start.
-struct Pages {
+/// The pages of a log.
+pub(super) struct Pages {
     next: LogPosition,
     end: LogPosition,
 }
 
 impl Pages {
     async fn new(journal: &dyn Journal, thread: &str) -> Result<Self, JournalError> {
+        Self::from(journal, thread, 0).await
+    }
+
+    /// Those from a position on.
+    pub(super) async fn from(journal: &dyn Journal, thread: &str, next: LogPosition) -> Result<Self, JournalError> {
         let end = journal.threads().get(thread).await?.map_or(0, |info| info.end);
-        Ok(Self { next: 0, end })
+        Ok(Self { next, end })
     }
 }
 

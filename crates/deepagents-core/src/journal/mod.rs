@@ -9,6 +9,7 @@
 //! means beyond [`encode`] and [`decode`].
 
 mod agents;
+mod calls;
 mod checkpoint;
 mod child_log;
 mod codec;
@@ -26,9 +27,11 @@ mod replay;
 mod snapshot;
 mod thread_query;
 mod threads;
+mod usage;
 mod writer;
 
 pub use agents::{SubAgentInfo, load_sub_agent, sub_agents};
+pub use calls::calls_since;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointSource, checkpoints};
 pub(crate) use child_log::ChildLog;
 pub use codec::{RECORD_VERSION, decode, encode};
@@ -49,6 +52,7 @@ pub(crate) use snapshot::SnapshotRule;
 pub use thread_query::{ParentFilter, ThreadQuery};
 pub(crate) use threads::NOTED_BY;
 pub use threads::{THREAD_INFO_VERSION, ThreadInfo, Threads, check_child, check_metadata, check_thread};
+pub use usage::{ThreadUsage, usage};
 pub(crate) use writer::LogWriter;
 
 pub use crate::ids::{LogPosition, ThreadId};

@@ -153,6 +153,7 @@ fn of_each_kind() -> Vec<EventKind> {
             attempt: 0,
             reason: "reset".into(),
             retry_after_ms: 250,
+            requested: false,
             again: true,
             next: "msg_1-2".into(),
         },

@@ -31,6 +31,7 @@ mod interrupted;
 mod journal;
 mod keys;
 mod leases;
+mod left_behind;
 mod log_events;
 mod message_rules;
 mod model_troubles;

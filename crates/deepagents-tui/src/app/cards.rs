@@ -6,7 +6,7 @@ use super::commands::{COMMANDS, KEYS};
 use super::event::{Choice, Choices, Effect, ListOf};
 use super::picker::Picker;
 use super::transcript::Item;
-use crate::text::grouped;
+use crate::key_map::Action;
 use crate::theme::NamedTheme;
 
 impl App {
@@ -25,23 +25,14 @@ impl App {
     }
 
     pub(super) fn keys_card(&mut self) {
-        let body: String = KEYS.iter().map(|(keys, about)| format!("{keys:<24} {about}\n")).collect();
-        self.card("Keys", body);
-    }
-
-    pub(super) fn cost_body(&self) -> String {
-        let usage = self.session.usage;
-        let mut body = format!(
-            "in   {:>12}   ({} read from the cache)\nout  {:>12}",
-            grouped(usage.input),
-            grouped(usage.cache_read),
-            grouped(usage.output)
-        );
-        body += &match self.session.connected.as_ref().and_then(|connected| connected.price) {
-            Some(price) => format!("\ncost  ${:.4} at list prices", price.cost(usage)),
-            None => format!("\nthe price of {} is not known", self.session.model),
+        let line = |(action, beside, about): &(Option<Action>, &str, &str)| {
+            let chosen = action.map(|action| self.keys.name(action));
+            let beside = (!beside.is_empty()).then(|| (*beside).to_owned());
+            let keys: Vec<String> = chosen.into_iter().chain(beside).collect();
+            format!("{:<24} {about}\n", keys.join(", "))
         };
-        body
+        let body: String = KEYS.iter().map(line).collect();
+        self.card("Keys", body);
     }
 
     pub(super) fn copy(&mut self) -> Vec<Effect> {

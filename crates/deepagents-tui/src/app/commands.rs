@@ -2,6 +2,8 @@
 
 use deepagents::slash::Slash;
 
+use crate::key_map::Action;
+
 /// A command: its name, its argument, what it does.
 #[derive(Debug)]
 pub(crate) struct CommandInfo {
@@ -61,29 +63,30 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("quit", "", "end; the thread stays"),
 ];
 
-/// The keys, and what they do.
-pub(crate) const KEYS: [(&str, &str); 21] = [
-    ("Enter", "send; while the agent works: tell it before its next step"),
-    ("Ctrl+J, Alt+Enter", "begin a new line"),
-    ("Esc", "stop what is under way; close a menu"),
-    ("Ctrl+C", "clear the input, or stop; twice: quit"),
-    ("Ctrl+D", "quit, where the input is empty"),
-    ("Shift+Tab", "another mode of asking"),
-    ("Ctrl+O", "everything whole: output, calls, sub-agents; again: back"),
-    ("Ctrl+B", "while the agent works: let it go on in the background"),
-    ("Up, Down, Ctrl+P, Ctrl+N", "what waits to be told, to be changed; earlier messages"),
-    ("Ctrl+R", "search earlier messages"),
-    ("@", "files below the directory; Tab takes one"),
-    ("!COMMAND", "run a command; the model sees it with your next message"),
-    ("!!COMMAND", "run a command for yourself alone"),
-    ("Ctrl+G", "write the message in your editor"),
-    ("Ctrl+A, Ctrl+E", "begin and end of the line"),
-    ("Alt+B, Alt+F", "a word back, a word on"),
-    ("Ctrl+W, Ctrl+U, Ctrl+K", "delete the word, to the begin, to the end"),
-    ("Ctrl+Y, Ctrl+_", "put back what was deleted; undo"),
-    ("Ctrl+L", "draw the screen anew"),
-    ("Ctrl+Z", "suspend"),
+/// The keys, and what they do: the action of a key that may be chosen, keys beside it, in words.
+pub(crate) const KEYS: [(Option<Action>, &str, &str); 21] = [
+    (None, "Enter", "send; while the agent works: tell it before its next step"),
+    (Some(Action::Newline), "Alt+Enter", "begin a new line"),
+    (Some(Action::Stop), "", "stop what is under way; close a menu"),
+    (None, "Ctrl+C", "clear the input, or stop; twice: quit"),
+    (Some(Action::Quit), "", "quit, where the input is empty"),
+    (Some(Action::Mode), "", "another mode of asking"),
+    (Some(Action::Details), "", "everything whole: output, calls, sub-agents; again: back"),
+    (Some(Action::Background), "", "while the agent works: let it go on in the background"),
+    (None, "Up, Down, Ctrl+P, Ctrl+N", "what waits to be told, to be changed; earlier messages"),
+    (Some(Action::Search), "", "search earlier messages"),
+    (None, "@", "files below the directory; Tab takes one"),
+    (None, "!COMMAND", "run a command; the model sees it with your next message"),
+    (None, "!!COMMAND", "run a command for yourself alone"),
+    (Some(Action::Editor), "", "write the message, or the answer to a question, in your editor"),
+    (None, "Ctrl+A, Ctrl+E", "begin and end of the line"),
+    (None, "Alt+B, Alt+F", "a word back, a word on"),
+    (None, "Ctrl+W, Ctrl+U, Ctrl+K", "delete the word, to the begin, to the end"),
+    (None, "Ctrl+Y, Ctrl+_", "put back what was deleted; undo"),
+    (Some(Action::Redraw), "", "draw the screen anew"),
+    (Some(Action::Suspend), "", "suspend"),
     (
+        None,
         "y n a p f e t",
         "at a question: yes, no, always in this session, always in this directory, no with a reason, edit, all calls together",
     ),

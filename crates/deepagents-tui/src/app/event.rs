@@ -241,6 +241,8 @@ pub(crate) enum Subject {
     Context {
         used: u64,
     },
+    /// What the thread has cost.
+    Cost,
     /// A page of the program around.
     Page(Page),
     Tools,
@@ -303,6 +305,8 @@ pub(crate) struct PendingApproval {
     pub(crate) file: Option<String>,
     /// Its tool, where it is one of the main agent's own.
     pub(crate) tool: Option<Arc<ToolSpec>>,
+    /// What the sub-agent was given to do whose call it is, where the conversation says so.
+    pub(crate) task: Option<String>,
 }
 
 /// How a run ended.
@@ -325,6 +329,8 @@ pub(crate) struct Opened {
     pub(crate) questions: Vec<PendingApproval>,
     /// What is said about its last run, where that did not end.
     pub(crate) note: Option<String>,
+    /// Whether its last turn was one of the mode in which plans are laid out, and came to its end.
+    pub(crate) planned: bool,
     /// What stands in the input then.
     pub(crate) input: Option<String>,
     /// Sub-agents that wait within what is asked, by their paths.

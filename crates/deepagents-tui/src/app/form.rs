@@ -165,12 +165,20 @@ impl Form {
         self.is_own_marked() || matches!(input, Some(FieldInput::Text { .. }))
     }
 
+    /// The text that is written in the present field.
+    pub(crate) fn written(&mut self) -> Option<&mut Editor> {
+        match self.fields.get_mut(self.at) {
+            Some(Field { input: FieldInput::Text { editor, .. }, .. }) => Some(editor),
+            _ => None,
+        }
+    }
+
     /// Text for the present field.
     pub(crate) fn paste(&mut self, text: &str) {
         if self.is_own_marked() {
             self.begin_own_words();
         }
-        if let Some(Field { input: FieldInput::Text { editor, .. }, .. }) = self.fields.get_mut(self.at) {
+        if let Some(editor) = self.written() {
             editor.paste(text);
         }
     }
@@ -321,8 +329,8 @@ impl Field {
     fn value(&self) -> Result<Option<Value>, String> {
         match &self.input {
             FieldInput::Text { editor, .. } if editor.text().trim().is_empty() => match self.required {
-                true if self.name.is_empty() => Err("the answer is empty; Esc goes back".to_owned()),
-                true => Err("this has to be filled in; Esc goes back".to_owned()),
+                true if self.name.is_empty() => Err("the answer is empty".to_owned()),
+                true => Err("this has to be filled in".to_owned()),
                 false => Ok(None),
             },
             FieldInput::Text { editor, number: true } => {

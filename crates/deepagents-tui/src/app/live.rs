@@ -7,6 +7,7 @@ use deepagents::core::tool::CallId;
 use deepagents::{Event, EventKind};
 
 use super::transcript::{AgentWork, Call, Item, text_arg};
+use crate::duration;
 use crate::text::shorten;
 
 /// Bytes of a command's output that are kept while it runs.
@@ -21,6 +22,14 @@ const REASON: usize = 300;
 pub(crate) struct RunningCall {
     pub(crate) call: Call,
     pub(crate) since: Instant,
+    /// What came of it, until the calls before it have ended too.
+    pub(crate) done: Option<Item>,
+}
+
+impl RunningCall {
+    fn new(call: Call, since: Instant) -> Self {
+        Self { call, since, done: None }
+    }
 }
 
 /// A sub-agent at work.
@@ -30,6 +39,43 @@ pub(crate) struct LiveAgent {
     pub(crate) since: Instant,
     /// What it says now.
     answer: String,
+    /// The next try of a failed request of it.
+    pub(crate) retry: Option<Retry>,
+}
+
+/// A request that failed is made again.
+#[derive(Clone, Debug)]
+pub(crate) struct Retry {
+    at: Instant,
+    /// Why the last try failed.
+    reason: String,
+    /// Whether the provider has asked for the pause.
+    requested: bool,
+}
+
+impl Retry {
+    /// That of an event, unless the model does not try again.
+    fn of(kind: &EventKind, now: Instant) -> Option<Self> {
+        match kind {
+            EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again: true, .. } => Some(Self {
+                at: now + Duration::from_millis(*retry_after_ms),
+                reason: reason.clone(),
+                requested: *requested,
+            }),
+            _ => None,
+        }
+    }
+
+    /// What is waited for, how long from now on, and why.
+    pub(crate) fn words(&self, now: Instant) -> String {
+        let left = duration::show(self.at.saturating_duration_since(now));
+        let reason = shorten(&self.reason, REASON);
+        if self.requested {
+            format!("the provider asks to wait {left}: {reason}")
+        } else {
+            format!("trying again in {left}: {reason}")
+        }
+    }
 }
 
 /// What a run does now.
@@ -47,8 +93,8 @@ pub(crate) struct Live {
     pub(crate) earlier: BTreeMap<Vec<String>, AgentWork>,
     /// What is waited for, in words.
     pub(crate) activity: String,
-    /// When the next try of a failed request is made, and why the last one failed.
-    pub(crate) retry: Option<(Instant, String)>,
+    /// The next try of a failed request.
+    pub(crate) retry: Option<Retry>,
     /// The last reason that was told.
     told: String,
     /// Whether pieces of answers were missed.
@@ -85,6 +131,7 @@ impl Live {
             EventKind::ModelStarted { .. } => {
                 self.retry = None;
                 "waiting for the model".clone_into(&mut self.activity);
+                return Added::items(self.held_back());
             }
             EventKind::TextDelta { text, .. } => {
                 self.retry = None;
@@ -107,7 +154,7 @@ impl Live {
                 self.activity.clear();
                 return Added::items(self.finish_answer());
             }
-            EventKind::AttemptDiscarded { reason, retry_after_ms, again, .. } => {
+            EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again, .. } => {
                 let discarded = !self.answer.is_empty();
                 (self.answer, self.thinking) = (String::new(), String::new());
                 if !again {
@@ -115,24 +162,31 @@ impl Live {
                     self.retry = None;
                     return Added { items: Vec::new(), discarded };
                 }
-                self.retry = Some((now + Duration::from_millis(*retry_after_ms), reason.clone()));
+                self.retry = Retry::of(&event.kind, now);
                 let mut items = Vec::new();
                 if self.told != *reason {
                     self.told.clone_from(reason);
-                    items.push(Item::Note { text: format!("{}; trying again", shorten(reason, REASON)), bad: true });
+                    let pause = duration::show(Duration::from_millis(*retry_after_ms));
+                    let what = if *requested {
+                        format!("the provider asks to wait {pause}, then it is tried again")
+                    } else {
+                        "trying again".to_owned()
+                    };
+                    items.push(Item::Note { text: format!("{}; {what}", shorten(reason, REASON)), bad: true });
                 }
                 return Added { items, discarded };
             }
             EventKind::ToolStarted { call, name, args, .. } => {
                 let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
-                self.calls.insert(call.clone(), RunningCall { call: started, since: now });
+                self.calls.insert(call.clone(), RunningCall::new(started, now));
             }
             EventKind::ToolProgress { call, text } => self.progress(call, text),
             EventKind::ToolFinished { call, name, error, text, .. } => {
                 let file = self.calls.get(call).and_then(|running| running.call.file.clone());
                 let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
                 let call_item = Call { name: name.clone(), args, result: text.clone(), failed: *error, file };
-                return Added::items(vec![self.finished(call, call_item, now)]);
+                let item = self.finished(call, call_item, now);
+                return Added::items(self.in_order(call, item, now));
             }
             EventKind::Lagged { .. } => self.lagged = true,
             _ => {}
@@ -147,12 +201,12 @@ impl Live {
             let task = self.task_of(&path);
             let earlier = self.earlier.remove(&path);
             let work = earlier.unwrap_or_else(|| AgentWork { task, ..AgentWork::default() });
-            self.agents.insert(path.clone(), LiveAgent { work, since: now, answer: String::new() });
+            self.agents.insert(path.clone(), LiveAgent { work, since: now, answer: String::new(), retry: None });
         }
         match &event.kind {
             EventKind::ToolStarted { call, name, args, .. } => {
                 let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
-                self.calls.insert(call.clone(), RunningCall { call: started, since: now });
+                self.calls.insert(call.clone(), RunningCall::new(started, now));
             }
             EventKind::ToolProgress { call, text } => self.progress(call, text),
             EventKind::ToolFinished { call, name, error, text, .. } => {
@@ -166,7 +220,7 @@ impl Live {
             }
             kind => {
                 if let Some(agent) = self.agents.get_mut(&path) {
-                    agent.event(kind);
+                    agent.event(kind, now);
                 }
             }
         }
@@ -182,6 +236,27 @@ impl Live {
                 output.drain(..from.unwrap_or(0));
             }
         }
+    }
+
+    /// What can be shown once a call has ended: it waits for the calls of its turn before it, and those after it for it.
+    fn in_order(&mut self, id: &CallId, item: Item, now: Instant) -> Vec<Item> {
+        let done = RunningCall { done: Some(item), ..RunningCall::new(Call::default(), now) };
+        self.calls.insert(id.clone(), done);
+        let mut items = Vec::new();
+        while let Some(first) = self.calls.first_entry() {
+            let is_of_turn = first.key().path.is_empty() && first.key().turn == id.turn;
+            if !is_of_turn || first.get().done.is_none() {
+                break;
+            }
+            items.extend(first.remove().done);
+        }
+        items
+    }
+
+    /// What waits for calls that have not ended, in order.
+    pub(crate) fn held_back(&mut self) -> Vec<Item> {
+        let held = self.calls.extract_if(.., |_, running| running.done.is_some());
+        held.filter_map(|(_, running)| running.done).collect()
     }
 
     /// A call that has ended, with the work of the sub-agents that it ran.
@@ -212,6 +287,16 @@ impl Live {
         call.map(|(_, running)| text_arg(&running.call.args, "description").to_owned()).unwrap_or_default()
     }
 
+    /// What the sub-agent at a place was given to do, or the one above it of which that is known.
+    pub(crate) fn task_at(&self, path: &[String]) -> Option<&str> {
+        let known = |path: &[String]| {
+            let live = self.agents.get(path).map(|agent| &agent.work);
+            let work = live.or_else(|| self.earlier.get(path))?;
+            Some(work.task.as_str()).filter(|task| !task.is_empty())
+        };
+        (1..=path.len()).rev().find_map(|depth| known(path.get(..depth)?))
+    }
+
     /// An answer of a sub-agent has cost so much.
     pub(crate) fn cost(&mut self, path: &[String], dollars: f64) {
         if let Some(agent) = self.agents.get_mut(path) {
@@ -239,7 +324,7 @@ impl Live {
         items.extend(calls.into_iter().filter(|(id, _)| id.path.is_empty()).map(|(_, running)| {
             let mut call = running.call;
             call.failed = true;
-            Item::Call(call)
+            running.done.unwrap_or(Item::Call(call))
         }));
         *self = Self::default();
         items
@@ -247,7 +332,8 @@ impl Live {
 }
 
 impl LiveAgent {
-    fn event(&mut self, kind: &EventKind) {
+    fn event(&mut self, kind: &EventKind, now: Instant) {
+        self.retry = Retry::of(kind, now);
         match kind {
             EventKind::AgentStarted { name } => self.work.name.clone_from(name),
             EventKind::TextDelta { text, .. } => self.answer.push_str(text),

@@ -171,8 +171,7 @@ impl App {
                 forget_pictures(&mut self.items);
             }
             Event::Notice { text, bad } => self.note(text, bad),
-            Event::EditorClosed(Ok(text)) => self.editor.set(text.trim_end_matches('\n')),
-            Event::EditorClosed(Err(problem)) => self.note(problem, true),
+            Event::EditorClosed(edited) => self.edited(edited),
             Event::Trust { of, title, body } => self.overlay = Overlay::Trust { of, title, body },
         }
         Vec::new()
@@ -190,6 +189,20 @@ impl App {
                 Vec::new()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// The person's editor was closed: its text goes where it came from.
+    fn edited(&mut self, edited: Result<String, String>) {
+        let of_answer = std::mem::take(&mut self.edits_answer);
+        match edited {
+            Ok(text) => {
+                let editor = if of_answer { self.questions.written() } else { Some(&mut self.editor) };
+                if let Some(editor) = editor {
+                    editor.set(text.trim_end_matches('\n'));
+                }
+            }
+            Err(problem) => self.note(problem, true),
         }
     }
 
@@ -229,6 +242,7 @@ impl App {
 
     fn begin(&mut self, work: Work) {
         (self.work, self.since, self.spent_before) = (work, self.now, self.session.usage);
+        self.goes_on = false;
     }
 
     fn idle(&mut self) {

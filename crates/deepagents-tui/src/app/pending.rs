@@ -243,6 +243,15 @@ impl Questions {
         is_open && self.allows(DecisionKind::Respond) && !self.allows(DecisionKind::Approve)
     }
 
+    /// The text that is written at the question now: a reason, a changed call, a field.
+    pub(crate) fn written(&mut self) -> Option<&mut Editor> {
+        match &mut self.asking {
+            Asking::Reason(editor) | Asking::Change(editor) => Some(editor),
+            Asking::Respond(form) => form.written(),
+            Asking::Decide | Asking::Remember(_) => None,
+        }
+    }
+
     /// Whether the current question has answers to choose from.
     pub(crate) fn has_choices(&self) -> bool {
         self.current().is_some_and(|question| matches!(question.request.form, Some(AnswerForm::Choices { .. })))
@@ -264,7 +273,7 @@ impl Questions {
         let request = &pending.request;
         let args = if is_command(&request.tool) {
             if text.trim().is_empty() {
-                return Err("the command is empty; Esc goes back".to_owned());
+                return Err("the command is empty".to_owned());
             }
             let mut args = request.args.clone();
             if let Some(args) = args.as_object_mut() {

@@ -77,7 +77,7 @@ impl App {
             (_, Some('f')) if of_threads => {
                 if let Some(choice) = picker.current() {
                     if self.is_busy() {
-                        self.note("stop what is under way first (Esc)", true);
+                        self.note(self.stop_first(), true);
                         return Vec::new();
                     }
                     self.begin(Work::Other("copying"));
@@ -101,7 +101,7 @@ impl App {
         };
         match picker.of {
             ListOf::Threads if self.is_busy() => {
-                self.note("stop what is under way first (Esc)", true);
+                self.note(self.stop_first(), true);
                 Vec::new()
             }
             ListOf::Threads => {

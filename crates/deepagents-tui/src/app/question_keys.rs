@@ -6,6 +6,7 @@ use deepagents::{Decision, DecisionKind};
 
 use super::event::Effect;
 use super::form::{Filled, Form};
+use super::keys::control;
 use super::pager::{Pager, Source};
 use super::pending::{Asking, is_command};
 use super::{App, Overlay};
@@ -38,6 +39,12 @@ impl App {
             if !chooses || is_written || !self.questions.takes_keys(self.now, self.editor.text()) {
                 return self.decision_key(key, pressed);
             }
+        }
+        if control(key) == Some('g')
+            && let Some(editor) = self.questions.written()
+        {
+            self.edits_answer = true;
+            return Some(vec![Effect::Edit(editor.expanded())]);
         }
         let effects = match &mut self.questions.asking {
             Asking::Decide => return self.decision_key(key, pressed),

@@ -89,7 +89,8 @@ impl App {
         }
         match end.stop {
             Ok(FinishReason::Interrupted) if !self.stopping => {
-                let items = self.live.finish_answer();
+                let mut items = self.live.finish_answer();
+                items.extend(self.live.held_back());
                 self.items.extend(items);
                 self.live.activity.clear();
                 let mut effects = Vec::new();
@@ -155,7 +156,7 @@ impl App {
 
     /// Whether the turn laid out a plan, or another one for that before it: it looked at something, or names several steps. A
     /// mere answer is none that an empty input should carry out.
-    fn lays_out_plan(&self) -> bool {
+    pub(super) fn lays_out_plan(&self) -> bool {
         let turn = self.items.iter().rev().take_while(|item| !matches!(item, Item::User(_)));
         let names_steps = |text: &str| text.lines().filter(|line| is_step(line)).count() > 1;
         self.revises_plan
@@ -173,7 +174,7 @@ impl App {
         }
         match self.questions.answers() {
             Some(answers) => {
-                self.waits = false;
+                (self.waits, self.goes_on) = (false, true);
                 vec![Effect::Answer(answers)]
             }
             None => Vec::new(),

@@ -7,6 +7,7 @@ use super::pending::by_id;
 use super::transcript::Item;
 use super::{App, Overlay, ShellRun, Work};
 use crate::host::{Effort, Page};
+use crate::key_map::Action;
 use crate::policy::Mode;
 
 /// What `/init` asks for.
@@ -138,7 +139,7 @@ impl App {
             }
             "background" => return self.send_back(),
             "rewind" | "undo" | "redo" | "compact" if self.is_busy() => {
-                self.note("stop what is under way first (Esc)", true);
+                self.note(self.stop_first(), true);
             }
             "rewind" => return vec![Effect::List(ListOf::Checkpoints)],
             "undo" | "redo" => {
@@ -150,10 +151,7 @@ impl App {
                 return vec![Effect::Compact];
             }
             "context" | "tokens" => return show(Subject::Context { used: self.session.context }),
-            "cost" => {
-                let body = self.cost_body();
-                self.card("Cost", body);
-            }
+            "cost" => return show(Subject::Cost),
             "todos" if self.todos.is_empty() => self.note("nothing is planned", false),
             "todos" => self.items.push(Item::Todos(self.todos.clone())),
             "tools" => return show(Subject::Tools),
@@ -181,7 +179,10 @@ impl App {
             }
             "permissions" => return show(Subject::Page(Page::Permissions)),
             "mode" => match args {
-                "" => self.card("Mode", format!("{}; Shift+Tab goes to the next one", self.mode.as_str())),
+                "" => self.card(
+                    "Mode",
+                    format!("{}; {} goes to the next one", self.mode.as_str(), self.keys.name(Action::Mode)),
+                ),
                 "ask" => return self.set_mode(Mode::Ask),
                 "auto" => return self.set_mode(Mode::Auto),
                 "plan" => return self.set_mode(Mode::Plan),
@@ -190,7 +191,8 @@ impl App {
             "plan" => {
                 let mut effects = self.set_mode(Mode::Plan);
                 if args.is_empty() {
-                    self.note("nothing is changed from now on; Shift+Tab leaves the mode", false);
+                    let key = self.keys.name(Action::Mode);
+                    self.note(format!("nothing is changed from now on; {key} leaves the mode"), false);
                 } else {
                     effects.extend(self.send(args.to_owned(), Vec::new()));
                 }

@@ -15,8 +15,8 @@ use super::picker::Picker;
 use super::transcript::Item;
 use crate::host::Effort;
 use crate::input::{Editor, History, Vi};
+use crate::key_map::{Action, KeyMap};
 use crate::policy::Mode;
-use crate::preferences::KeyMap;
 use crate::theme::{Theme, Themes};
 
 /// What is under way.
@@ -159,6 +159,10 @@ pub(crate) struct App {
     pub(crate) reopened: bool,
     /// Whether the person's debugging commands are there.
     pub(crate) debug: bool,
+    /// Whether the run goes on with what the person has decided, and not with a message.
+    pub(super) goes_on: bool,
+    /// Whether what is in the person's editor is what they write at a question.
+    pub(super) edits_answer: bool,
     /// Where the search in the history began.
     pub(super) before_search: String,
 }
@@ -228,12 +232,19 @@ impl App {
             repaint: false,
             reopened: false,
             debug: false,
+            goes_on: false,
+            edits_answer: false,
             before_search: String::new(),
         }
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.work != Work::Nothing
+    }
+
+    /// What is said where something cannot be done meanwhile.
+    pub(super) fn stop_first(&self) -> String {
+        format!("stop what is under way first ({})", self.keys.name(Action::Stop))
     }
 
     /// Whether something moves without an event: a clock, a spinner.

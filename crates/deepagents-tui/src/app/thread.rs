@@ -2,7 +2,7 @@
 
 use super::event::{Effect, Opened, PendingApproval};
 use super::live::Live;
-use super::messages::{QueuedMessage, joined};
+use super::messages::{Plan, QueuedMessage, joined};
 use super::state::{App, Work};
 use super::transcript::Item;
 
@@ -41,7 +41,10 @@ impl App {
         self.questions.clear();
         self.left.clear();
         self.waiting.clear();
-        self.plan = None;
+        // A plan that nobody has carried out is offered again, unless the person is about to say something.
+        let is_open = opened.planned && opened.waiting.is_empty() && opened.input.is_none();
+        self.revises_plan = false;
+        self.plan = (is_open && self.lays_out_plan()).then(Plan::default);
         // Why nothing can be run is still so.
         if let Some(problem) = self.session.problem.clone() {
             self.note(problem, true);
@@ -68,12 +71,16 @@ impl App {
         }
         // What waits here was decided there.
         if self.waits {
+            let is_open = |id: &str| opened.questions.iter().any(|question| question.request.id == id);
+            if self.questions.current().is_some_and(|question| !is_open(&question.request.id)) {
+                self.note("what was asked here was answered in the other window", false);
+            }
             self.questions.clear();
             self.idle();
         }
         if self.is_busy() {
             // A message was sent before this was taken in.
-            if self.work == Work::Run && matches!(self.items.last(), Some(Item::User(_))) {
+            if self.work == Work::Run && !self.goes_on && matches!(self.items.last(), Some(Item::User(_))) {
                 self.overtaken(Some(opened));
             }
             return;

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Editor;
-use super::vi_places::{Span, find, line_at, lines, motion, object};
+use super::vi_places::{Span, find, line_at, lines, motion, object, words_to};
 
 /// What keys do to the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,10 +46,21 @@ pub(crate) struct Vi {
     count: Option<usize>,
     /// The last search in a line: how, and for which letter.
     searched: Option<(char, char)>,
-    /// Where inserting began that is done more than once, how long the text was then, and how often.
-    repeated: Option<(usize, usize, usize)>,
+    /// What is inserted more than once.
+    repeated: Option<Repeated>,
     /// What was cut or copied last, where that was whole lines.
     whole_lines: Option<String>,
+}
+
+/// An insertion that is made more than once.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    /// Where it began, and how long the text was then.
+    from: usize,
+    length: usize,
+    times: usize,
+    /// Whether each has a line of its own.
+    lines: bool,
 }
 
 /// A command is not done more often.
@@ -75,7 +86,8 @@ impl Vi {
         }
         let took = match key.code {
             KeyCode::Char('r') if key.modifiers == KeyModifiers::CONTROL => {
-                editor.redo();
+                self.pending = None;
+                (0..self.times()).for_each(|_| editor.redo());
                 Took::Key
             }
             KeyCode::Char(c) if plain => self.letter(c, editor),
@@ -99,10 +111,13 @@ impl Vi {
 
     /// Inserts what was inserted once more, as often as the count before the command said.
     fn repeat(&mut self, editor: &mut Editor) {
-        let Some((from, length, times)) = self.repeated.take() else { return };
-        let inserted = editor.text().get(from..editor.cursor()).unwrap_or_default().to_owned();
+        let Some(Repeated { from, length, times, lines }) = self.repeated.take() else { return };
+        let mut inserted = editor.text().get(from..editor.cursor()).unwrap_or_default().to_owned();
         // What was deleted or moved over meanwhile is no plain insertion.
         if length + inserted.len() == editor.text().len() {
+            if lines {
+                inserted.insert(0, '\n');
+            }
             (1..times).for_each(|_| editor.add(&inserted));
         }
     }
@@ -154,11 +169,11 @@ impl Vi {
         let (here, end) = (editor.cursor(), editor.line_end());
         match c {
             'j' | 'k' => {
-                for _ in 0..times {
-                    let moved = if c == 'j' { editor.down() } else { editor.up() };
-                    if !moved {
-                        return if c == 'j' { Took::Newer } else { Took::Older };
-                    }
+                let mut step = || if c == 'j' { editor.down() } else { editor.up() };
+                // Where there are not as many lines the last one is meant.
+                let moved = (0..times).take_while(|_| step()).count();
+                if moved == 0 {
+                    return if c == 'j' { Took::Newer } else { Took::Older };
                 }
             }
             'G' => editor.cursor_to(if counted { line_at(editor, times) } else { editor.text().len() }),
@@ -177,8 +192,10 @@ impl Vi {
             'x' => self.done_to('d', motion('l', times, editor).map(|to| Span::letters(here, to)), editor),
             'X' => self.done_to('d', motion('h', times, editor).map(|to| Span::letters(to, here)), editor),
             's' => self.done_to('c', motion('l', times, editor).map(|to| Span::letters(here, to)), editor),
-            'D' => self.done_to('d', Some(Span::letters(here, end)), editor),
-            'C' => self.done_to('c', Some(Span::letters(here, end)), editor),
+            'D' | 'C' => {
+                let to = motion('$', times, editor).unwrap_or(end);
+                self.done_to(c.to_ascii_lowercase(), Some(Span::letters(here, to)), editor);
+            }
             'S' => self.operate(('c', times), 'c', editor),
             'Y' => self.operate(('y', times), 'y', editor),
             'p' | 'P' => self.put(c == 'p', times, editor),
@@ -187,12 +204,7 @@ impl Vi {
                 let is_upper = first.is_some_and(char::is_uppercase);
                 if is_upper { letter.to_lowercase() } else { letter.to_uppercase() }
             }),
-            'J' if end < editor.text().len() => {
-                editor.keep();
-                editor.remove(end, end + 1);
-                editor.add(" ");
-                editor.cursor_to(end);
-            }
+            'J' => join_lines(times.max(2) - 1, editor),
             'u' => (0..times).for_each(|_| editor.undo()),
             ';' | ',' => {
                 if let Some(to) = self.search_again(c, times, editor) {
@@ -205,8 +217,9 @@ impl Vi {
                 }
             }
         }
-        if matches!(c, 'i' | 'I' | 'a' | 'A') && times > 1 {
-            self.repeated = Some((editor.cursor(), editor.text().len(), times));
+        if matches!(c, 'i' | 'I' | 'a' | 'A' | 'o' | 'O') && times > 1 {
+            let (from, length) = (editor.cursor(), editor.text().len());
+            self.repeated = Some(Repeated { from, length, times, lines: matches!(c, 'o' | 'O') });
         }
         Took::Key
     }
@@ -247,7 +260,7 @@ impl Vi {
 
     /// A command that takes a letter, with it.
     fn with_letter(&mut self, command: char, c: char, operator: Option<Change>, editor: &mut Editor) {
-        let counted = self.count.is_some();
+        let counted = self.count.is_some() || operator.is_some_and(|(_, before)| before > 1);
         let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MOST);
         let here = editor.cursor();
         let span = match command {
@@ -268,7 +281,7 @@ impl Vi {
                 Some(lines(editor, here.min(to), here.max(to)))
             }
             'g' => None,
-            'i' | 'a' => object(command == 'a', c, editor),
+            'i' | 'a' => object(command == 'a', c, times, editor),
             how => {
                 self.searched = Some((how, c));
                 let found = find(editor, how, c, times);
@@ -292,7 +305,7 @@ impl Vi {
     }
 
     fn operate(&mut self, (operator, before): Change, c: char, editor: &mut Editor) {
-        let counted = self.count.is_some();
+        let counted = self.count.is_some() || before > 1;
         let times = self.times().saturating_mul(before).min(MOST);
         let here = editor.cursor();
         let line_below = |editor: &Editor, lines: usize| {
@@ -318,10 +331,13 @@ impl Vi {
             // `cw` leaves the blanks behind the word.
             'w' if operator == 'c' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
             'e' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
+            // `cW` leaves the blanks behind the word too.
+            'W' if operator == 'c' => words_to(c, times, editor).map(|to| {
+                let word = editor.text().get(here..to).unwrap_or_default().trim_end();
+                Span::letters(here, if word.is_empty() { to } else { here + word.len() })
+            }),
             // The last word of a line is cut without the end of the line.
-            'w' if here < editor.line_end() && times == 1 => {
-                motion('w', 1, editor).map(|to| Span::letters(here, to.min(editor.line_end())))
-            }
+            'w' | 'W' => words_to(c, times, editor).map(|to| Span::letters(here, to)),
             _ => motion(c, times, editor).map(|to| Span::letters(here.min(to), here.max(to))),
         };
         if span.is_none() && matches!(c, 'r' | 'm' | '\'' | '`' | '"' | 'q' | '@' | 'z' | 'Z') {
@@ -366,6 +382,20 @@ impl Vi {
                 }
             }
         }
+    }
+}
+
+/// Joins so many of the lines below to the present one.
+fn join_lines(times: usize, editor: &mut Editor) {
+    editor.keep();
+    for _ in 0..times {
+        let end = editor.line_end();
+        if end == editor.text().len() {
+            break;
+        }
+        editor.remove(end, end + 1);
+        editor.add(" ");
+        editor.cursor_to(end);
     }
 }
 

@@ -42,6 +42,11 @@ pub(super) fn line_at(editor: &Editor, number: usize) -> usize {
 /// Where a motion leads that is made so often; nothing for what is none.
 pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
     let here = editor.cursor();
+    if c == '$' {
+        // The end of a line below, or of the last one.
+        let ends = editor.text().get(here..)?.match_indices('\n').map(|(at, _)| here + at);
+        return Some(ends.chain([editor.text().len()]).take(times.max(1)).last().unwrap_or(here));
+    }
     let mut to = Some(here);
     for _ in 0..times {
         to = step(c, editor);
@@ -73,9 +78,18 @@ fn step(c: char, editor: &Editor) -> Option<usize> {
             let line = editor.text().get(editor.line_start()..editor.line_end()).unwrap_or_default();
             editor.line_start() + line.len() - line.trim_start().len()
         }
-        '$' => editor.line_end(),
         _ => return None,
     })
+}
+
+/// Where so many words end that are cut or copied: the last one goes without the end of its line.
+pub(super) fn words_to(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
+    let here = editor.cursor();
+    let last = motion(c, times.saturating_sub(1), editor)?;
+    editor.cursor_to(last);
+    let (end, to) = (editor.line_end(), motion(c, 1, editor));
+    editor.cursor_to(here);
+    to.map(|to| if last < end { to.min(end) } else { to })
 }
 
 /// A letter that is neither a blank nor part of a word.
@@ -130,10 +144,10 @@ pub(super) fn find(editor: &Editor, how: char, letter: char, times: usize) -> Op
     Some(if how == 'F' { at } else { at + letter.len_utf8() })
 }
 
-/// What a letter names around the cursor, with what surrounds it or without.
-pub(super) fn object(whole: bool, c: char, editor: &Editor) -> Option<Span> {
+/// What a letter names around the cursor, with what surrounds it or without; of words so many.
+pub(super) fn object(whole: bool, c: char, times: usize, editor: &mut Editor) -> Option<Span> {
     match c {
-        'w' => word(whole, editor),
+        'w' => words(whole, times, editor),
         '"' | '\'' | '`' => quoted(whole, c, editor),
         '(' | ')' | 'b' => bracketed(whole, ('(', ')'), editor),
         '{' | '}' | 'B' => bracketed(whole, ('{', '}'), editor),
@@ -141,6 +155,26 @@ pub(super) fn object(whole: bool, c: char, editor: &Editor) -> Option<Span> {
         '<' | '>' => bracketed(whole, ('<', '>'), editor),
         _ => None,
     }
+}
+
+/// So many words; without what surrounds them blanks count as one.
+fn words(whole: bool, times: usize, editor: &mut Editor) -> Option<Span> {
+    let here = editor.cursor();
+    let mut all = word(whole, editor)?;
+    for _ in 1..times {
+        editor.cursor_to(all.to);
+        // The line has no more of them.
+        let Some(next) = word(whole, editor).filter(|next| next.to > all.to) else { break };
+        // Where no blanks are behind the last one, those before the first go along.
+        if next.from < all.to {
+            editor.cursor_to(all.from);
+            let line = editor.text().get(editor.line_start()..all.from)?;
+            all.from -= line.len() - line.trim_end().len();
+        }
+        all.to = next.to;
+    }
+    editor.cursor_to(here);
+    Some(all)
 }
 
 fn word(whole: bool, editor: &Editor) -> Option<Span> {

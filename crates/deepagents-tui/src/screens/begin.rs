@@ -9,8 +9,8 @@ use crate::app::event::Event;
 use crate::app::{App, SessionInfo};
 use crate::host::{Begin, Host, Options};
 use crate::input::{History, Vi};
+use crate::key_map::KeyMap;
 use crate::policy::Policy;
-use crate::preferences::KeyMap;
 use crate::session::Session;
 use crate::theme::Themes;
 

@@ -6,6 +6,7 @@ mod background;
 mod browse;
 mod commands;
 mod context;
+mod cost;
 mod decided;
 mod export;
 mod files;
@@ -21,11 +22,12 @@ mod threads;
 mod tree;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents::RunHandle;
+use deepagents::core::journal::ThreadUsage;
 use deepagents::remembered::RememberedRule;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -78,6 +80,8 @@ struct Shared {
     keeps: bool,
     /// Where the thread was before it went back by `/undo`, the last one last.
     undone: Vec<u64>,
+    /// What was counted of the open thread and of those below it.
+    counted: HashMap<String, ThreadUsage>,
     /// Files that conversations were written to.
     exported: BTreeSet<PathBuf>,
     /// What the command for the line below the input is to be told next, and whether it runs.

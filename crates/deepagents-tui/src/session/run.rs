@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use deepagents::channels::{PinnedSkills, SkillPin};
+use deepagents::core::error::Error;
+use deepagents::core::interrupt::DecisionError;
 use deepagents::core::journal::ThreadInfo;
 use deepagents::core::message::ToolMessage;
 use deepagents::core::model::Price;
@@ -26,6 +28,8 @@ use crate::text::shorten;
 
 /// Bytes of a file that a question shows the change of.
 const PREVIEW: u64 = 1 << 20;
+/// What is said to who decides after somebody else has.
+pub(crate) const ANSWERED: &str = "what was asked here was answered in the other window; your answer came too late";
 /// Characters of the first message that a thread is called by.
 const TITLE: usize = 80;
 
@@ -79,7 +83,8 @@ impl Session {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
                 if !by_force {
-                    this.check_free(&connection).await?;
+                    let free = this.check_free(&connection).await;
+                    free.map_err(|why| if answers.is_empty() { why } else { ANSWERED.to_owned() })?;
                 }
                 let note = this.noted(&connection, &thread, this.noted_now()).await?;
                 let input = answers
@@ -280,8 +285,10 @@ impl Session {
 
     /// How a run ended, with the questions that are the person's.
     async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
+        let is_late = result.as_ref().is_err_and(|error| is_answered(&error.error));
         if let Some(thread) = self.thread() {
-            self.follow(connection, thread, LookFirst::No);
+            // What the other window has made of it has not been shown.
+            self.follow(connection, thread, if is_late { LookFirst::Yes } else { LookFirst::No });
         }
         let mut end = match result {
             Ok(outcome) => {
@@ -293,7 +300,7 @@ impl Session {
                 RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }
             }
             Err(error) => RunEnd {
-                stop: Err(self.host.explain_failure(&error)),
+                stop: Err(if is_late { ANSWERED.to_owned() } else { self.host.explain_failure(&error) }),
                 questions: Vec::new(),
                 text: String::new(),
                 unsent: None,
@@ -305,6 +312,11 @@ impl Session {
         }
         Event::RunEnded(Box::new(end))
     }
+}
+
+/// Whether a decision comes too late, as another program has taken one.
+fn is_answered(error: &Error) -> bool {
+    matches!(error, Error::Answer(DecisionError::Unknown { .. } | DecisionError::Answered { .. }))
 }
 
 /// The pictures in the results of these calls, which are the last of the conversation.
@@ -340,7 +352,7 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
         _ => None,
     };
     let tool = connection.agent.definition().tools().iter().find(|tool| tool.name == request.tool).cloned();
-    PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file }
+    PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file, task: None }
 }
 
 /// Whether another program works on a thread.
@@ -354,7 +366,7 @@ const _: fn() = || {
 };
 
 /// What the tokens of a model cost, which events name with its provider.
-fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
+pub(super) fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
     let name = model.split_once(':').map_or(model, |(_, name)| name);
     catalogue.lookup(name)?.price
 }

@@ -3,15 +3,16 @@
 use deepagents::channels::Todos;
 use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::{RunStatus, ThreadInfo, ThreadQuery};
-use deepagents::{State, Usage};
+use deepagents::{ActionRequest, Block, State, Usage};
 use serde_json::Value;
 
 use super::Session;
 use super::background::LookFirst;
 use super::run::{is_owned, preview};
 use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
-use crate::app::transcript::{items_of, settled_items_of};
+use crate::app::transcript::{items_of, settled_items_of, text_arg};
 use crate::host::{Begin, Connection};
+use crate::policy::Mode;
 
 /// What is said while another program goes on with the thread.
 pub(super) const WORKED_ON: &str =
@@ -81,6 +82,7 @@ impl Session {
         opened.thread = Some(info.id.clone());
         opened.note = note;
         opened.waiting = self.waited(&info);
+        opened.planned = info.status == RunStatus::Ended && self.host.mode_of(&info) == Some(Mode::Plan);
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
         self.follow(&connection, info.id.clone(), LookFirst::No);
@@ -97,7 +99,8 @@ impl Session {
         let mut questions = Vec::new();
         let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
         for review in asked.filter(|review| review.decision.is_none()) {
-            questions.push(preview(connection, review.request.clone()).await);
+            let task = task_of(state, &review.request);
+            questions.push(PendingApproval { task, ..preview(connection, review.request.clone()).await });
         }
         questions
     }
@@ -172,6 +175,20 @@ fn facts_of(state: &State) -> Opened {
         }
     }
     Opened { todos: state.get::<Todos>().cloned().unwrap_or_default(), usage, context, ..Opened::default() }
+}
+
+/// What the sub-agent was given to do whose call is asked about, as the open call of the conversation says that runs it.
+fn task_of(state: &State, request: &ActionRequest) -> Option<String> {
+    let place = request.call.path.first()?.rsplit('.').next()?.parse().ok()?;
+    let messages = state.messages();
+    let answer = messages.get(messages.last_assistant()?)?;
+    let calls = answer.content().iter().filter_map(|block| match block {
+        Block::ToolCall(call) => Some(Some(call)),
+        Block::InvalidToolCall(_) => Some(None),
+        _ => None,
+    });
+    let call = calls.into_iter().nth(place)??;
+    Some(text_arg(&call.args, "description").to_owned()).filter(|task| !task.is_empty())
 }
 
 /// Calls of the last answer that have no result, as people read them.

@@ -3,10 +3,11 @@
 use deepagents::channels::TodoStatus;
 use ratatui::text::{Line, Span};
 
-use super::items::{Detail, call_title, todo_lines};
+use super::items::{Detail, call_title, item_lines, todo_lines};
 use crate::app::live::RunningCall;
 use crate::app::{App, Work};
 use crate::duration;
+use crate::key_map::Action;
 use crate::text::{clip, count, grouped, shorten, visible};
 
 /// Lines of a command's output that are shown while it runs.
@@ -18,7 +19,7 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
         return Vec::new();
     }
     let theme = app.theme;
-    let mut lines = at_work(app, columns, Detail::Brief);
+    let mut lines = at_work(app, columns, Detail::Brief(&app.keys.name(Action::Details)));
     if !app.live.thinking.is_empty() {
         let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let text = format!("✻ {}", shorten(&visible(words), columns));
@@ -35,9 +36,9 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
 }
 
 /// The command of the person, calls and sub-agents, with the last of their output or all that is kept of it.
-pub(super) fn at_work(app: &App, columns: usize, detail: Detail) -> Vec<Line<'static>> {
+pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line<'static>> {
     let output = |text: &str, most: usize| match detail {
-        Detail::Brief => last_lines(text, most, columns, app),
+        Detail::Brief(_) => last_lines(text, most, columns, app),
         Detail::Full => last_lines(text, usize::MAX, columns, app),
     };
     let mut lines = Vec::new();
@@ -56,7 +57,10 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail) -> Vec<Line<'st
         if Some(*call) == asked {
             continue;
         }
-        if running.call.name == "task" {
+        if let Some(item) = &running.done {
+            let most = if detail == Detail::Full { usize::MAX } else { 1 };
+            lines.extend(item_lines(item, columns, app.theme, detail).into_iter().take(most));
+        } else if running.call.name == "task" {
             let own = format!("task:{}.{}", call.turn, call.index);
             lines.extend(agent(app, &[own], running, 0, columns));
         } else {
@@ -116,7 +120,11 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     if quiet {
         // What it did last, where it does nothing but think.
         let words = agent_at_work.words();
-        let last = if words.is_empty() { last_call(work) } else { words.to_owned() };
+        let last = match &agent_at_work.retry {
+            Some(retry) => retry.words(app.now),
+            None if words.is_empty() => last_call(work),
+            None => words.to_owned(),
+        };
         if !last.is_empty() {
             let text = format!("{indent}  └ {}", shorten(&visible(&last), columns));
             lines.push(clip(&Line::from(Span::styled(text, app.theme.dim)), columns));

@@ -3,22 +3,23 @@
 use ratatui::text::{Line, Span};
 
 use super::panels::{input_line, row};
+use crate::app::App;
 use crate::app::form::{FieldInput, Form};
+use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
-use crate::theme::Theme;
 
-/// What can be done where own words are marked among the answers.
-const OWN_WORDS_HINT: &str = "type your answer · ↑ ↓ the others · Esc stop";
 /// Options that are shown at once.
 const OPTIONS: usize = 9;
 
 /// The present field in so many rows, and where the cursor is in it.
 pub(super) fn form(
+    app: &App,
     form: &Form,
     columns: usize,
     rows: usize,
-    theme: Theme,
 ) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
+    let (theme, esc) = (app.theme, app.keys.name(Action::Stop));
+    let own_words = format!("type your answer · ↑ ↓ the others · {esc} stop");
     let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
@@ -27,24 +28,26 @@ pub(super) fn form(
     let mut lines: Vec<Line<'static>> = title.into_iter().collect();
     let (options, selected, chosen, hint) = match &field.input {
         FieldInput::Text { editor, .. } => {
-            let (input, cursor) = input_line(editor, "› ", "Enter goes on · Esc back", columns, theme);
+            let own = app.keys.name(Action::Editor);
+            let (input, cursor) =
+                input_line(editor, "› ", &format!("Enter goes on · {esc} back · {own} your editor"), columns, theme);
             let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
             lines.extend(input);
             return (lines, cursor);
         }
         FieldInput::Choice { options, selected } => {
             let hint = match form.is_choosing() {
-                true if form.is_own_marked() => OWN_WORDS_HINT,
-                true => "↑ ↓ or its number · Enter answers · n no · f no, because… · Esc stop",
-                false => "↑ ↓ choose · Enter goes on · Esc back",
+                true if form.is_own_marked() => own_words,
+                true => format!("↑ ↓ or its number · Enter answers · n no · f no, because… · {esc} stop"),
+                false => format!("↑ ↓ choose · Enter goes on · {esc} back"),
             };
             (options, *selected, None, hint)
         }
         FieldInput::Several { options, chosen, selected } => {
             let hint = match form.is_choosing() {
-                true if form.is_own_marked() => OWN_WORDS_HINT,
-                true => "↑ ↓ · Space takes or leaves · Enter answers · n no · f no, because… · Esc stop",
-                false => "↑ ↓ · Space takes or leaves · Enter goes on · Esc back",
+                true if form.is_own_marked() => own_words,
+                true => format!("↑ ↓ · Space takes or leaves · Enter answers · n no · f no, because… · {esc} stop"),
+                false => format!("↑ ↓ · Space takes or leaves · Enter goes on · {esc} back"),
             };
             (options, *selected, Some(chosen), hint)
         }

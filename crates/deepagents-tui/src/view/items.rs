@@ -12,9 +12,9 @@ use crate::theme::Theme;
 
 /// Whether long parts are shown whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// A part of them, and how much is left out.
-    Brief,
+pub(crate) enum Detail<'a> {
+    /// A part of them, with how much is left out and the key that shows it.
+    Brief(&'a str),
     /// All of it.
     Full,
 }
@@ -62,14 +62,14 @@ fn in_a_line(text: &str, most: usize) -> String {
 }
 
 /// A text of which a title of so many letters shows a part, whole where all is shown.
-fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let text = text.trim();
     let is_whole = text.lines().count() <= 1 && text.graphemes(true).count() <= most;
     if is_whole {
         return Vec::new();
     }
-    if fold != Detail::Full {
-        return vec![dim(&format!("  … {} in all (ctrl+o)", count(text.lines().count() as u64, "line")), theme)];
+    if let Detail::Brief(key) = fold {
+        return vec![dim(&format!("  … {} in all ({key})", count(text.lines().count() as u64, "line")), theme)];
     }
     let room = columns.saturating_sub(2).max(2);
     let line = |line: &str| hard_wrap(&Line::from(Span::styled(visible(line).into_owned(), theme.dim)), room, "");
@@ -77,7 +77,7 @@ fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: De
 }
 
 /// The lines of a part.
-pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     match item {
         Item::Head { lines } => {
@@ -161,30 +161,32 @@ fn prefixed(
     out
 }
 
-fn user(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+fn user(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let mark = if theme.spoken { "You: " } else { "› " };
     let mut lines = prefixed(text, mark, theme.user, theme.bold, columns);
-    if fold == Detail::Brief && lines.len() > MESSAGE + 1 {
+    if let Detail::Brief(key) = fold
+        && lines.len() > MESSAGE + 1
+    {
         let more = lines.len() - MESSAGE;
         lines.truncate(MESSAGE);
-        lines.push(dim(&format!("  … {} (ctrl+o)", count(more as u64, "more line")), theme));
+        lines.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
     }
     lines
 }
 
-fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
-    if fold == Detail::Full {
+fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+    let Detail::Brief(key) = fold else {
         return prefixed(text, "✻ ", theme.dim, theme.dim, columns);
-    }
+    };
     let lines = count(text.lines().count() as u64, "line");
     vec![crate::text::clip(
-        &dim(&format!("✻ thought: {} ({lines}, ctrl+o)", shorten(&visible(text), 60)), theme),
+        &dim(&format!("✻ thought: {} ({lines}, {key})", shorten(&visible(text), 60)), theme),
         columns,
     )]
 }
 
 /// Lines of output, which are broken where their columns end.
-fn folded(text: &str, columns: usize, theme: Theme, fold: Detail, head: usize, tail: usize) -> Vec<Line<'static>> {
+fn folded(text: &str, columns: usize, theme: Theme, fold: Detail<'_>, head: usize, tail: usize) -> Vec<Line<'static>> {
     laid_out(hard_wrap, text, columns, theme, fold, (head, tail))
 }
 
@@ -193,7 +195,7 @@ fn folded_words(
     text: &str,
     columns: usize,
     theme: Theme,
-    fold: Detail,
+    fold: Detail<'_>,
     head: usize,
     tail: usize,
 ) -> Vec<Line<'static>> {
@@ -206,25 +208,26 @@ fn laid_out(
     text: &str,
     columns: usize,
     theme: Theme,
-    fold: Detail,
+    fold: Detail<'_>,
     (head, tail): (usize, usize),
 ) -> Vec<Line<'static>> {
     let text = visible(text.trim_end_matches('\n'));
     let room = columns.saturating_sub(4).max(2);
     let lay_out = |line: &str| broken(&dim(line, theme), room, "");
     let total = text.lines().count();
-    if fold == Detail::Full || total <= head + tail + 1 {
+    let Detail::Brief(key) = fold else { return text.lines().flat_map(lay_out).collect() };
+    if total <= head + tail + 1 {
         let mut lines: Vec<Line<'static>> = text.lines().flat_map(lay_out).collect();
         let most = (head + tail) * 4;
-        if fold == Detail::Brief && lines.len() > most {
+        if lines.len() > most {
             lines.truncate(most);
-            lines.push(dim("… more of it (ctrl+o)", theme));
+            lines.push(dim(&format!("… more of it ({key})"), theme));
         }
         return lines;
     }
     let short = |line: &str| crate::text::clip(&dim(line, theme), room);
     let mut lines: Vec<Line<'static>> = text.lines().take(head).map(short).collect();
-    lines.push(dim(&format!("… {} (ctrl+o)", count((total - head - tail) as u64, "more line")), theme));
+    lines.push(dim(&format!("… {} ({key})", count((total - head - tail) as u64, "more line")), theme));
     lines.extend(text.lines().skip(total - tail).map(short));
     lines
 }
@@ -239,7 +242,13 @@ fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
 }
 
 /// The head of a call: a mark and its title.
-fn titled(name: &str, rest: &str, good: bool, columns: usize, (theme, fold): (Theme, Detail)) -> Vec<Line<'static>> {
+fn titled(
+    name: &str,
+    rest: &str,
+    good: bool,
+    columns: usize,
+    (theme, fold): (Theme, Detail<'_>),
+) -> Vec<Line<'static>> {
     let (mark, style) = match (good, theme.spoken) {
         (true, false) => ("● ", theme.good),
         (false, false) => ("✗ ", theme.bad),
@@ -251,14 +260,16 @@ fn titled(name: &str, rest: &str, good: bool, columns: usize, (theme, fold): (Th
         spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
     }
     let mut lines = wrap(&Line::from(spans), columns, "    ");
-    if fold == Detail::Brief && lines.len() > TITLE_LINES {
+    if let Detail::Brief(key) = fold
+        && lines.len() > TITLE_LINES
+    {
         lines.truncate(TITLE_LINES - 1);
-        lines.push(dim("    … (ctrl+o)", theme));
+        lines.push(dim(&format!("    … ({key})"), theme));
     }
     lines
 }
 
-fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
     let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, (theme, fold));
@@ -272,8 +283,8 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
     }
     match call.name.as_str() {
         "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
-        "write_todos" | "read_todos" if fold == Detail::Brief => {}
-        "read_file" | "ls" | "glob" | "grep" if fold == Detail::Brief => {
+        "write_todos" | "read_todos" if fold != Detail::Full => {}
+        "read_file" | "ls" | "glob" | "grep" if fold != Detail::Full => {
             // What is no text has none; an image is described below.
             if !call.result.is_empty() {
                 let found = count(call.result.lines().count() as u64, "line");
@@ -292,16 +303,17 @@ fn exited_badly(call: &Call) -> bool {
 }
 
 /// What a call changed in a file.
-fn change(call: &Call, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let lines = change_lines(call, theme);
     let room = columns.saturating_sub(2).max(2);
     let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
-    if fold == Detail::Full || lines.len() <= CHANGE {
+    let Detail::Brief(key) = fold else { return indented(&lines) };
+    if lines.len() <= CHANGE {
         return indented(&lines);
     }
     let more = lines.len() - CHANGE;
     let mut shown = indented(lines.get(..CHANGE).unwrap_or_default());
-    shown.push(dim(&format!("  … {} (ctrl+o)", count(more as u64, "more line")), theme));
+    shown.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
     shown
 }
 
@@ -323,7 +335,7 @@ pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
     }
 }
 
-fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Line<'static>> {
+fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let name = if work.name.is_empty() { "task" } else { &work.name };
     let mut lines = titled(name, &in_a_line(&work.task, TASK), !work.failed, columns, (theme, fold));
     if fold == Detail::Full {
@@ -341,7 +353,11 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
     }
     facts.extend(work.elapsed.map(duration::show));
     if !facts.is_empty() {
-        lines.push(dim(&format!("  {} (ctrl+o)", facts.join(" · ")), theme));
+        let key = match fold {
+            Detail::Brief(key) => format!(" ({key})"),
+            Detail::Full => String::new(),
+        };
+        lines.push(dim(&format!("  {}{key}", facts.join(" · ")), theme));
     }
     if fold == Detail::Full {
         for item in &work.items {
@@ -357,6 +373,9 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail) -> Vec<Li
 /// The plan, at most so many lines of it: what is done gives way first.
 pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
+    // Where not all of it is in sight, the last line says how much more there is.
+    let (all, is_cut) = (most, todos.len() > most && most > 2);
+    let most = if is_cut { all - 1 } else { all };
     let from = if todos.len() <= most { 0 } else { first.min(todos.len() - most) };
     let shown = todos.iter().skip(from).take(most).map(|todo| {
         let (mark, mark_style, style) = match todo.status {
@@ -370,5 +389,11 @@ pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: The
         let text = shorten(&visible(&todo.content), 300);
         crate::text::clip(&Line::from(vec![Span::styled(mark, mark_style), Span::styled(text, style)]), columns)
     });
-    shown.collect()
+    let hidden = || todos.iter().take(from).chain(todos.iter().skip(from + most));
+    let more = is_cut.then(|| {
+        let done = hidden().filter(|todo| todo.status == TodoStatus::Completed).count();
+        let text = format!("… {} more: {done} done, {} open (/todos)", hidden().count(), hidden().count() - done);
+        crate::text::clip(&dim(&text, theme), columns)
+    });
+    shown.chain(more).collect()
 }

@@ -107,7 +107,7 @@ pub(super) fn paint(
 
 fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
     match &app.overlay {
-        Overlay::Secret { provider, editor } => Some(panels::secret(provider, editor, columns, app.theme)),
+        Overlay::Secret { provider, editor } => Some(panels::secret(app, provider, editor, columns)),
         Overlay::Picker(picker) => Some(super::picker::picker(app, picker, columns, rows.min(20))),
         Overlay::Trust { title, body, .. } => Some(panels::trust(title, body, columns, rows, app.theme)),
         _ if app.questions.current().is_some() => Some(super::question::question(app, columns, rows)),

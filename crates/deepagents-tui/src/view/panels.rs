@@ -2,8 +2,10 @@
 
 use ratatui::text::{Line, Span};
 
+use crate::app::App;
 use crate::app::menu::Menu;
 use crate::input::Editor;
+use crate::key_map::Action;
 use crate::text::{clip, hard_wrap, shorten, visible, wrap};
 use crate::theme::Theme;
 
@@ -18,7 +20,7 @@ pub(crate) struct Panel {
 pub(super) fn input_line(
     editor: &Editor,
     lead: &'static str,
-    hint: &'static str,
+    hint: &str,
     columns: usize,
     theme: Theme,
 ) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
@@ -38,7 +40,7 @@ pub(super) fn input_line(
     let cut = lines.len().saturating_sub(most).min(y);
     lines.drain(..cut);
     lines.truncate(most);
-    lines.push(Line::from(Span::styled(hint, theme.dim)));
+    lines.push(Line::from(Span::styled(hint.to_owned(), theme.dim)));
     (lines, Some((indent + x, y - cut)))
 }
 
@@ -53,14 +55,18 @@ pub(super) fn row(selected: bool, label: &str, detail: &str, columns: usize, the
 }
 
 /// Typing a key, of which nothing but its length is seen.
-pub(crate) fn secret(provider: &str, editor: &Editor, columns: usize, theme: Theme) -> Panel {
+pub(super) fn secret(app: &App, provider: &str, editor: &Editor, columns: usize) -> Panel {
+    let theme = app.theme;
     let title = format!("The key of {} (it is kept in a file that only you can read)", visible(provider));
     let mut lines = vec![clip(&Line::from(Span::styled(title, theme.heading)), columns)];
     let letters = editor.text().chars().count();
     let room = columns.saturating_sub(8);
     let shown = letters.min(room);
     lines.push(Line::from(vec![Span::styled("key: ", theme.accent), Span::raw("•".repeat(shown))]));
-    lines.push(clip(&Line::from(Span::styled("Enter keeps it · Esc back", theme.dim)), columns));
+    lines.push(clip(
+        &Line::from(Span::styled(format!("Enter keeps it · {} back", app.keys.name(Action::Stop)), theme.dim)),
+        columns,
+    ));
     Panel { lines, cursor: Some((5 + shown, 1)) }
 }
 

@@ -7,6 +7,7 @@ use super::panels::{Panel, input_line, row};
 use crate::app::App;
 use crate::app::event::{ListOf, RewindScope};
 use crate::app::picker::{Picker, Stage};
+use crate::key_map::Action;
 use crate::text::{clip, visible};
 
 /// Rows of a preview.
@@ -16,6 +17,7 @@ const PREVIEW: usize = 6;
 pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
+    let esc = app.keys.name(Action::Stop);
     let selected = || picker.current().map(|choice| choice.label).unwrap_or_default();
     match &picker.stage {
         Stage::Choose => return list(app, picker, columns, rows),
@@ -33,7 +35,7 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
             if *scope != RewindScope::Conversation {
                 lines.extend(preview(app, picker, columns, room));
             }
-            lines.push(clip(&Line::from(Span::styled("Enter goes back · Esc", theme.dim)), columns));
+            lines.push(clip(&Line::from(Span::styled(format!("Enter goes back · {esc}"), theme.dim)), columns));
         }
         Stage::Delete => {
             lines.push(clip(&Line::from(format!("  delete “{}” for good?", visible(&selected()))), columns));
@@ -46,7 +48,8 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
             lines.push(clip(&Line::from(keys), columns));
         }
         Stage::Rename(editor) => {
-            let (input, cursor) = input_line(editor, "title: ", "Enter keeps it · Esc back", columns, theme);
+            let (input, cursor) =
+                input_line(editor, "title: ", &format!("Enter keeps it · {esc} back"), columns, theme);
             let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
             lines.extend(input);
             return Panel { lines, cursor };
@@ -81,9 +84,14 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
         lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
     }
     lines.extend(known);
+    let esc = app.keys.name(Action::Stop);
     let keys = match picker.of {
-        ListOf::Threads => "Enter opens · letters narrow · Ctrl+R rename · Ctrl+F fork · Ctrl+D delete · Esc",
-        _ => "Enter chooses · letters narrow · Esc leaves",
+        // What stands for Ctrl+R and Ctrl+D does so here too.
+        ListOf::Threads => {
+            let (rename, delete) = (app.keys.name(Action::Search), app.keys.name(Action::Quit));
+            format!("Enter opens · letters narrow · {rename} rename · Ctrl+F fork · {delete} delete · {esc}")
+        }
+        _ => format!("Enter chooses · letters narrow · {esc} leaves"),
     };
     // Where not all of it is in sight, it says so.
     let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };
@@ -98,8 +106,9 @@ fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<
         return Vec::new();
     }
     let mut lines = vec![Line::from(Span::styled("─".repeat(columns.min(40)), app.theme.dim))];
+    let key = app.keys.name(Action::Details);
     let all: Vec<Line<'static>> =
-        items.iter().flat_map(|item| item_lines(item, columns, app.theme, Detail::Brief)).collect();
+        items.iter().flat_map(|item| item_lines(item, columns, app.theme, Detail::Brief(&key))).collect();
     let room = rows - 1;
     if all.len() > room {
         let more = all.len() - (room - 1);

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use super::items::{Detail, item_lines};
 use crate::app::App;
 use crate::app::transcript::{Item, Picture};
+use crate::key_map::Action;
 use crate::text::{last_block, markdown};
 
 /// Lines of a conversation that are printed when it is opened.
@@ -55,6 +56,7 @@ impl Printer {
     pub(crate) fn next(&mut self, app: &App, room: usize) -> Printed {
         let columns = usize::from(app.size.0);
         let Printed { lines: mut out, mut pictures } = Printed::default();
+        let key = app.keys.name(Action::Details);
         let first = self.skip_backlog(app, BACKLOG, &mut out);
         for at in first..app.items.len() {
             let Some(item) = app.items.get(at) else { break };
@@ -66,7 +68,7 @@ impl Printer {
             if has_gap(at.checked_sub(1).and_then(|at| app.items.get(at)), item) {
                 out.push(Line::default());
             }
-            out.extend(item_lines(item, columns, app.theme, Detail::Brief));
+            out.extend(item_lines(item, columns, app.theme, Detail::Brief(&key)));
             if let Item::Picture(Picture { data: Some(data), .. }) = item {
                 pictures.push((out.len(), data.clone()));
             }
@@ -100,13 +102,15 @@ impl Printer {
     /// The first part that is printed where there is more than is printed at once.
     fn skip_backlog(&self, app: &App, most: usize, out: &mut Vec<Line<'static>>) -> usize {
         let columns = usize::from(app.size.0);
+        let key = app.keys.name(Action::Details);
         let (mut at, mut lines) = (app.items.len(), 0);
         while at > self.items && lines < most {
             at -= 1;
-            lines += app.items.get(at).map_or(0, |item| item_lines(item, columns, app.theme, Detail::Brief).len() + 1);
+            let item = app.items.get(at);
+            lines += item.map_or(0, |item| item_lines(item, columns, app.theme, Detail::Brief(&key)).len() + 1);
         }
         if at > self.items {
-            let text = format!("… {} earlier (ctrl+o)", crate::text::count((at - self.items) as u64, "part"));
+            let text = format!("… {} earlier ({key})", crate::text::count((at - self.items) as u64, "part"));
             out.push(Line::from(ratatui::text::Span::styled(text, app.theme.dim)));
         }
         at

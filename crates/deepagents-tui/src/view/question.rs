@@ -12,13 +12,16 @@ use crate::app::App;
 use crate::app::event::PendingApproval;
 use crate::app::pending::Asking;
 use crate::app::transcript::{Call, text_arg};
-use crate::text::{clip, count, hard_wrap, visible, width, wrap};
+use crate::key_map::Action;
+use crate::text::{clip, count, hard_wrap, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
 /// The tool with which the agent asks.
 const ASK_USER: &str = "ask_user";
 /// Characters of a command that is shown once more.
 const LONG_RULE: usize = 60;
+/// Characters of what a sub-agent was given to do.
+const TASK: usize = 100;
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
 /// Rows of what is asked that come before what the keys do in words.
@@ -149,7 +152,11 @@ pub(crate) fn question_title(
         let agent = app.live.agents.get(&request.call.path).map(|agent| agent.work.name.clone());
         let agent = request.agent.clone().or(agent);
         let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
-        spans.push(Span::styled(format!("  asked by {}", visible(&agent)), app.theme.dim));
+        // Several of a kind may be at work.
+        let task = app.live.task_at(&request.call.path).or(question.task.as_deref()).unwrap_or_default();
+        let task = shorten(task, TASK);
+        let given = if task.is_empty() { String::new() } else { format!(" for “{}”", visible(&task)) };
+        spans.push(Span::styled(format!("  asked by {}{given}", visible(&agent)), app.theme.dim));
     }
     if request.tool == EXECUTE
         && let Some(connected) = &app.session.connected
@@ -164,12 +171,21 @@ pub(crate) fn question_title(
 pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let Some(question) = app.questions.current() else { return Panel::default() };
     let theme = app.theme;
+    let (esc, own) = (app.keys.name(Action::Stop), app.keys.name(Action::Editor));
     let mut title = question_title(app, question, app.questions.position(), columns);
     let (mut foot, cursor) = match &app.questions.asking {
         Asking::Decide => (wrap(&keys(app), columns, "  "), None),
-        Asking::Reason(editor) => input_line(editor, "no, because: ", "Enter refuses · Esc back", columns, theme),
-        Asking::Respond(form) => super::form::form(form, columns, rows.saturating_sub(title.len() + 1), theme),
-        Asking::Change(editor) => input_line(editor, "instead: ", "Enter runs it · Esc back", columns, theme),
+        Asking::Reason(editor) => input_line(
+            editor,
+            "no, because: ",
+            &format!("Enter refuses · {esc} back · {own} your editor"),
+            columns,
+            theme,
+        ),
+        Asking::Respond(form) => super::form::form(app, form, columns, rows.saturating_sub(title.len() + 1)),
+        Asking::Change(editor) => {
+            input_line(editor, "instead: ", &format!("Enter runs it · {esc} back · {own} your editor"), columns, theme)
+        }
         Asking::Remember(rule) => (keeping(rule, columns, theme), None),
     };
     let mut body = question_body(question, columns, theme);
@@ -215,7 +231,8 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         lines.extend(body.first().map(|first| counted(first, total, columns, theme)));
     } else if let Some(shown) = room.checked_sub(1) {
         lines.extend(body.into_iter().take(shown));
-        let text = format!("  … {} of {total} (ctrl+o shows all)", count((total - shown) as u64, "more line"));
+        let (more, key) = (count((total - shown) as u64, "more line"), app.keys.name(Action::Details));
+        let text = format!("  … {more} of {total} ({key} shows all)");
         lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));
     }
     let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
@@ -246,7 +263,7 @@ fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'sta
 }
 
 /// The keys that a question takes now, with what they do.
-fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
+fn offered_keys(app: &App) -> Vec<(String, String)> {
     let always = app.session_rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
     let lasting =
         app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule, app.theme)));
@@ -254,6 +271,7 @@ fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
     let words = app.questions.wants_words();
     let is_offered = |is_it: bool, what: &str| is_it.then(|| what.to_owned());
+    let esc = app.keys.name(Action::Stop);
     let all = [
         ("y", is_offered(approves, "yes")),
         // Words are what is wanted where yes is no answer.
@@ -268,14 +286,14 @@ fn offered_keys(app: &App) -> Vec<(&'static str, String)> {
         (if words { "Tab" } else { "f" }, is_offered(rejects, "no, because…")),
         ("t", is_offered(!app.questions.together().is_empty(), "all together")),
         ("e", is_offered(allows(DecisionKind::Edit), "edit")),
-        ("Esc", is_offered(true, "stop")),
+        (&*esc, is_offered(true, "stop")),
     ];
-    all.into_iter().filter_map(|(key, what)| Some((key, what?))).collect()
+    all.into_iter().filter_map(|(key, what)| Some((key.to_owned(), what?))).collect()
 }
 
 /// The same without what the rules cover, where there is little room.
-fn brief_keys(app: &App) -> Vec<(&'static str, String)> {
-    let brief = |(key, what): (&'static str, String)| match key {
+fn brief_keys(app: &App) -> Vec<(String, String)> {
+    let brief = |(key, what): (String, String)| match key.as_str() {
         "a" => (key, "always".to_owned()),
         "p" => (key, "here always".to_owned()),
         _ => (key, what),
@@ -288,7 +306,7 @@ pub(crate) fn keys(app: &App) -> Line<'static> {
     joined_keys(app, offered_keys(app))
 }
 
-fn joined_keys(app: &App, keys: Vec<(&'static str, String)>) -> Line<'static> {
+fn joined_keys(app: &App, keys: Vec<(String, String)>) -> Line<'static> {
     let theme = app.theme;
     let mut spans = Vec::new();
     if app.is_writing() && app.overlay.is_none() {
@@ -306,10 +324,11 @@ fn joined_keys(app: &App, keys: Vec<(&'static str, String)>) -> Line<'static> {
 
 /// The keys alone, in one row: those that can be done without give way.
 pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
-    let mut keys: Vec<&'static str> = offered_keys(app).into_iter().map(|(key, _)| key).chain(["ctrl+o"]).collect();
+    let offered = offered_keys(app).into_iter().map(|(key, _)| key);
+    let mut keys: Vec<String> = offered.chain([app.keys.name(Action::Details)]).collect();
     for spare in ["t", "p", "e", "a", "f"] {
         if keys.join(" ").len() > columns {
-            keys.retain(|key| *key != spare);
+            keys.retain(|key| key != spare);
         }
     }
     clip(&Line::from(Span::styled(keys.join(" "), app.theme.selected)), columns)

@@ -8,6 +8,7 @@ use super::question::{keys, short_keys};
 use super::standing::{mode, question_waits};
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};
+use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
 
 /// The picture of everything read whole, with its keys in the last rows.
@@ -27,7 +28,8 @@ pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
 }
 
 fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let scrolls = Span::styled(" · PgUp PgDn ↑ ↓ scroll · Ctrl+O back", app.theme.dim);
+    let back = app.keys.name(Action::Details);
+    let scrolls = Span::styled(format!(" · PgUp PgDn ↑ ↓ scroll · {back} back"), app.theme.dim);
     let scroll = Line::from(vec![mode(app), scrolls]);
     let mut lines = match &pager.source {
         Source::Approval(question) => {
@@ -46,8 +48,9 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
         Source::Together(calls) => {
             let title = Line::from(Span::styled(format!("? All {} of them?", calls.len()), app.theme.warn));
             let mut keys = Vec::new();
-            for (key, what) in [("y", " yes to all · "), ("n", " no to all · "), ("Esc", " one by one")] {
-                keys.extend([Span::styled(key, app.theme.selected), Span::raw(what)]);
+            let esc = app.keys.name(Action::Stop);
+            for (key, what) in [("y", " yes to all · "), ("n", " no to all · "), (&*esc, " one by one")] {
+                keys.extend([Span::styled(key.to_owned(), app.theme.selected), Span::raw(what)]);
             }
             vec![clip(&title, columns), clip(&Line::from(keys), columns), clip(&scroll, columns)]
         }

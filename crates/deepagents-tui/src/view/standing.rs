@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 
 use crate::app::{App, Work};
 use crate::duration;
+use crate::key_map::Action;
 use crate::policy::Mode;
 use crate::text::{clip, grouped, shorten, visible};
 
@@ -16,7 +17,11 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let theme = app.theme;
     if theme.spoken && app.is_busy() && app.questions.is_empty() {
-        let words = if app.stopping { "stopping".to_owned() } else { format!("working; {} stops", app.keys.stop()) };
+        let words = if app.stopping {
+            "stopping".to_owned()
+        } else {
+            format!("working; {} stops", app.keys.name(Action::Stop))
+        };
         return Some(clip(&Line::from(words), columns));
     }
     if !app.is_moving() {
@@ -29,10 +34,7 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
         Work::Shell(_) => "running".to_owned(),
         Work::Other(what) => (*what).to_owned(),
         _ => match &app.live.retry {
-            Some((at, reason)) => {
-                let left = at.saturating_duration_since(app.now);
-                format!("trying again in {}: {}", duration::show(left), shorten(&visible(reason), 200))
-            }
+            Some(retry) => visible(&retry.words(app.now)).into_owned(),
             None if !app.live.calls.is_empty() => "working".to_owned(),
             None if app.live.activity.is_empty() => "working".to_owned(),
             None => visible(&app.live.activity).into_owned(),
@@ -41,7 +43,7 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let mut spans = vec![Span::styled(format!("{spinner} "), theme.accent)];
     let spent = if columns < ROOM_FOR_COSTS { String::new() } else { spent(app) };
     let clock = format!("  {}{spent}", duration::show(elapsed));
-    let stop = format!("  {} stops", app.keys.stop());
+    let stop = format!("  {} stops", app.keys.name(Action::Stop));
     let room = columns.saturating_sub(2 + crate::text::width(&clock) + stop.len()).max(4);
     spans.push(Span::raw(shorten(&words, room.saturating_sub(1))));
     spans.push(Span::styled(clock, theme.dim));
@@ -105,6 +107,7 @@ pub(super) fn mode(app: &App) -> Span<'static> {
 /// That something is asked which cannot be seen now.
 pub(super) fn question_waits(app: &App, columns: usize) -> Line<'static> {
     let what = app.questions.current().map(|question| visible(&question.request.tool).into_owned());
-    let text = format!("? {} waits for your decision · Esc shows it", what.unwrap_or_default());
+    let text =
+        format!("? {} waits for your decision · {} shows it", what.unwrap_or_default(), app.keys.name(Action::Stop));
     clip(&Line::from(Span::styled(text, app.theme.warn)), columns)
 }

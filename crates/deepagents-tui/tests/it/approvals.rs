@@ -326,6 +326,38 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
 }
 
 #[tokio::test]
+async fn a_question_of_a_sub_agent_says_what_that_was_given_to_do() {
+    let task = |what: &str| ("task", json!({"subagent_type": "general-purpose", "description": what}));
+    let touch = Turn::call("execute", json!({"command": "touch it.txt"}));
+    let world = World::new([
+        Turn::calls([task("paint the fence"), task("mow the lawn")]),
+        touch.clone(),
+        touch,
+        Turn::text("Done."),
+        Turn::text("Done."),
+        Turn::text("All done."),
+    ]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "delegate").await;
+    assert!(screens.wait_until_live("(1 of 2)").await, "{:?}", screens.live());
+    let asked = |screens: &deepagents_tui::Headless| {
+        let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let tasks = ["paint the fence", "mow the lawn"];
+        let named = tasks.into_iter().find(|task| live.contains(&format!("asked by general-purpose for “{task}”")));
+        named.unwrap_or_else(|| panic!("{live}"))
+    };
+    let first = asked(&screens);
+    let thread = screens.thread().unwrap();
+    let mut other = world.begin(Mode::Ask, Begin::Resume(thread));
+    assert!(other.wait_until_live("(1 of 2)").await, "{:?}", other.live());
+    asked(&other);
+    drop(other);
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_until_live("(2 of 2)").await, "{:?}", screens.live());
+    assert_ne!(asked(&screens), first);
+}
+
+#[tokio::test]
 async fn a_small_screen_shows_the_command_and_its_keys() {
     let long = "touch small.txt && echo and a good many more words than a small screen has room for";
     let write = json!({"file_path": "/small.md", "content": "one\ntwo\n"});
@@ -339,13 +371,13 @@ async fn a_small_screen_shows_the_command_and_its_keys() {
         assert!(live.contains("$ touch"), "{columns}x{rows}: {live}");
         assert!(live.contains('y') && live.contains("Esc"), "{columns}x{rows}: {live}");
         let is_whole = live.contains(" for\n");
-        assert!(is_whole || (live.contains("line") && live.contains("ctrl+o")), "{columns}x{rows}: {live}");
+        assert!(is_whole || (live.contains("line") && live.contains("Ctrl+O")), "{columns}x{rows}: {live}");
         assert_eq!(is_whole, columns > 20, "{columns}x{rows}: {live}");
     }
     // Nor does what is typed take the keys away.
     screens.resize(40, 10).await;
     screens.event(crossterm::event::Event::Paste("a\nb\nc\nd\ne\nf".to_owned())).await;
-    assert!(screens.live().join("\n").contains("ctrl+o"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("Ctrl+O"), "{:?}", screens.live());
     screens.press("ctrl-c").await.unwrap();
     screens.resize(20, 5).await;
     screens.press("y").await.unwrap();

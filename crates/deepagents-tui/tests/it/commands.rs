@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use deepagents::Usage;
+use deepagents::core::model::Price;
 use deepagents::models::scripted::Turn;
-use deepagents_tui::Mode;
+use deepagents_tui::{Begin, Mode};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -127,6 +128,64 @@ async fn compacting_shortens_what_the_model_is_sent_and_not_what_is_read() {
 }
 
 #[tokio::test]
+async fn what_a_thread_costs_is_all_that_it_has_used_whoever_used_it() {
+    let using = |input| Usage { input, output: 1, ..Usage::default() };
+    let task = json!({"subagent_type": "general-purpose", "description": "count"});
+    let long = "lorem ipsum dolor sit amet ".repeat(100);
+    let mut world = World::new([
+        Turn::call("task", task).usage(using(1_000)),
+        Turn::text("Counted.").usage(using(20_000)),
+        Turn::text("Delegated.").usage(using(300_000)),
+        Turn::text(format!("{long} END")).usage(using(4_000_000)),
+        Turn::text("Once more.").usage(using(5_000_000)),
+        Turn::text("SUMMARY").usage(using(60_000_000)),
+    ]);
+    world.price = Some(Price::new(1.0, 0.0));
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "delegate").await;
+    assert!(screens.wait_for("Delegated.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/undo").await;
+    assert!(screens.wait_for("undone").await && screens.wait_idle().await, "{}", screens.text());
+    screens.press("ctrl-u").await.unwrap();
+    say(&mut screens, "say it").await;
+    assert!(screens.wait_for("END").await && screens.wait_idle().await, "{}", screens.text());
+    drop(screens);
+    let mut screens = world.begin(Mode::Auto, Begin::Continue);
+    assert!(screens.wait_for("END").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/cost").await;
+    assert!(screens.wait_for("4,321,000").await && screens.text().contains("$4.3210"), "{}", screens.text());
+    say(&mut screens, "and again").await;
+    assert!(screens.wait_for("Once more.").await && screens.wait_idle().await, "{}", screens.text());
+    say(&mut screens, "/compact").await;
+    assert!(screens.wait_for("became a summary").await, "{}", screens.text());
+    say(&mut screens, "/cost").await;
+    assert!(screens.wait_for("69,321,000").await && screens.text().contains("$69.3210"), "{}", screens.text());
+}
+
+#[tokio::test]
+async fn an_undo_tells_of_the_commands_that_sub_agents_ran() {
+    let task = json!({"subagent_type": "general-purpose", "description": "touch"});
+    let world = World::new([
+        Turn::call("execute", json!({"command": "true"})),
+        Turn::call("task", task),
+        Turn::call("execute", json!({"command": "touch by-child.txt"})),
+        Turn::text("Touched."),
+        Turn::text("Delegated."),
+    ]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "delegate").await;
+    assert!(screens.wait_for("Delegated.").await && screens.wait_idle().await, "{}", screens.text());
+    for _ in 0..2 {
+        say(&mut screens, "/undo").await;
+        assert!(screens.wait_until_live("› delegate").await && screens.wait_idle().await, "{}", screens.text());
+        say(&mut screens, "/redo").await;
+        assert!(screens.wait_for("done again").await && screens.wait_idle().await, "{}", screens.text());
+    }
+    assert_eq!(screens.text().matches("what 2 commands did stays").count(), 2, "{}", screens.text());
+    assert!(world.has("by-child.txt"));
+}
+
+#[tokio::test]
 async fn what_it_costs_and_what_the_model_may_call_is_told() {
     let usage = Usage { input: 23_456, output: 789, ..Usage::default() };
     let world = World::new([Turn::text("Counted.").usage(usage)]);
@@ -134,7 +193,7 @@ async fn what_it_costs_and_what_the_model_may_call_is_told() {
     say(&mut screens, "count").await;
     assert!(screens.wait_for("Counted.").await && screens.wait_idle().await);
     say(&mut screens, "/cost").await;
-    assert!(screens.text().contains("23,456") && screens.text().contains("789"), "{}", screens.text());
+    assert!(screens.wait_for("23,456").await && screens.text().contains("789"), "{}", screens.text());
     assert!(screens.text().contains("the price of scripted is not known"), "{}", screens.text());
     say(&mut screens, "/context").await;
     assert!(screens.wait_for("24,245 of 100,000 tokens").await, "{}", screens.text());

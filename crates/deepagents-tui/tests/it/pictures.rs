@@ -53,7 +53,7 @@ async fn calls_and_their_results_are_folded_with_counts() {
     say(&mut screens, "try").await;
     assert!(screens.wait_for("All tried.").await && screens.wait_idle().await);
     let text = screens.text();
-    assert!(text.contains("… 36 more lines (ctrl+o)") && text.contains("[exit code 3]"), "{text}");
+    assert!(text.contains("… 36 more lines (Ctrl+O)") && text.contains("[exit code 3]"), "{text}");
     assert!(text.contains("- beta") && text.contains("+ beta two"), "{text}");
     screens.press("ctrl-o pgup").await.unwrap();
     assert!(screens.live().join("\n").contains("line 20"), "{:?}", screens.live());
@@ -147,7 +147,7 @@ async fn words_stay_whole_and_long_messages_are_folded() {
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Told.").await && screens.wait_idle().await, "{}", screens.text());
     let text = screens.text();
-    assert!(text.contains("… 18 more lines (ctrl+o)"), "{text}");
+    assert!(text.contains("… 18 more lines (Ctrl+O)"), "{text}");
     for word in &words {
         assert!(text.split_whitespace().any(|shown| shown == word), "{word} is broken: {text}");
     }

@@ -26,6 +26,36 @@ async fn a_chosen_key_does_it_and_the_usual_one_does_not_any_more() {
 }
 
 #[tokio::test]
+async fn hints_name_the_keys_that_were_chosen() {
+    let many = Turn::call("execute", json!({"command": "seq 100"}));
+    let mut world = World::new([many, Turn::text("Done.")]);
+    world.preferences.keys =
+        pairs(&[("mode", "alt-m"), ("details", "ctrl-t"), ("stop", "f9"), ("search", "pgup"), ("quit", "alt-Q")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/keys").await;
+    for line in ["Ctrl+J, Alt+Enter  ", "Ctrl+T  ", "F9  ", "PgUp  ", "Alt+Shift+Q  ", "Ctrl+G  "] {
+        assert!(screens.text().contains(line), "{line}: {}", screens.text());
+    }
+    say(&mut screens, "/mode").await;
+    assert!(screens.text().contains("ask; Alt+M goes to the next one"), "{}", screens.text());
+    say(&mut screens, "count").await;
+    assert!(screens.wait_for("F9 stop").await, "{}", screens.text());
+    screens.press("f").await.unwrap();
+    assert!(screens.live().join("\n").contains("F9 back"), "{:?}", screens.live());
+    screens.press("f9 y").await.unwrap();
+    assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.text().contains("more lines (Ctrl+T)"), "{}", screens.text());
+    screens.press("ctrl-t").await.unwrap();
+    assert!(screens.live().join("\n").contains("Ctrl+T back"), "{:?}", screens.live());
+    screens.press("ctrl-t").await.unwrap();
+    say(&mut screens, "/threads").await;
+    assert!(screens.wait_until_live("PgUp rename · Ctrl+F fork · Alt+Shift+Q delete ·").await, "{:?}", screens.live());
+    screens.press("f9").await.unwrap();
+    let text = screens.text();
+    assert!(!text.contains("Esc") && !text.contains("Ctrl+O") && !text.contains("Shift+Tab"), "{text}");
+}
+
+#[tokio::test]
 async fn messages_are_edited_with_the_keys_of_vi() {
     let mut world = World::new([Turn::text("Yes.")]);
     world.preferences.vi = true;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deepagents::ModelError;
 use deepagents::ModelRequest;
+use deepagents::channels::TodoStatus;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_tui::{Begin, Mode};
 use serde_json::json;
@@ -122,10 +123,51 @@ async fn a_command_of_many_lines_or_letters_is_read_whole() {
         let mut screens = world.screens(Mode::Auto);
         say(&mut screens, "go").await;
         assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
-        assert!(screens.text().contains("(ctrl+o)"), "{}", screens.text());
+        assert!(screens.text().contains("(Ctrl+O)"), "{}", screens.text());
         screens.press("ctrl-o").await.unwrap();
         assert!(screens.live().join("\n").contains(end), "{:?}", screens.live());
     }
+}
+
+#[tokio::test]
+async fn calls_that_end_before_those_above_them_are_shown_in_the_order_of_the_answer() {
+    let waits = ("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done; echo waited"}));
+    let touch = |file: &str| ("execute", json!({"command": format!("touch {file}")}));
+    let world = World::new([Turn::calls([waits, touch("no.txt"), touch("yes.txt")]), Turn::text("Done.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "work").await;
+    for (at, key) in [("(1 of 3)", "y"), ("(2 of 3)", "n"), ("(3 of 3)", "y")] {
+        assert!(screens.wait_until_live(at).await, "{at}: {:?}", screens.live());
+        screens.press(key).await.unwrap();
+    }
+    assert!(screens.wait_until_live("● execute touch yes.txt").await, "{:?}", screens.live());
+    let live = screens.live().join("\n");
+    assert!(live.contains("✗ execute touch no.txt") && live.contains("◌ execute while"), "{live}");
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Done.").await && screens.wait_idle().await, "{}", screens.text());
+    let text = screens.text();
+    let at = |words: &str| text.rfind(words).unwrap_or_else(|| panic!("no {words} in {text}"));
+    assert!(at("● execute while") < at("✗ execute touch no.txt"), "{text}");
+    assert!(at("✗ execute touch no.txt") < at("● execute touch yes.txt"), "{text}");
+}
+
+#[tokio::test]
+async fn a_long_plan_says_how_much_of_it_is_not_in_sight() {
+    let todo = |n: usize| {
+        let status = if n < 4 { TodoStatus::Completed } else { TodoStatus::Pending };
+        json!({"content": format!("step {n}"), "status": status})
+    };
+    let plan = json!({"todos": (0..20).map(todo).collect::<Vec<_>>()});
+    let waits = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done"}));
+    let world = World::new([Turn::call("write_todos", plan), waits, Turn::text("Done.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "plan").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    let live = screens.live().join("\n");
+    assert!(live.contains("step 4") && live.contains("step 10") && !live.contains("step 11"), "{live}");
+    assert!(live.contains("… 13 more: 4 done, 9 open (/todos)"), "{live}");
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(screens.wait_for("Done.").await, "{}", screens.text());
 }
 
 #[tokio::test]
@@ -190,6 +232,31 @@ async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("Made.").await && screens.wait_idle().await, "{}", screens.text());
     assert!(world.has("made.txt") && !screens.text().contains("carries out the plan"), "{}", screens.text());
+}
+
+#[tokio::test]
+async fn a_plan_that_nobody_has_carried_out_is_offered_again_when_its_thread_is_opened() {
+    let world = World::new([
+        Turn::call("execute", json!({"command": "touch made.txt"})),
+        Turn::text("First this, then that."),
+        Turn::text("Made."),
+    ]);
+    let mut screens = world.screens(Mode::Plan);
+    say(&mut screens, "make it").await;
+    assert!(screens.wait_for("First this, then that.").await && screens.wait_idle().await, "{}", screens.text());
+    let thread = screens.thread().unwrap();
+    for begin in [Begin::Continue, Begin::Resume(thread)] {
+        let mut screens = world.begin(Mode::Plan, begin);
+        assert!(screens.wait_until_live("Enter carries out the plan, asking you").await, "{:?}", screens.live());
+    }
+    let mut screens = world.begin(Mode::Ask, Begin::Continue);
+    assert!(screens.wait_until_live("Enter carries out the plan, asking you").await, "{:?}", screens.live());
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("Made.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(world.told().contains("Carry out the plan."), "{}", world.told());
+    let mut screens = world.begin(Mode::Plan, Begin::Continue);
+    assert!(screens.wait_for("Made.").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(!screens.text().contains("carries out the plan"), "{}", screens.text());
 }
 
 #[tokio::test]
@@ -354,7 +421,7 @@ async fn what_a_sub_agent_had_done_is_shown_with_what_it_does_after_a_restart() 
     drop(screens);
     let mut screens = world.begin(Mode::Ask, Begin::Continue);
     assert!(screens.wait_for("Write the new file /copy.txt?").await, "{}", screens.text());
-    assert!(!screens.text().contains("Copy the notes."), "it is not done: {}", screens.text());
+    assert!(!screens.text().contains("● general-purpose"), "it is not done: {}", screens.text());
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("All done.").await && screens.wait_idle().await, "{}", screens.text());
     for _ in 0..2 {

@@ -152,6 +152,36 @@ async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
 }
 
 #[tokio::test]
+async fn who_answers_after_the_other_window_has_is_told_so() {
+    for is_over in [false, true] {
+        let mut world = World::new([until("go"), Turn::text("Seen.")]);
+        world.is_gone = false;
+        let mut one = world.screens(Mode::Ask);
+        say(&mut one, "wait for go").await;
+        assert!(one.wait_for("y yes").await, "{}", one.text());
+        let mut two = world.begin(Mode::Ask, Begin::Continue);
+        let mut third = world.begin(Mode::Ask, Begin::Continue);
+        assert!(two.wait_for("y yes").await && third.wait_for("y yes").await, "{}", two.text());
+        one.press("y").await.unwrap();
+        assert!(one.wait_until_live("execute while").await, "{:?}", one.live());
+        if is_over {
+            std::fs::write(world.dir.path().join("go"), "").unwrap();
+            assert!(one.wait_for("Seen.").await && one.wait_idle().await, "{}", one.text());
+        }
+        two.press("y").await.unwrap();
+        assert!(two.wait_for("answered in the other window").await, "{}", two.text());
+        std::fs::write(world.dir.path().join("go"), "").unwrap();
+        for window in [&mut one, &mut two, &mut third] {
+            assert!(window.wait_for("Seen.").await && window.wait_idle().await, "{}", window.text());
+        }
+        assert_eq!(two.text().matches("answered in the other window").count(), 1, "{}", two.text());
+        assert_eq!(third.text().matches("answered in the other window").count(), 1, "{}", third.text());
+        assert_eq!(two.text().matches("Seen.").count(), 1, "{}", two.text());
+        assert!(!one.text().contains("answered in the other window"), "{}", one.text());
+    }
+}
+
+#[tokio::test]
 async fn what_another_window_has_added_stands_before_a_message_that_is_sent_at_once() {
     let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
     let mut one = world.screens(Mode::Ask);

@@ -309,8 +309,13 @@ impl Host for TestHost {
         .boxed()
     }
 
-    fn metadata(&self, _mode: Mode) -> Map<String, Value> {
-        Map::from_iter([("root".to_owned(), json!(self.root))])
+    fn metadata(&self, mode: Mode) -> Map<String, Value> {
+        Map::from_iter([("root".to_owned(), json!(self.root)), ("mode".to_owned(), json!(mode.as_str()))])
+    }
+
+    fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode> {
+        let noted = thread.metadata.get("mode")?.as_str()?;
+        [Mode::Ask, Mode::Auto, Mode::Plan].into_iter().find(|mode| mode.as_str() == noted)
     }
 
     fn detach(&self, thread: &str, _mode: Mode) -> Result<(), String> {

@@ -20,7 +20,7 @@ impl DeepAgent {
         let Some((evicted, update)) = summarization.compact_now(&cx).await.map_err(Error::other)? else {
             return Ok(None);
         };
-        self.agent.update_state(thread, update).await?;
+        self.agent.threads()?.update_state_charged(thread, update, cx.spent()).await?;
         Ok(Some(evicted))
     }
 }

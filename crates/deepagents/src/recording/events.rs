@@ -49,6 +49,7 @@ impl Compared {
                 "thread",
                 "message",
                 "retry_after_ms",
+                "requested",
                 "again",
                 "next",
             ] {

@@ -22,10 +22,10 @@ use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::{choices, detached, pages, trust};
-use crate::args::{AgentArgs, Database};
+use crate::args::{AgentArgs, Approve, Database};
 use crate::config::Config;
 use crate::model_choice::{self, env};
-use crate::threads::{Noted, database, fresh, undo};
+use crate::threads::{Noted, database, fresh, note, undo};
 use crate::tracing::Tracing;
 use crate::{auth, effort, mcp, permissions, run};
 use servers::CONNECT;
@@ -190,6 +190,14 @@ impl Host for ProgramHost {
         let model = self.with(|chosen| chosen.noted.clone());
         let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
         Noted { root: Some(self.args.directory()), model, approve: mode.into(), redact: &self.args.redact }.metadata()
+    }
+
+    fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode> {
+        Some(match note::mode_of(thread)? {
+            Approve::Deny => Mode::Plan,
+            Approve::Auto => Mode::Auto,
+            Approve::Ask | Approve::AllowList => Mode::Ask,
+        })
     }
 
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {

@@ -1,0 +1,140 @@
+//! What models have used in a thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::agents::Pages;
+use super::{Journal, JournalError, LogEntry, Record, RecordUpdate, read_intact};
+use crate::ids::LogPosition;
+use crate::machine::{BudgetUsage, Machine};
+use crate::message::{AssistantMessage, Message, MessageId, MessageOp, Usage};
+use crate::state::{MessagesChannel, Schema};
+
+/// What models have used in a thread as far as its log was read: by all processes, by sub-agents that share its log, and on
+/// branches that were left. Agents in the background have threads of their own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThreadUsage {
+    models: BTreeMap<String, Usage>,
+    /// Beside conversations in runs that have ended, and between runs.
+    beside: Usage,
+    run: RunUsage,
+    counted: BTreeSet<MessageId>,
+    end: LogPosition,
+}
+
+/// What the run that is read used.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct RunUsage {
+    /// By its answers, and those of agents below.
+    answers: Usage,
+    /// In all that its last step says, where it keeps that; and what that was before the answers that were read.
+    kept: Option<BudgetUsage>,
+    before: Option<BudgetUsage>,
+}
+
+impl ThreadUsage {
+    /// By model, as `provider:model`; under an empty name what no model is named for.
+    pub fn models(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.models.iter().map(|(model, usage)| (model.as_str(), *usage))
+    }
+
+    /// What was asked beside conversations, such as for judges and summaries, as far as that was kept.
+    pub fn beside(&self) -> Usage {
+        let mut beside = self.beside;
+        beside += self.run.beside();
+        beside
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Usage {
+        let mut total = self.beside();
+        self.models.values().for_each(|usage| total += *usage);
+        total
+    }
+
+    fn read(&mut self, record: Record, schema: &Schema) {
+        let (record, is_main) = match record {
+            Record::Child { entry, .. } => (*entry, false),
+            own => (own, true),
+        };
+        match record {
+            Record::RunStarted { .. } if is_main => {
+                self.end_run();
+                self.run.before = Some(BudgetUsage::default());
+            }
+            // A run that goes on from an earlier position had used less then.
+            Record::Rewind { .. } if is_main => self.end_run(),
+            Record::Step { machine, .. } if is_main => self.run.step(&machine),
+            Record::BudgetCharged { spent } if is_main => self.beside += spent.usage,
+            Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. } => {
+                self.updated(update, schema);
+            }
+            _ => {}
+        }
+    }
+
+    fn end_run(&mut self) {
+        self.beside += std::mem::take(&mut self.run).beside();
+    }
+
+    fn updated(&mut self, update: RecordUpdate, schema: &Schema) {
+        // What cannot be read is passed over: the rest is still worth knowing.
+        let Ok(update) = update.resolve(schema) else { return };
+        for op in update.get::<MessagesChannel>().flatten() {
+            if let MessageOp::Put(message) = op
+                && let Message::Assistant(answer) = &**message
+            {
+                self.answered(answer);
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: &AssistantMessage) {
+        let Some(usage) = answer.usage else { return };
+        // An answer that is put in its place again was paid once.
+        if !self.counted.insert(answer.id.clone()) {
+            return;
+        }
+        let model = answer.origin.as_ref().map(|origin| format!("{}:{}", origin.provider, origin.model));
+        *self.models.entry(model.unwrap_or_default()).or_default() += usage;
+        self.run.answers += usage;
+    }
+}
+
+impl RunUsage {
+    fn step(&mut self, machine: &Machine) {
+        let Some(ledger) = machine.ledger() else { return };
+        if self.before.is_none() {
+            let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
+            self.before = Some(ledger.spent.since(&answers));
+        }
+        self.kept = Some(ledger.spent);
+    }
+
+    /// What none of the answers has used.
+    fn beside(&self) -> Usage {
+        let Some(kept) = &self.kept else { return Usage::default() };
+        let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
+        kept.since(&self.before.unwrap_or_default()).since(&answers).usage
+    }
+}
+
+/// Goes on reading what models have used in a thread, page by page, from where it was read before.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn usage(
+    journal: &dyn Journal,
+    thread: &str,
+    schema: &Arc<Schema>,
+    mut before: ThreadUsage,
+) -> Result<ThreadUsage, JournalError> {
+    for page in Pages::from(journal, thread, before.end).await? {
+        let end = page.end;
+        for LogEntry { record, .. } in read_intact(journal, thread, page).await? {
+            before.read(record, schema);
+        }
+        before.end = end;
+    }
+    Ok(before)
+}
