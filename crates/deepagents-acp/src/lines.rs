@@ -4,17 +4,19 @@
 use std::io;
 
 use bytes::BytesMut;
-use serde::de::IgnoredAny;
-use serde_json::Value;
+use deepagents::core::json;
+use serde_json::error::Category;
+use serde_json::{Value, json};
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
 /// Bytes of a line. Prompts carry pictures, as base64.
 const LONGEST: usize = 64 << 20;
 
-/// Bytes of a line that is no message, beyond which it is not sent back whole.
-const REPEATED: usize = 64 << 10;
-/// Characters of it that are.
+/// Characters of what is wrong with parameters.
 const SHOWN: usize = 200;
+/// How the method begins of a request in the place of one that cannot be read: it is answered with an error, under the id that
+/// it had. The rest says what is wrong.
+const UNREADABLE: &str = "unreadable: ";
 
 /// A message in a line of its own.
 #[derive(Debug)]
@@ -31,15 +33,8 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
     loop {
         match read() {
             Ok(Some(line)) if line.trim().is_empty() => {}
-            Ok(Some(line)) if line.len() > REPEATED && serde_json::from_str::<IgnoredAny>(&line).is_err() => {
-                // What is no message is sent back with the error.
-                let begins: String = line.chars().take(SHOWN).collect();
-                return Ok(Some(format!(
-                    "a line of {} bytes that is no JSON, left out; it begins: {begins}",
-                    line.len()
-                )));
-            }
-            Ok(line) => return Ok(line),
+            Ok(Some(line)) => return Ok(Some(as_message(line))),
+            Ok(None) => return Ok(None),
             Err(LinesCodecError::MaxLineLengthExceeded) => {
                 return Ok(Some(format!("a line of more than {} MiB, left out", LONGEST >> 20)));
             }
@@ -49,6 +44,44 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
             Err(LinesCodecError::Io(error)) => return Err(error),
         }
     }
+}
+
+/// The line, with what is wrong in its form alone put right. One that is no JSON all the same is never repeated: it may hold
+/// secrets.
+fn as_message(line: String) -> String {
+    // Some editors put a mark before the text, and JavaScript writes half a character where it has cut one.
+    let text = line.trim_start_matches('\u{feff}');
+    let has_halves = text.contains("\\ud") || text.contains("\\uD");
+    let mended = if has_halves { json::mend_escapes(text) } else { text.to_owned() };
+    let Err(problem) = serde_json::from_str::<Value>(&mended) else { return mended };
+    let kind = match problem.classify() {
+        Category::Eof => "it ends too early",
+        _ => "it is no JSON",
+    };
+    let why = format!("a line of {} bytes, left out: {kind} at column {}", line.len(), problem.column());
+    let mut outline = json::Outline::default();
+    outline.push(mended.as_bytes());
+    match outline.asked() {
+        Some(id) => json!({"jsonrpc": "2.0", "id": id, "method": format!("{UNREADABLE}{why}")}).to_string(),
+        None => why,
+    }
+}
+
+/// The same message; an error about a request in the place of one that could not be read is a parse error.
+fn as_parse_error(line: String) -> String {
+    if !line.contains(UNREADABLE) {
+        return line;
+    }
+    let Ok(mut message) = serde_json::from_str::<Value>(&line) else { return line };
+    let Some(why) =
+        message.pointer("/error/data").and_then(Value::as_str).and_then(|data| data.strip_prefix(UNREADABLE))
+    else {
+        return line;
+    };
+    let error = json!({"code": -32700, "message": "Parse error", "data": {"line": why}});
+    let Some(told) = message.get_mut("error") else { return line };
+    *told = error;
+    message.to_string()
 }
 
 /// The same message; an error that repeats the parameters it is about says in words alone what is wrong with them. They may
@@ -94,7 +127,7 @@ impl Encoder<String> for MessageLines {
     type Error = io::Error;
 
     fn encode(&mut self, line: String, bytes: &mut BytesMut) -> io::Result<()> {
-        let line = without_parameters(line);
+        let line = as_parse_error(without_parameters(line));
         self.0.encode(line, bytes).map_err(|error| match error {
             LinesCodecError::Io(error) => error,
             LinesCodecError::MaxLineLengthExceeded => io::Error::other(error.to_string()),

@@ -5,8 +5,12 @@ use std::thread;
 
 use crate::model_choice::env;
 
-/// Opens an address where there is a desktop to open it on. Whoever calls has shown the address, so it is no matter if not.
+/// Opens an address where there is a desktop to open it on, and it is one of a page: a desktop opens files and programs by
+/// addresses, too. Whoever calls has shown the address, so it is no matter if not.
 pub(crate) fn open(address: &str) {
+    if !is_page(address) {
+        return;
+    }
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let has_desktop = cfg!(target_os = "macos") || env("DISPLAY").is_some() || env("WAYLAND_DISPLAY").is_some();
     if has_desktop {
@@ -15,6 +19,50 @@ pub(crate) fn open(address: &str) {
         if let Ok(mut started) = quiet {
             // A program that serves for days leaves no process behind that has ended.
             thread::spawn(move || started.wait());
+        }
+    }
+}
+
+/// Whether an address is that of a page: on any host over https, and over http on this machine alone.
+fn is_page(address: &str) -> bool {
+    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let is_here = ["localhost", "127.0.0.1", "[::1]"].iter().any(|here| {
+        let port = authority.strip_prefix(here);
+        port.is_some_and(|port| {
+            port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+        })
+    });
+    match scheme.to_ascii_lowercase().as_str() {
+        "https" => !authority.is_empty(),
+        "http" => is_here,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_page;
+
+    #[test]
+    fn a_desktop_opens_pages_alone() {
+        for page in
+            ["https://issuer.example/authorize?x=1", "http://127.0.0.1:8123/", "http://localhost/a", "http://[::1]:9?a"]
+        {
+            assert!(is_page(page), "{page}");
+        }
+        for other in [
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "http://issuer.example/",
+            "http://localhost.evil.example/",
+            "http://127.0.0.1@evil.example/",
+            "-x",
+            "https://",
+            "vscode://x/y",
+            "http://localhost:80@evil.example",
+        ] {
+            assert!(!is_page(other), "{other}");
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod event;
 mod ids;
 pub mod interrupt;
 pub mod journal;
+pub mod json;
 mod machine;
 pub mod message;
 pub mod middleware;

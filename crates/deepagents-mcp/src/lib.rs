@@ -26,6 +26,7 @@ mod stdio;
 mod text;
 mod tool;
 
+pub use crate::http::shown_address;
 pub use config::{
     ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, IdentityProvider,
     OAuthConfig, OAuthEntry, OAuthGrant, Sampling, SecretSource, ServerConfig, StdioConfig, ToolFilter,

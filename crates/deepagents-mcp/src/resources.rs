@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents_core::event::MiddlewareEvent;
+use deepagents_core::message::Block;
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, tool_fn};
 use futures_util::future::join_all;
 use rmcp::model::{
@@ -72,7 +73,11 @@ pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
                     .ok_or_else(|| ToolError::model(format!("Error: there is no MCP server `{}`.", args.server)))?;
                 let result = read(&server, &args.uri).await?;
                 let contents = result.get("contents").and_then(Value::as_array).into_iter().flatten();
-                let output = ToolOutput::blocks(contents.map(results::resource).collect());
+                let mut blocks: Vec<Block> = contents.map(results::resource).collect();
+                if blocks.is_empty() {
+                    blocks.push(Block::text("(no content)"));
+                }
+                let output = ToolOutput::blocks(blocks);
                 Ok::<_, ToolError>(foreign(output, results::meta(&result), &server.name, &cx))
             }
         });

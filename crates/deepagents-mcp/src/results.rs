@@ -113,9 +113,12 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let mime = text::line(mime, 100).to_ascii_lowercase();
     // Base64 is often broken into lines, which providers refuse.
     let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    let named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
+    let mut named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
+    if !mime.is_empty() {
+        named = format!("{named} of the type {mime}");
+    }
     let Ok(bytes) = STANDARD.decode(&data) else {
-        return Block::text(format!("[{what}{named} of the type {mime}, not shown: its data is not base64]"));
+        return Block::text(format!("[{what}{named}, not shown: its data is not base64]"));
     };
     let known = media_type_of(&bytes).filter(|_| what != "audio" && bytes.len() <= MEDIUM);
     if let Some(known) = known {
@@ -129,7 +132,7 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     {
         return Block::text(format!("{uri}:\n{words}"));
     }
-    Block::text(format!("[{what}{named} of the type {mime}, {} bytes, not shown]", bytes.len()))
+    Block::text(format!("[{what}{named}, {} bytes, not shown]", bytes.len()))
 }
 
 #[cfg(test)]

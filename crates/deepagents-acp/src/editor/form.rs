@@ -53,7 +53,8 @@ pub(super) fn request(
 
 fn properties(form: Option<&AnswerForm>) -> Vec<FormProperty> {
     match form {
-        Some(AnswerForm::Fields { fields }) if !fields.is_empty() => fields.iter().map(field).collect(),
+        // One without fields is agreed to as it is.
+        Some(AnswerForm::Fields { fields }) => fields.iter().map(field).collect(),
         Some(AnswerForm::Choices { choices, several }) => {
             let choice: Property = match several {
                 true => wire::MultiSelectPropertySchema::new(choices.clone()).title("Answers".to_owned()).into(),
@@ -125,7 +126,7 @@ pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> Result<Form
 fn filled_in(content: &Map<String, Value>, form: Option<&AnswerForm>) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match form {
-        Some(AnswerForm::Fields { fields }) if !fields.is_empty() => {
+        Some(AnswerForm::Fields { fields }) => {
             let named = fields.iter().filter_map(|field| content.get_key_value(&field.name));
             let values = named.filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), value.clone()));
             Value::Object(values.collect()).to_string()

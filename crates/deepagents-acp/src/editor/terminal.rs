@@ -17,6 +17,8 @@ use crate::wire;
 
 /// How long a command may run in a terminal that does not say itself.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Characters of what a command printed that are told where it is not known how it ended.
+const SHOWN: usize = 4_000;
 /// How many bytes of output a terminal keeps.
 const OUTPUT: u64 = 1 << 20;
 /// How long an editor may take to kill a command that is to end and to say how it ended, and then to say what it printed.
@@ -93,9 +95,12 @@ impl SessionShell {
             biased;
             () = cancel.cancelled() => Some(Exit::Cancelled),
             ended = self.editor.wait_for_exit(&terminal.id) => {
-                let exit = exit_of(&ended?);
+                let ended = ended?;
                 let printed = self.editor.terminal_output(&terminal.id).await?;
-                return Ok(output(printed, exit, began));
+                return match exit_of(&ended) {
+                    Some(exit) => Ok(output(printed, exit, began)),
+                    None => Err(ShellError::Lost(unsaid(&ended, &printed.output))),
+                };
             }
             () = tokio::time::sleep(limit) => Some(Exit::TimedOut { after: limit }),
         };
@@ -122,8 +127,19 @@ fn output(printed: wire::TerminalOutputResponse, exit: Exit, began: Instant) -> 
     output
 }
 
-/// How a command ended, as an editor says it.
-fn exit_of(status: &wire::TerminalExitStatus) -> Exit {
+/// What is known of a command of which the editor does not say how it ended.
+fn unsaid(status: &wire::TerminalExitStatus, printed: &str) -> String {
+    let said = match &status.signal {
+        Some(signal) => format!("the editor says that `{signal}` ended it, which is no signal that is known"),
+        None => "the editor tells neither an exit code nor a signal".to_owned(),
+    };
+    let missing = printed.chars().count().saturating_sub(SHOWN);
+    let end: String = printed.chars().skip(missing).collect();
+    format!("{said}. The end of what it printed:\n{end}")
+}
+
+/// How a command ended, as far as an editor says it.
+fn exit_of(status: &wire::TerminalExitStatus) -> Option<Exit> {
     // These two have a number on each system.
     let (usr1, usr2) = if cfg!(target_os = "macos") { (30, 31) } else { (10, 12) };
     let signals = [
@@ -145,11 +161,11 @@ fn exit_of(status: &wire::TerminalExitStatus) -> Exit {
         ("SIGUSR2", usr2),
     ];
     if let Some(code) = status.exit_code {
-        return Exit::Code(i32::try_from(code).unwrap_or(i32::MAX));
+        return Some(Exit::Code(i32::try_from(code).unwrap_or(i32::MAX)));
     }
-    let name = status.signal.as_deref().unwrap_or_default();
+    let name = status.signal.as_deref()?;
     let known = signals.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    known.map(|(_, number)| *number).or_else(|| name.parse().ok()).map_or(Exit::Code(1), Exit::Signal)
+    known.map(|(_, number)| *number).or_else(|| name.parse().ok()).map(Exit::Signal)
 }
 
 impl Shell for SessionShell {

@@ -125,10 +125,12 @@ impl<H: AgentHost> Server<H> {
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
     ) -> Result<Arc<Session<H>>, wire::Error> {
-        let Some(thread) = remembered(&*self.host.journal(), &id.0).await? else {
+        let thread = remembered(&*self.host.journal(), &id.0).await?;
+        // One that is open and was not prompted yet has no thread.
+        if thread.is_none() && !self.sessions().contains_key(id) {
             return Err(wire::no_session(id));
-        };
-        let session = self.open(connection, id.0.to_string(), Some(&thread), cwd, servers).await?;
+        }
+        let session = self.open(connection, id.0.to_string(), thread.as_ref(), cwd, servers).await?;
         // One that is open under the id goes on where this one cannot be had, and is ended before this one begins.
         let before = self.sessions().insert(session.id(), session.clone());
         if let Some(before) = before {

@@ -29,7 +29,8 @@ impl<H: AgentHost> Session<H> {
         let mut decisions = Vec::new();
         for question in questions {
             let Some(decision) = self.ask(run, question, state, presenter).await? else { return Ok(None) };
-            if matches!(decision.decision, Decision::Reject { .. }) {
+            // A call that asks by itself goes on with the answer, and says what comes of it.
+            if question.is_gate() && matches!(decision.decision, Decision::Reject { .. }) {
                 presenter.rejected(run, &question.call);
             }
             decisions.push((question.id.clone(), decision));

@@ -1,13 +1,17 @@
 //! A prompt, from the message to the reason why the turn ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todos;
 use deepagents::core::interrupt::DecisionRecord;
+use deepagents::core::message::{MessageId, MessageOp};
+use deepagents::core::state::MessagesChannel;
 use deepagents::core::tool::CallId;
-use deepagents::{Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, Subscribe};
+use deepagents::{
+    Event, EventKind, FinishReason, Message, Outcome, RunError, RunHandle, RunInput, State, Subscribe, Update,
+};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -78,7 +82,8 @@ impl<H: AgentHost> Session<H> {
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
         let input = self.input(message);
-        self.follow(&agent, (input, note), cancel, turn, &mut presenter).await
+        let known: HashSet<MessageId> = state.messages().iter().map(|message| message.id().to_owned()).collect();
+        self.follow(&agent, (input, note, &known), cancel, turn, &mut presenter).await
     }
 
     /// What a run is given for a message.
@@ -94,7 +99,7 @@ impl<H: AgentHost> Session<H> {
     async fn follow(
         &self,
         agent: &SessionAgent,
-        (mut input, note): (RunInput, Map<String, Value>),
+        (mut input, note, known): (RunInput, Map<String, Value>, &HashSet<MessageId>),
         cancel: &CancellationToken,
         turn: Turn,
         presenter: &mut Presenter<'_>,
@@ -119,6 +124,9 @@ impl<H: AgentHost> Session<H> {
             })?;
             if outcome.stop != FinishReason::Interrupted {
                 presenter.close(outcome.stop.reason());
+                if outcome.stop == FinishReason::Refused {
+                    self.take_back(agent, known, &outcome.state).await?;
+                }
                 return Ok(stop_reason(&outcome.stop));
             }
             let questions = outcome.action_requests();
@@ -137,6 +145,20 @@ impl<H: AgentHost> Session<H> {
             };
             input = answered(&self.thread, decisions);
         }
+    }
+
+    /// Takes a prompt that was refused out of the conversation, and all that came after it: the protocol tells people that
+    /// neither is part of the next prompt.
+    async fn take_back(
+        &self,
+        agent: &SessionAgent,
+        known: &HashSet<MessageId>,
+        state: &State,
+    ) -> Result<(), wire::Error> {
+        let messages = state.messages().iter().map(|message| message.id().to_owned());
+        let gone: Vec<MessageOp> = messages.filter(|id| !known.contains(id)).map(MessageOp::Remove).collect();
+        let update = Update::new::<MessagesChannel>(gone);
+        agent.agent.update_state(&self.thread, update).await.map(drop).map_err(|error| wire::failed(&error))
     }
 
     /// Shows a run until it ends or is cancelled.
@@ -177,14 +199,14 @@ impl<H: AgentHost> Session<H> {
     }
 }
 
-/// The calls of a turn that have succeeded, by the provider's ids: their results hold more than their events tell.
+/// The calls of a turn that have ended, by the provider's ids: their results hold more than their events tell.
 #[derive(Default)]
 struct Results(HashMap<String, CallId>);
 
 impl Results {
     async fn event(&mut self, event: &Event, run: &RunHandle, presenter: &Presenter<'_>) {
         match &event.kind {
-            EventKind::ToolFinished { call, id, error: false, .. } if event.path.is_empty() => {
+            EventKind::ToolFinished { call, id, .. } if event.path.is_empty() => {
                 self.0.insert(id.clone(), call.clone());
             }
             // They have joined the conversation when the model is asked about them.

@@ -180,6 +180,15 @@ impl Editor {
         self.request(method, params).await.expect("an answer")
     }
 
+    /// Sends a request as the line that is made for its id.
+    pub(crate) async fn call_raw(&mut self, line: impl Fn(u64) -> String) -> Result<Value, Value> {
+        self.next += 1;
+        let (answered, answer) = oneshot::channel();
+        self.seen.lock().unwrap().waiting.insert(self.next, answered);
+        self.raw(line(self.next).as_bytes());
+        answer.await.expect("an answer")
+    }
+
     pub(crate) fn notify(&self, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }

@@ -131,3 +131,37 @@ async fn a_model_asks_the_person_in_an_editor_with_forms_alone() {
     editor.say(&session, "Hello.").await;
     assert!(!host.model.requests()[0].tools.iter().any(|tool| tool.name == "ask_user"));
 }
+
+/// A host with a tool that wants to be agreed with, and goes on in either case.
+fn agreeing() -> Host {
+    let tool = tool_fn("agree", "Asks whether it may.", |_: Nothing, cx: ToolContext| async move {
+        let form = AnswerForm::Fields { fields: Vec::new() };
+        Ok::<_, ToolError>(match cx.interrupt_for_answer("May I?", Some(form))? {
+            Decision::Respond { message } => message,
+            _ => "without".to_owned(),
+        })
+    });
+    let model = ScriptedModel::new([Turn::call("agree", json!({})), Turn::text("Done.")]);
+    Host { tool: Some(Arc::new(tool)), ..Host::new(model) }
+}
+
+#[tokio::test]
+async fn a_form_without_fields_is_agreed_to_as_it_is() {
+    let (shown, told) = asked(agreeing(), json!({"action": "accept"})).await;
+    let schema = &shown["requestedSchema"];
+    assert!(schema["properties"].as_object().is_none_or(serde_json::Map::is_empty), "{schema}");
+    assert_eq!(told, "{}");
+}
+
+#[tokio::test]
+async fn a_call_whose_form_was_declined_is_shown_as_what_becomes_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let decline = |_: &str, _: &Value| Some(Ok(json!({"action": "decline"})));
+    let mut editor = Editor::connect(agreeing(), serde_json::from_str(FORMS).unwrap(), decline).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Ask.").await, "end_turn");
+    let calls = editor.calls();
+    let ends: Vec<&Value> = calls.iter().map(|call| &call["status"]).filter(|status| *status != "pending").collect();
+    assert!(!ends.contains(&&json!("failed")) && ends.contains(&&json!("completed")), "{calls:?}");
+    assert!(calls.last().unwrap().to_string().contains("without"), "{calls:?}");
+}

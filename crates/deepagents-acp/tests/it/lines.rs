@@ -32,7 +32,10 @@ async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connec
     assert_eq!(editor.say(&session, "Who is there?").await, "end_turn");
     assert_eq!(editor.text("agent_message_chunk"), "Still here.");
     let not_text = json!("a line that is not UTF-8, left out");
-    assert_eq!(lines(&editor), [not_text.clone(), not_text, json!("{\"jsonrpc\": ")]);
+    assert_eq!(
+        lines(&editor),
+        [not_text.clone(), not_text, json!("a line of 12 bytes, left out: it ends too early at column 12")]
+    );
 }
 
 #[tokio::test]
@@ -41,7 +44,37 @@ async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
     editor.raw(&[vec![b'x'; 10_000_000], b"\n".to_vec()].concat());
     assert!(editor.call("session/list", json!({})).await.is_ok());
     let told = lines(&editor)[0].as_str().unwrap().to_owned();
-    assert!(told.starts_with("a line of 10000000 bytes that is no JSON") && told.len() < 1_000, "{told}");
+    assert!(told.starts_with("a line of 10000000 bytes, left out: it is no JSON") && told.len() < 100, "{told}");
+}
+
+#[tokio::test]
+async fn a_line_that_cannot_be_read_is_not_repeated_and_has_its_id_in_the_answer() {
+    let mut editor = connected([]).await;
+    let broken = |id: u64| {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\",\"params\":{{\"key\":\"sk-hush\"}},}}\n")
+    };
+    editor.raw(broken(900).replace("\"id\":900,", "").as_bytes());
+    let refused = editor.call_raw(broken).await.unwrap_err();
+    assert_eq!(refused["code"], PARSE_ERROR, "{refused}");
+    let told = lines(&editor);
+    for said in [refused["data"]["line"].as_str().unwrap(), told[0].as_str().unwrap()] {
+        assert!(said.contains("it is no JSON at column") && !said.contains("hush"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_and_a_mark_before_a_line_keep_no_message_from_being_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = connected([Turn::with(|request| Turn::text(request.messages.last().unwrap().text()))]).await;
+    let session = editor.session(dir.path()).await;
+    let prompt = |id: u64| {
+        let head = format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/prompt\",");
+        let blocks = r#""prompt":[{"type":"text","text":"half \ud83d of it"}]"#;
+        format!("{head}\"params\":{{\"sessionId\":\"{session}\",{blocks}}}}}\n")
+    };
+    assert_eq!(editor.call_raw(prompt).await.unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.text("agent_message_chunk"), "half \u{fffd} of it");
+    assert_eq!(lines(&editor), Vec::<Value>::new());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Sessions as threads: new, loaded, resumed, listed, closed, deleted.
 
 use deepagents::core::journal::Journal;
+use deepagents::core::model::StopReason;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 
@@ -282,4 +283,41 @@ async fn what_cannot_be_opened_is_refused_and_says_why() {
     assert_eq!(editor.call("session/fly", json!({})).await.unwrap_err()["code"], -32601);
     let login = editor.call("authenticate", json!({"methodId": "browser"})).await.unwrap_err();
     assert!(login["code"] == -32602 && login["data"].to_string().contains("browser"), "{login}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_neither_is_what_came_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([
+        Turn::text("Fine."),
+        Turn::call("ls", json!({"path": "/"})).and_text("I look."),
+        Turn::text("I cannot.").stop(StopReason::Refusal),
+        Turn::text("Still here."),
+    ]);
+    let host = Host::new(model.clone());
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Something good.").await, "end_turn");
+    assert_eq!(editor.say(&session, "Something bad.").await, "refusal");
+    assert_eq!(editor.say(&session, "Something else.").await, "end_turn");
+    let asked: Vec<String> = model.requests()[3].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(asked, ["Something good.", "Fine.", "Something else."]);
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    editor.call("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
+    assert_eq!(editor.text("user_message_chunk"), "Something good.Something else.");
+    assert!(editor.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_session_that_is_open_and_was_not_prompted_yet_is_loaded_and_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut editor = Editor::connect(Host::new(ScriptedModel::new([Turn::text("Here.")])), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    for method in ["session/load", "session/resume"] {
+        editor.call(method, json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
+    }
+    assert_eq!(editor.say(&session, "Who is there?").await, "end_turn");
+    let nobodys = json!({"sessionId": "nobody", "cwd": dir.path(), "mcpServers": []});
+    assert_eq!(editor.call("session/load", nobodys).await.unwrap_err()["code"], -32002);
 }

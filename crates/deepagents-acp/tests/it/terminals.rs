@@ -149,3 +149,19 @@ async fn in_the_mode_that_does_not_ask_commands_run_in_the_sandbox_alone() {
         assert!(model.requests()[1].messages.last().unwrap().text().contains("42"));
     }
 }
+
+#[tokio::test]
+async fn a_command_of_which_the_editor_does_not_say_how_it_ended_has_no_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([run("make"), Turn::text("Done.")]);
+    let plain = terminal(false);
+    let silent = move |method: &str, params: &Value| match method {
+        "terminal/wait_for_exit" => Some(Ok(json!({}))),
+        _ => plain(method, params),
+    };
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({"terminal": true}), silent).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Make.").await, "end_turn");
+    let result = model.requests()[1].messages.last().unwrap().text();
+    assert!(result.contains("ran make") && result.contains("neither an exit code nor a signal"), "{result}");
+}

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents::core::message::MediaSource;
+use deepagents::core::message::{Media, MediaKind, MediaSource};
 use deepagents::core::model::{ErrorInfo, ModelError};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, Usage, tool_fn};
+use deepagents::{Block, MiddlewareEvent, ToolContext, ToolError, ToolOutput, Usage, tool_fn};
 use serde_json::{Value, json};
 
 use crate::editor::{Editor, Host, allows};
@@ -367,4 +367,22 @@ async fn an_image_in_a_result_is_shown_in_its_call_now_and_later() {
     let mut editor = Editor::connect(host, json!({}), allows).await;
     editor.call("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
     assert!(shows(&editor.calls()), "{:?}", editor.calls());
+}
+
+#[tokio::test]
+async fn an_image_of_a_call_that_failed_is_shown_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = tool_fn("draw", "Draws.", |_: Nothing, _: ToolContext| async move {
+        let source = MediaSource::Base64("iVBORw0KGgo=".to_owned());
+        let dot = Media { kind: MediaKind::Image, mime: "image/png".to_owned(), source, name: None };
+        Ok::<_, ToolError>(ToolOutput::blocks(vec![Block::Media(dot)]).as_error())
+    });
+    let model = ScriptedModel::new([Turn::call("draw", json!({})), Turn::text("It failed.")]);
+    let host = Host { tool: Some(Arc::new(tool)), ..Host::new(model) };
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    assert_eq!(editor.say(&session, "Draw.").await, "end_turn");
+    let calls = editor.calls();
+    let image = |call: &Value| call["content"].to_string().contains("iVBORw0KGgo=");
+    assert!(calls.iter().any(image) && calls.iter().any(|call| call["status"] == "failed"), "{calls:?}");
 }

@@ -132,7 +132,8 @@ struct BehindAddress {
 impl McpAddArgs {
     /// Whether it is an address, not a program.
     pub(crate) fn is_address(&self) -> bool {
-        self.target.first().is_some_and(|first| first.starts_with("http://") || first.starts_with("https://"))
+        let scheme = self.target.first().and_then(|first| first.split_once("://")).map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)))
     }
 
     /// Reads options that stand behind an address.

@@ -15,6 +15,9 @@ use crate::output;
 
 /// Describes a server in a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
+    if args.name.trim().is_empty() {
+        bail!(WrongUsage("a server has a name".to_owned()));
+    }
     let file = file(args.options.scope.unwrap_or_default(), root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.contains_key(&args.name) {
@@ -42,7 +45,7 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
             entry.insert("headers".to_owned(), all(&options.headers).into());
         }
     } else {
-        if first.contains("://") {
+        if first.contains("://") || rest.is_empty() && is_host(first) {
             bail!(WrongUsage(format!("`{first}` is no address of a server; one begins with http:// or https://")));
         }
         if !options.headers.is_empty() {
@@ -55,6 +58,12 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
     }
     entry.extend(options.sampling.iter().map(|how| ("sampling".to_owned(), json!(how))));
     Ok(entry.into())
+}
+
+/// Whether a word is a host with a port, as addresses have without what they begin with.
+fn is_host(word: &str) -> bool {
+    let port = word.split_once(':').map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// Takes a server out of a file.

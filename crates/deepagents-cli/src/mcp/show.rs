@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use deepagents::mcp::{McpServers, ServerConfig, ServerState, ServerStatus, TransportConfig};
+use deepagents::mcp::{McpServers, ServerConfig, ServerState, ServerStatus, TransportConfig, shown_address};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit>
             // As the file says it: variables are not replaced, and values of their own are not shown.
             let named = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
             lines.extend(entry.command.iter().map(|command| format!("  command  {command} {}", entry.args.join(" "))));
-            lines.extend(entry.url.iter().map(|url| format!("  url      {url}")));
+            lines.extend(entry.url.iter().map(|url| format!("  url      {}", shown_address(url))));
             if !entry.env.is_empty() {
                 lines.push(format!("  env      {}", named(entry.env.keys().collect())));
             }
@@ -183,7 +183,7 @@ pub(super) fn test(sources: &McpSources, root: &Path, name: &str) -> Result<Exit
     };
     let reached = match &config.transport {
         TransportConfig::Stdio(stdio) => stdio.command.clone(),
-        TransportConfig::Http(http) => http.url.clone(),
+        TransportConfig::Http(http) => shown_address(&http.url),
         _ => String::new(),
     };
     let status = connect(vec![(name.to_owned(), config)], root)?;

@@ -140,6 +140,13 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
     assert_eq!(file()["mcpServers"]["bare"], json!({"command": "prog", "args": ["--header", "x", "-e", "A=b"]}));
     let other = place.mcp(&["add", "odd", "ftp://docs.example.com"]);
     assert!(other.wrong_usage().contains("`ftp://docs.example.com` is no address"), "{other:?}");
+    for (name, target, words) in [("", "prog", "a server has a name"), ("odd", "localhost:3000/mcp", "is no address")] {
+        let wrong = place.mcp(&["add", name, target]);
+        assert!(wrong.wrong_usage().contains(words), "{wrong:?}");
+    }
+    assert_eq!(place.mcp(&["add", "loud", "HTTPS://docs.example.com/mcp?token=sk-q"]).code, Some(0));
+    let shown = place.mcp(&["get", "loud"]).out;
+    assert!(shown.contains("HTTPS://docs.example.com/mcp?…") && !shown.contains("sk-q"), "{shown}");
     let wrong = place.mcp(&["add", "odd", address, "--colour", "red"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("--colour"), "{wrong:?}");
 }

@@ -218,11 +218,17 @@ impl std::fmt::Debug for ToolNext {
 
 /// Characters of the name of a tool that does not exist which the model is shown.
 const LONGEST_NAME: usize = 128;
+/// Tools that are named in the place of one that does not exist.
+const LISTED: usize = 100;
 
 async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     let ToolRequest { call, tool, cx } = request;
     let Some(tool) = tool else {
-        let known = cx.tool_names().join(", ");
+        let names = cx.tool_names();
+        let known = match names.split_at_checked(LISTED) {
+            Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
+            _ => names.join(", "),
+        };
         let why = if cx.context().tools.is_gone(&call.name) {
             "is no longer a tool you have"
         } else {

@@ -35,6 +35,17 @@ async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
 }
 
 #[tokio::test]
+async fn of_very_many_tools_an_unknown_one_is_answered_with_the_first_ones() {
+    let mut built = agent(ScriptedModel::new([Turn::call("nope", json!({})), Turn::text("done")]));
+    for number in 0..5_000 {
+        built = built.tool(tool(&format!("tool_{number:04}"), |_, _| async { Ok(String::new()) }));
+    }
+    let outcome = built.build().unwrap().invoke("go").await.unwrap();
+    let line = lines(outcome.messages())[2].clone();
+    assert!(line.ends_with("tool_0098, tool_0099 and 4900 more.") && line.len() < 2_000, "{line}");
+}
+
+#[tokio::test]
 async fn an_error_of_a_tool_with_its_causes_is_shown_to_the_model_and_the_run_goes_on() {
     #[derive(Debug, thiserror::Error)]
     #[error("cannot save")]

@@ -20,6 +20,7 @@ use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 use super::grant::{Grant, Issued};
 use super::store::TokenFile;
 use super::{LoginError, scopes_of};
+use crate::http::Requests;
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -27,7 +28,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 /// Sends the token of a server with every request, and gets another one where that is possible without a person.
 #[derive(Clone)]
 pub(crate) struct Authorized {
-    http: reqwest::Client,
+    requests: Requests,
     tokens: Arc<Tokens>,
 }
 
@@ -124,8 +125,8 @@ fn is_over(error: &AuthError) -> bool {
 }
 
 impl Authorized {
-    pub(super) fn new(http: reqwest::Client, tokens: Tokens) -> Self {
-        Self { http, tokens: Arc::new(tokens) }
+    pub(super) fn new(requests: Requests, tokens: Tokens) -> Self {
+        Self { requests, tokens: Arc::new(tokens) }
     }
 
     /// Makes a request: again with the nonce that the server wants, and once again with another token where it refuses the
@@ -180,8 +181,9 @@ impl Authorized {
                 if challenge.www_authenticate_header.contains(WANTS_NONCE) =>
             {
                 // The answer that had the nonce is gone; a request that does nothing has it too.
-                let asked =
-                    LoginClient::new(self.http.clone()).ask(uri, made(&Method::POST)?.into_iter().collect()).await;
+                let asked = LoginClient::new(self.requests.http().clone())
+                    .ask(uri, made(&Method::POST)?.into_iter().collect())
+                    .await;
                 let wants_more = |answer: &HeaderMap| answer.contains_key(WWW_AUTHENTICATE);
                 match asked.filter(|answer| dpop.learn(&url, answer) || !wants_more(answer)) {
                     Some(_) => call(None, made(method)?).await,
@@ -219,7 +221,7 @@ impl StreamableHttpClient for Authorized {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         self.with_token(Method::POST, &uri, custom_headers, |token, headers| {
             let (message, session) = (message.clone(), session_id.clone());
-            self.http.post_message_with_response_limits(uri.clone(), message, session, token, headers, limits)
+            self.requests.post_message_with_response_limits(uri.clone(), message, session, token, headers, limits)
         })
         .await
     }
@@ -232,7 +234,7 @@ impl StreamableHttpClient for Authorized {
         custom_headers: Headers,
     ) -> Result<(), Failure> {
         self.with_token(Method::DELETE, &uri, custom_headers, |token, headers| {
-            self.http.delete_session(uri.clone(), session_id.clone(), token, headers)
+            self.requests.delete_session(uri.clone(), session_id.clone(), token, headers)
         })
         .await
     }
@@ -260,7 +262,14 @@ impl StreamableHttpClient for Authorized {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
         self.with_token(Method::GET, &uri, custom_headers, |token, headers| {
             let (session, last) = (session_id.clone(), last_event_id.clone());
-            self.http.get_stream_with_max_sse_event_size(uri.clone(), session, last, token, headers, max_sse_event_size)
+            self.requests.get_stream_with_max_sse_event_size(
+                uri.clone(),
+                session,
+                last,
+                token,
+                headers,
+                max_sse_event_size,
+            )
         })
         .await
     }

@@ -1,20 +1,40 @@
 //! The address of this machine that a browser is sent back to.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{LoginError, form_value};
+use crate::text;
 
 /// Where it is sent.
 const PATH: &str = "/callback";
 /// Bytes of a request that are read.
 const MOST: usize = 16 * 1024;
+/// How long a connection may take to send its request. Browsers open some that they do not use.
+const REQUEST: Duration = Duration::from_secs(5);
+/// Connections that are waited for at once.
+const CONNECTIONS: usize = 64;
 
 /// Waits for a browser on an address that only this machine reaches.
 pub(super) struct Callback {
     listener: TcpListener,
     /// The address.
     pub(super) url: String,
+}
+
+/// What a request says of the login.
+enum Said {
+    /// It is about no login, or about another one.
+    Nothing,
+    /// It was agreed to; with the query that says so.
+    Agreed(String),
+    /// It was refused, in these words.
+    Refused(String),
 }
 
 impl Callback {
@@ -25,20 +45,58 @@ impl Callback {
         Ok(Self { listener, url })
     }
 
-    /// The address that the browser came back with, the answer of the login in it.
-    pub(super) async fn wait(&self) -> io::Result<String> {
+    /// The address that the browser came back with, the answer of the login with this state in it.
+    pub(super) async fn wait(&self, state: &str) -> Result<String, LoginError> {
+        let mut connections: JoinSet<Said> = JoinSet::new();
         loop {
-            let (mut stream, _) = self.listener.accept().await?;
-            let Ok(Some(target)) = target(&mut stream).await else { continue };
-            if let Some(query) = target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
-                // A browser that has gone needs no page.
-                let _ =
-                    answer(&mut stream, "200 OK", "Done. You can close this page and go back to the terminal.").await;
-                return Ok(format!("{}?{query}", self.url));
+            let said = tokio::select! {
+                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                    let (stream, _) = accepted?;
+                    let state = state.to_owned();
+                    connections.spawn(async move { serve(stream, &state).await });
+                    continue;
+                }
+                Some(said) = connections.join_next() => said.unwrap_or(Said::Nothing),
+            };
+            match said {
+                Said::Nothing => {}
+                Said::Agreed(query) => return Ok(format!("{}?{query}", self.url)),
+                Said::Refused(words) => return Err(LoginError::Declined(words)),
             }
-            let _ = answer(&mut stream, "404 Not Found", "There is nothing here.").await;
         }
     }
+}
+
+/// Answers a connection.
+async fn serve(mut stream: TcpStream, state: &str) -> Said {
+    let Ok(Ok(Some(target))) = timeout(REQUEST, target(&mut stream)).await else { return Said::Nothing };
+    let (said, status, words) = match target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
+        None => (Said::Nothing, "404 Not Found", "There is nothing here.".to_owned()),
+        Some(query) => read(query, state),
+    };
+    // A browser that has gone needs no page.
+    let _ = timeout(REQUEST, answer(&mut stream, status, &words)).await;
+    said
+}
+
+/// What a query says of the login with this state, and what the browser shows.
+fn read(query: &str, state: &str) -> (Said, &'static str, String) {
+    let value = |name: &str| form_value(query, name);
+    if value("state").as_deref() != Some(state) {
+        let words = "This is not the answer to the login that is under way.".to_owned();
+        return (Said::Nothing, "400 Bad Request", words);
+    }
+    if let Some(error) = value("error") {
+        let description = value("error_description").unwrap_or_default();
+        let words = [error, description].map(|words| text::line(&words, 300));
+        let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ");
+        return (Said::Refused(words.clone()), "200 OK", format!("The login was refused. {words}"));
+    }
+    if value("code").is_none() {
+        return (Said::Nothing, "400 Bad Request", "This is no answer to a login.".to_owned());
+    }
+    let done = "Done. You can close this page and go back to the terminal.".to_owned();
+    (Said::Agreed(query.to_owned()), "200 OK", done)
 }
 
 /// What the request is for.
@@ -58,6 +116,8 @@ async fn target(stream: &mut TcpStream) -> io::Result<Option<String>> {
 }
 
 async fn answer(stream: &mut TcpStream, status: &str, text: &str) -> io::Result<()> {
+    // What an issuer says is shown as a text, whatever it is.
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let page = format!("<!doctype html><meta charset=utf-8><title>deepagents</title><p>{text}</p>");
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",

@@ -7,6 +7,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response};
 use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
+use serde_json::Value;
 
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 
@@ -24,9 +25,14 @@ pub(super) struct LoginClient {
     dpop: Arc<OnceLock<Arc<Dpop>>>,
 }
 
+/// What tokens are asked for by: the address without its query, which may hold a secret that is none of the issuer's.
+pub(super) fn resource(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or(url)
+}
+
 /// What knows the tokens of a server.
 pub(super) async fn manager(url: &str, client: &LoginClient) -> Result<AuthorizationManager, AuthError> {
-    AuthorizationManager::new_with_oauth_http_client(url, Arc::new(client.clone())).await
+    AuthorizationManager::new_with_oauth_http_client(resource(url), Arc::new(client.clone())).await
 }
 
 impl LoginClient {
@@ -90,7 +96,7 @@ impl LoginClient {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(built.body(body)?)
+        Ok(built.body(with_number(body))?)
     }
 
     /// What the server answers to a request that does nothing: what it wants for authorization, and a nonce where it has some.
@@ -108,6 +114,18 @@ impl LoginClient {
         let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
+}
+
+/// The same body; how long a token is valid is a number in it, which some issuers write as a text.
+fn with_number(body: Vec<u8>) -> Vec<u8> {
+    if !says(&body, "\"expires_in\"") {
+        return body;
+    }
+    let Ok(mut answer) = serde_json::from_slice::<Value>(&body) else { return body };
+    let Some(seconds) = answer.get_mut("expires_in") else { return body };
+    let Some(number) = seconds.as_str().and_then(|text| text.trim().parse::<u64>().ok()) else { return body };
+    *seconds = number.into();
+    answer.to_string().into_bytes()
 }
 
 /// Whether a body has a word.

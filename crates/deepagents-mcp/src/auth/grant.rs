@@ -7,7 +7,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::{Serializer, byte_serialize};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use reqwest::Url;
 use rmcp::transport::auth::AuthorizationMetadata;
 use serde::Deserialize;
 use serde_json::Value;
@@ -101,7 +100,7 @@ impl Grant {
         if dpop::is_wanted(challenge.as_deref(), &metadata) {
             client.bind(Arc::new(Dpop::generate()?.0));
         }
-        let mut params: Params<'_> = vec![("resource", self.url.clone())];
+        let mut params: Params<'_> = vec![("resource", client::resource(&self.url).to_owned())];
         if !scopes.is_empty() {
             params.push(("scope", scopes.join(" ")));
         }
@@ -167,7 +166,7 @@ impl Grant {
             ("grant_type", EXCHANGE.to_owned()),
             ("requested_token_type", ID_JAG.to_owned()),
             ("audience", audience),
-            ("resource", self.url.clone()),
+            ("resource", client::resource(&self.url).to_owned()),
             ("subject_token", secret(id_token).await?),
             ("subject_token_type", ID_TOKEN.to_owned()),
             ("client_id", provider.client_id.clone()),
@@ -189,7 +188,7 @@ async fn request(
     basic: Option<String>,
 ) -> Result<Answer, LoginError> {
     let refused = |reason: String| LoginError::Refused(text::line(&reason, 400));
-    if !is_safe(endpoint) {
+    if !crate::http::is_safe(endpoint) {
         return Err(refused(format!("tokens are issued at {endpoint}, where secrets would be sent unencrypted")));
     }
     let body = Serializer::new(String::new()).extend_pairs(params).finish();
@@ -209,13 +208,6 @@ async fn request(
     }
     // What an issuer answers may be a token, so nothing of it is shown.
     serde_json::from_slice(answer.body()).map_err(|_| refused(format!("what {endpoint} answers is no token")))
-}
-
-/// Whether secrets may be sent to an address.
-fn is_safe(address: &str) -> bool {
-    let Ok(url) = Url::parse(address) else { return false };
-    let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    url.scheme() == "https" || url.scheme() == "http" && is_here
 }
 
 /// A secret, from its file where it has one.

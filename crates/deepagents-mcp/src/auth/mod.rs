@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, OAuthClientConfig,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    OAuthClientConfig,
 };
 use tokio::time::timeout;
 
@@ -34,7 +35,7 @@ use store::{LoginState, TokenFile};
 
 use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
 use crate::error::McpError;
-use crate::http;
+use crate::http::{self, Requests};
 use crate::options::McpOptions;
 use crate::text;
 
@@ -54,6 +55,17 @@ pub enum LoginError {
     /// The browser did not come back.
     #[error("nobody has logged in within {} minutes; try again", PERSON.as_secs() / 60)]
     Expired,
+    /// The address that a person would log in at is no page that a browser may be sent to.
+    #[error("the server wants the login to be at {0}, and a browser is sent to https alone, or to this machine")]
+    Page(String),
+    /// Nobody but people registers clients with the issuer.
+    #[error(
+        "the issuer of tokens registers no clients by itself; register one with it, and say its id as `oauth.clientId`"
+    )]
+    NoRegistration,
+    /// The issuer, or the person there, has said no.
+    #[error("the login was refused: {0}")]
+    Declined(String),
     /// The address for the browser could not be opened, or the tokens not be kept.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -107,6 +119,9 @@ pub async fn login(
     manager.set_credential_store(store.clone());
     let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
     manager.set_metadata(metadata.clone());
+    if !takes_client(&oauth, &metadata) {
+        return Err(LoginError::NoRegistration);
+    }
     let key = match dpop::is_wanted(challenge.as_deref(), &metadata) {
         true => Some(Dpop::generate()?),
         false => None,
@@ -119,14 +134,26 @@ pub async fn login(
     let scopes = scopes(&manager, &oauth, &store, &before).await;
     let request = request(&oauth, &callback.url).await?.with_scopes(scopes);
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
-    show(session.get_authorization_url());
-    let address = timeout(PERSON, callback.wait()).await.map_err(|_| LoginError::Expired)??;
+    let page = session.get_authorization_url();
+    if !http::is_safe(page) {
+        return Err(LoginError::Page(text::line(page, 200)));
+    }
+    show(page);
+    // What comes back has to name what the page was opened with: another page may send a browser here too.
+    let state = form_value(page.split_once('?').map_or("", |(_, query)| query), "state").unwrap_or_default();
+    let address = timeout(PERSON, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
     let tokens = session.handle_callback_url(&address).await?;
     // An issuer may give a token that is bound to nothing, whatever it was asked.
     let dpop_key = kept.filter(|_| store::is_bound(&tokens));
     let state = LoginState { metadata: Some(metadata), dpop_key, wanted_scopes: Vec::new() };
     store.keep_state(&state).await?;
     Ok(())
+}
+
+/// A value of a query or a form.
+fn form_value(query: &str, name: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
 /// What a login asks for: what the file says, or what the server wants; and what the login before covered, where the server
@@ -145,6 +172,15 @@ async fn scopes(
         return scopes;
     }
     merged(merged(scopes, &store.granted_scopes().await), &before.wanted_scopes)
+}
+
+/// Whether the issuer can know who logs in.
+fn takes_client(oauth: &OAuthConfig, metadata: &AuthorizationMetadata) -> bool {
+    let takes_documents = || {
+        let field = metadata.additional_fields.get("client_id_metadata_document_supported");
+        oauth.client_metadata_url.is_some() && field.is_some_and(|takes| takes.as_bool() == Some(true))
+    };
+    oauth.client_id.is_some() || metadata.registration_endpoint.is_some() || takes_documents()
 }
 
 /// Who logs in, and where the browser comes back to.
@@ -204,7 +240,7 @@ pub(crate) async fn authorized(
     server: &str,
     config: &HttpConfig,
     options: &McpOptions,
-    http: reqwest::Client,
+    requests: Requests,
 ) -> Result<Option<Authorized>, McpError> {
     let failed = |error: LoginError| McpError::Connect {
         server: server.to_owned(),
@@ -213,16 +249,16 @@ pub(crate) async fn authorized(
     };
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        let tokens = Tokens::Grant(Grant::new(&config.url, &oauth, http.clone()));
-        return Ok(Some(Authorized::new(http, tokens)));
+        let tokens = Tokens::Grant(Grant::new(&config.url, &oauth, requests.http().clone()));
+        return Ok(Some(Authorized::new(requests, tokens)));
     }
     let Some(folder) = &options.token_dir else { return Ok(None) };
     let store = TokenFile::new(folder, server, &config.url);
     if !store.exists().await {
         return Ok(None);
     }
-    let login = restored(&config.url, &oauth, store, http.clone()).await.map_err(failed)?;
-    Ok(login.map(|login| Authorized::new(http, Tokens::Login(login))))
+    let login = restored(&config.url, &oauth, store, requests.http().clone()).await.map_err(failed)?;
+    Ok(login.map(|login| Authorized::new(requests, Tokens::Login(login))))
 }
 
 /// A login that was made before.

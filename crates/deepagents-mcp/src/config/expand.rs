@@ -1,8 +1,11 @@
-//! Variables in configuration: `${NAME}` and `${NAME:-default}`.
+//! Variables in configuration: `${NAME}` and `${NAME:-default}`, in which a default may have some, too.
 
 use std::cell::RefCell;
 
 use crate::stdio::SAFE_VARIABLES;
+
+/// Defaults within defaults.
+const DEEPEST: usize = 8;
 
 /// Replaces variables, and takes note of what it has put in and could not.
 pub(super) struct Variables<'a> {
@@ -20,11 +23,15 @@ impl<'a> Variables<'a> {
     /// The text with its variables replaced. A default stands in for a variable that is not set or empty; anything else
     /// with a dollar stays as it is.
     pub(super) fn expand(&self, text: &str) -> String {
+        self.expanded(text, DEEPEST)
+    }
+
+    fn expanded(&self, text: &str, levels: usize) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
             out.push_str(before);
-            let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| is_reference(inside)) else {
+            let Some((inside, behind)) = inside(after).filter(|(inside, _)| levels > 0 && is_reference(inside)) else {
                 out.push_str("${");
                 rest = after;
                 continue;
@@ -33,7 +40,7 @@ impl<'a> Variables<'a> {
             match inside.split_once(":-") {
                 Some((name, default)) => {
                     let value = self.value(name).filter(|value| !value.is_empty());
-                    out.push_str(value.as_deref().unwrap_or(default));
+                    out.push_str(&value.unwrap_or_else(|| self.expanded(default, levels - 1)));
                 }
                 None => match self.value(inside) {
                     Some(value) => out.push_str(&value),
@@ -69,6 +76,20 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// What stands before the brace that closes, and behind it.
+fn inside(text: &str) -> Option<(&str, &str)> {
+    let mut open = 0_usize;
+    for (at, found) in text.match_indices(['{', '}']) {
+        match found {
+            "{" if text.get(..at).is_some_and(|before| before.ends_with('$')) => open += 1,
+            "}" if open == 0 => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            "}" => open -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
 fn is_reference(inside: &str) -> bool {
     let name = inside.split_once(":-").map_or(inside, |(name, _)| name);
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -99,6 +120,9 @@ mod tests {
         assert_eq!(made("${EMPTY:-was empty}${EMPTY}").as_deref(), Ok("was empty"));
         assert_eq!(made("${NONE}${OTHER}${NONE}"), Err(vec!["NONE".to_owned(), "OTHER".to_owned()]));
         assert_eq!(made("${HOME}/x").as_deref(), Ok("/home/me/x"));
+        assert_eq!(made("${NONE:-${OUTER}}!${OUTER:-${NONE}}").as_deref(), Ok("outer value!outer value"));
+        assert_eq!(made("${NONE:-a${OTHER:-${HOME}}b}").as_deref(), Ok("a/home/meb"));
+        assert_eq!(made("${NONE:-${OTHER}}"), Err(vec!["OTHER".to_owned()]));
     }
 
     #[test]

@@ -192,11 +192,13 @@ impl Entry {
         let all = |texts: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             texts.iter().map(|(name, text)| (name.clone(), made(text))).collect()
         };
-        let kind = self.kind.as_deref();
-        let missing = |missing| EntryError::Missing { kind: kind.unwrap_or_default().to_owned(), missing };
+        // Other programs write the types in other ways.
+        let plain = self.kind.as_ref().map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
+        let (kind, written) = (plain.as_deref(), self.kind.as_deref());
+        let missing = |missing| EntryError::Missing { kind: written.unwrap_or_default().to_owned(), missing };
         let transport = match (kind, &self.command, &self.url) {
-            (Some(other), ..) if !["stdio", "http", "sse", "streamable-http"].contains(&other) => {
-                return Err(EntryError::Kind(other.to_owned()));
+            (Some(other), ..) if !["stdio", "http", "sse", "streamablehttp"].contains(&other) => {
+                return Err(EntryError::Kind(written.unwrap_or_default().to_owned()));
             }
             (None, None, None) => return Err(EntryError::Nothing),
             (None, Some(_), Some(_)) => return Err(EntryError::Both),
@@ -210,7 +212,8 @@ impl Entry {
             (_, _, Some(written)) => {
                 let (url, headers) = (made(written), all(&self.headers));
                 let oauth = self.oauth.as_ref().map(|oauth| oauth.config(&made));
-                let is_address = url.starts_with("http://") || url.starts_with("https://");
+                let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+                let is_address = matches!(scheme.as_deref(), Some("http" | "https"));
                 if variables.missing().is_empty() && !is_address {
                     // As it was written: a variable may hold a secret.
                     return Err(EntryError::Url(written.clone()));

@@ -13,7 +13,8 @@ use tokio::time::sleep;
 
 use super::pending::Wanted;
 use super::sampling::NoAnswer;
-use super::{CallFailure, Connection, PendingCalls, elicit};
+use super::{CallFailure, Connection, PendingCalls, Protocol, elicit};
+use crate::text;
 
 /// How long a call may take in all, whatever progress it makes.
 const CALL_IN_ALL: Duration = Duration::from_secs(3_600);
@@ -58,7 +59,11 @@ impl Connection {
                     return Err(self.unreadable("it made a task of the call, which was not offered").into());
                 }
                 Ok(result) => {
-                    return serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()).into());
+                    let result = serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()))?;
+                    return match unfinished(&result).filter(|_| self.protocol() == Protocol::Stateless) {
+                        Some(why) => Err(self.unreadable(&why).into()),
+                        None => Ok(result),
+                    };
                 }
                 Err(refusal) => match pages(&refusal).filter(|_| !opened && self.handler.elicits()) {
                     Some(pages) => wanted = Some(Wanted::Pages(pages)),
@@ -111,19 +116,22 @@ impl Connection {
         let options =
             PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(CALL_IN_ALL);
         let handle = self.send(request, options).await?;
-        let id = handle.id.clone();
-        let registered = self.calls.register(id.clone(), handle.progress_token.clone(), cx);
+        let mut abandoned = self.abandoned(handle.id.clone());
+        let registered = self.calls.register(handle.id.clone(), handle.progress_token.clone(), cx);
         tokio::select! {
             biased;
             interrupt = registered.call.interrupted() => {
-                self.cancel(id, "a person is asked first");
+                abandoned.reason = "a person is asked first";
                 Err(CallFailure::Interrupted(interrupt))
             }
-            answer = self.awaited(handle) => match answer {
-                Ok(result) => Ok(Ok(result)),
-                Err(ServiceError::McpError(refusal)) => Ok(Err(refusal)),
-                Err(error) => Err(self.failure(error).await.into()),
-            },
+            answer = handle.await_response() => {
+                abandoned.id = None;
+                match answer {
+                    Ok(result) => Ok(Ok(result)),
+                    Err(ServiceError::McpError(refusal)) => Ok(Err(refusal)),
+                    Err(error) => Err(self.failure(error).await.into()),
+                }
+            }
         }
     }
 
@@ -153,10 +161,22 @@ impl Connection {
     }
 }
 
+/// What is wrong with a result that says of itself that it is not the whole one, or none that is known.
+fn unfinished(result: &Value) -> Option<String> {
+    let kind = result.get("resultType").filter(|kind| kind.as_str() != Some("complete") && !kind.is_null())?;
+    let kind = text::line(&kind.to_string(), 40);
+    Some(format!(
+        "its answer is no complete result but {kind}, which is not known; whether the call had an effect is not known"
+    ))
+}
+
 /// The pages that a server wants opened, where that is what it says against a call.
 fn pages(refusal: &ErrorData) -> Option<Vec<ElicitRequestParams>> {
     let asked = refusal.data.as_ref().filter(|_| refusal.code == OPEN_PAGES)?.get("elicitations")?;
     let asked: Vec<ElicitRequestParams> = serde_json::from_value(asked.clone()).ok()?;
-    let are_pages = asked.iter().all(|page| matches!(page, ElicitRequestParams::UrlElicitationParams { .. }));
+    let are_pages = asked.iter().all(|page| match page {
+        ElicitRequestParams::UrlElicitationParams { url, .. } => crate::http::is_page(url),
+        _ => false,
+    });
     Some(asked).filter(|asked| are_pages && !asked.is_empty())
 }

@@ -62,13 +62,9 @@ pub(crate) struct Target<'a> {
 pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Result<Connection, McpError> {
     let seen = Arc::new(Seen::default());
     match attempt(target, known, seen.clone()).await {
-        // It speaks the newer protocol alone, and was slow to say so.
+        // It may speak the newer protocol alone, and have been slow to say so.
         Err(McpError::Connect { .. }) if known.is_none() && seen.late_answer.load(Ordering::Acquire) => {
             attempt(target, Some(Protocol::Stateless), Arc::default()).await
-        }
-        // Behind some addresses the very question does harm.
-        Err(McpError::Connect { reason, .. }) if known.is_none() && reason.starts_with(http::STATUS) => {
-            attempt(target, Some(Protocol::Session), Arc::default()).await
         }
         connected => connected,
     }
@@ -107,13 +103,14 @@ impl Making<'_> {
         let client = self.target.shared.http_client().map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
         // Headers that were given by hand stand above a login.
+        let requests = http::Requests::new(client, self.known.is_none().then(|| self.seen.clone()));
         let login = match made.auth_header.is_none() {
-            true => auth::authorized(self.target.name, config, &self.target.shared.options, client.clone()).await?,
+            true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
             false => None,
         };
         let watched = match login {
             Some(client) => self.watched(StreamableHttpClientTransport::with_client(client, made)),
-            None => self.watched(StreamableHttpClientTransport::with_client(client, made)),
+            None => self.watched(StreamableHttpClientTransport::with_client(requests, made)),
         };
         self.finish(watched, None).await
     }

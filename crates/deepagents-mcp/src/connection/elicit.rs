@@ -26,6 +26,10 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
             fill_in(server, message, schema, cx)
         }
+        // A desktop opens files and programs by addresses, too, and nobody is made to do so.
+        ElicitRequestParams::UrlElicitationParams { url, .. } if !crate::http::is_page(url) => {
+            Ok(ElicitResult::new(ElicitationAction::Decline))
+        }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
             let words = text::cut(&text::visible(message), SHOWN);
             let url = text::line(url, SHOWN);
@@ -42,14 +46,20 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
 
 fn fill_in(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
     let words = text::cut(&text::visible(message), SHOWN);
-    let listed = text::cut(&schema.get("properties").unwrap_or(&Value::Null).to_string(), SHOWN);
+    let properties =
+        schema.get("properties").filter(|fields| fields.as_object().is_some_and(|fields| !fields.is_empty()));
+    let wanted = match properties {
+        Some(fields) => {
+            let listed = text::cut(&fields.to_string(), SHOWN);
+            format!("Respond with a JSON object of these fields, or reject: {listed}")
+        }
+        None => "Respond with {} to agree, or reject.".to_owned(),
+    };
     let form = fields::form(&schema);
     let check = SchemaCheck::new(Arc::new(schema));
     let mut problem = String::new();
     for _ in 0..TRIES {
-        let question = format!(
-            "{problem}MCP server {server} asks: {words}\nRespond with a JSON object of these fields, or reject: {listed}"
-        );
+        let question = format!("{problem}MCP server {server} asks: {words}\n{wanted}");
         let answer = match cx.interrupt_for_answer(question, form.clone())? {
             Decision::Respond { message } => message,
             _ => return Ok(ElicitResult::new(ElicitationAction::Decline)),
@@ -68,6 +78,7 @@ fn read(answer: &str, check: &SchemaCheck) -> Result<Value, String> {
     let fields = check.schema().get("properties").and_then(Value::as_object).unwrap_or(&none);
     let mut content = match serde_json::from_str(answer) {
         Ok(Value::Object(content)) => content,
+        _ if fields.is_empty() && answer.trim().is_empty() => Map::new(),
         other => {
             let mut names = fields.iter();
             let (Some((name, field)), None) = (names.next(), names.next()) else {
@@ -104,6 +115,13 @@ mod tests {
         assert!(read("three", &number).is_err());
         let words = check(&json!({"n": {"type": "string"}}));
         assert_eq!(read("42", &words), Ok(json!({"n": "42"})));
+    }
+
+    #[test]
+    fn a_form_without_fields_is_agreed_to_with_nothing() {
+        let none = SchemaCheck::new(Arc::new(json!({"type": "object", "properties": {}})));
+        assert_eq!((read("{}", &none), read(" ", &none)), (Ok(json!({})), Ok(json!({}))));
+        assert!(read("no", &none).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The fields of a form that a server asks to be filled in.
 
 use deepagents_core::interrupt::{AnswerForm, FieldKind, FieldOption, FormField};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::text;
 
@@ -12,26 +12,59 @@ const MOST_OPTIONS: usize = 200;
 /// Characters of a title or a description.
 const SHOWN: usize = 300;
 
-/// The form that a schema of an object describes; none where it describes no fields.
+/// The form that a schema of an object describes, which may have no fields; none where it cannot be shown whole.
 pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
     let required = |name: &str| {
         let required = schema.get("required").and_then(Value::as_array);
         required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)))
     };
-    let properties = schema.get("properties")?.as_object()?;
+    let none = Map::new();
+    let properties = schema.get("properties").map_or(Some(&none), Value::as_object)?;
     let fields: Vec<FormField> = properties
         .iter()
         .take(MOST_FIELDS)
         .map(|(name, field)| FormField {
             name: name.clone(),
             title: words(field, "title"),
-            description: words(field, "description"),
+            description: about(field),
             required: required(name) && field.get("default").is_none(),
             kind: kind(field),
         })
         .collect();
     // What cannot be shown whole is answered with JSON.
-    (!fields.is_empty() && properties.len() <= MOST_FIELDS).then_some(AnswerForm::Fields { fields })
+    (properties.len() <= MOST_FIELDS).then_some(AnswerForm::Fields { fields })
+}
+
+/// What belongs into a field, with what bounds it.
+fn about(field: &Value) -> Option<String> {
+    let words = words(field, "description").into_iter().chain(bounds(field));
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// What bounds a value, in words.
+fn bounds(field: &Value) -> Vec<String> {
+    let number = |key: &str| field.get(key).and_then(Value::as_number);
+    let between = |least: &str, most: &str, of: &str| match (number(least), number(most)) {
+        (Some(least), Some(most)) => Some(format!("{least} to {most}{of}")),
+        (Some(least), None) => Some(format!("at least {least}{of}")),
+        (None, Some(most)) => Some(format!("at most {most}{of}")),
+        (None, None) => None,
+    };
+    let format = field.get("format").and_then(Value::as_str).map(|format| match format {
+        "email" => "an e-mail address".to_owned(),
+        "uri" => "an address such as https://example.com".to_owned(),
+        "date" => "a date such as 2026-03-31".to_owned(),
+        "date-time" => "a time such as 2026-03-31T12:00:00Z".to_owned(),
+        other => text::line(other, 40),
+    });
+    let bounds = [
+        format,
+        between("minLength", "maxLength", " characters"),
+        between("minimum", "maximum", ""),
+        between("minItems", "maxItems", " of them"),
+    ];
+    bounds.into_iter().flatten().collect()
 }
 
 /// What a field says of itself, made visible.
@@ -116,9 +149,21 @@ mod tests {
     }
 
     #[test]
-    fn what_describes_no_fields_or_too_many_is_no_form() {
-        assert_eq!(form(&json!({"type": "object"})), None);
-        assert_eq!(form(&json!({"properties": {}})), None);
+    fn what_bounds_a_field_is_said_with_it() {
+        let schema = json!({"properties": {
+            "a": {"type": "string", "description": "Where to", "format": "email", "minLength": 3},
+            "b": {"type": "integer", "minimum": 1, "maximum": 9},
+        }});
+        let Some(AnswerForm::Fields { fields }) = form(&schema) else { panic!("there is no form") };
+        let about: Vec<&str> = fields.iter().map(|field| field.description.as_deref().unwrap()).collect();
+        assert_eq!(about, ["Where to; an e-mail address; at least 3 characters", "1 to 9"]);
+    }
+
+    #[test]
+    fn a_form_may_have_no_fields_and_not_too_many() {
+        let none = Some(AnswerForm::Fields { fields: Vec::new() });
+        assert_eq!(form(&json!({"type": "object"})), none);
+        assert_eq!(form(&json!({"properties": {}})), none);
         let many: serde_json::Map<String, Value> = (0..60).map(|n| (format!("f{n}"), json!({}))).collect();
         assert_eq!(form(&json!({"properties": many})), None);
     }

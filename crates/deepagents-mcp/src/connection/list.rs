@@ -1,5 +1,6 @@
 //! What a server has, page by page.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
@@ -21,6 +22,8 @@ impl Connection {
         let mut tools: Vec<Tool> = Vec::new();
         if self.capabilities().tools.is_some() {
             let mut cursor: Option<String> = None;
+            // A server that gives out a cursor once more would go on for ever.
+            let mut seen: HashSet<String> = HashSet::new();
             for _ in 0..PAGES {
                 let (page, next) = self.page(cursor.clone()).await?;
                 for tool in page {
@@ -29,10 +32,11 @@ impl Connection {
                         tools.push(tool);
                     }
                 }
-                if next.is_none() || next == cursor || tools.len() >= TOOLS {
+                let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
+                if tools.len() >= TOOLS {
                     break;
                 }
-                cursor = next;
+                cursor = Some(next);
             }
         }
         self.listed.fetch_max(changes, Ordering::AcqRel);

@@ -28,7 +28,7 @@ use calls::Calls;
 pub(crate) use connect::{Protocol, Target, connect};
 use handler::Handler;
 pub(crate) use pending::PendingCalls;
-use probe::Seen;
+pub(crate) use probe::{PROBE, Seen};
 
 use crate::error::McpError;
 use crate::http;
@@ -136,6 +136,16 @@ impl Connection {
         self.seen.list_changes() > self.listed.load(Ordering::Acquire)
     }
 
+    /// How often the list of tools was said to have changed.
+    pub(crate) fn list_changes(&self) -> u64 {
+        self.seen.list_changes()
+    }
+
+    /// Goes on with the tools of before these changes.
+    pub(crate) fn pass_over(&self, changes: u64) {
+        self.listed.fetch_max(changes, Ordering::AcqRel);
+    }
+
     /// Whether calls are made one after the other: it could not be seen what a question of the server was about.
     pub(crate) fn takes_turns(&self) -> bool {
         self.calls.is_unclear()
@@ -163,10 +173,15 @@ impl Connection {
 
     /// Waits for the answer; the server is told where nobody does so any more.
     async fn awaited(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
-        let mut abandoned = Abandoned { connection: self, id: Some(handle.id.clone()) };
+        let mut abandoned = self.abandoned(handle.id.clone());
         let answer = handle.await_response().await;
         abandoned.id = None;
         answer
+    }
+
+    /// Tells the server once this is dropped, unless the request was answered.
+    fn abandoned(&self, id: RequestId) -> Abandoned<'_> {
+        Abandoned { connection: self, id: Some(id), reason: "nobody waits for the answer" }
     }
 
     fn cancel(&self, id: RequestId, reason: &str) {
@@ -239,12 +254,13 @@ impl Connection {
 struct Abandoned<'a> {
     connection: &'a Connection,
     id: Option<RequestId>,
+    reason: &'static str,
 }
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.connection.cancel(id, "nobody waits for the answer");
+            self.connection.cancel(id, self.reason);
         }
     }
 }

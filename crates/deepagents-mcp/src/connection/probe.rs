@@ -13,19 +13,20 @@ use rmcp::model::{
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::{DynamicTransportError, Transport};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// How long a server may take to answer the question whether it speaks the newer protocol. One of the older kind may
 /// not answer it at all; who is only slow to start is asked the older way, which those of both kinds understand.
-const PROBE: Duration = Duration::from_millis(2_500);
+pub(crate) const PROBE: Duration = Duration::from_millis(2_500);
 
 /// What was seen to pass.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Counts notices that the list of tools has changed.
     list_changes: AtomicU64,
-    /// Whether the server answered the probe when it had been given up.
-    pub(super) late_answer: AtomicBool,
+    /// Whether the server may speak the newer protocol alone, and have been too slow to say so: it answered the probe when it
+    /// had been given up, or is an address whose answer was not waited for.
+    pub(crate) late_answer: AtomicBool,
 }
 
 impl Seen {
@@ -62,12 +63,12 @@ impl<T: Transport<RoleClient> + 'static> AnyTransport for T {
     }
 }
 
-/// A transport that answers `server/discover` with an error where the server takes long to do so, and takes note of
+/// A transport that answers `server/discover` with an error where a program takes long to do so, and takes note of
 /// changed lists in the order of the messages, so that a result that comes after such a notice is never before it.
 pub(super) struct Watched {
     inner: Box<dyn AnyTransport>,
     seen: Arc<Seen>,
-    /// Whether a server may be of the older kind.
+    /// Whether it may be of the older kind. The requests of an address are probes by themselves.
     probes: bool,
     /// Whether it is a program: what it writes need not answer anything.
     is_program: bool,
@@ -84,6 +85,7 @@ impl Watched {
         probes: bool,
         is_program: bool,
     ) -> Self {
+        let probes = probes && is_program;
         Self { inner: Box::new(inner), seen, probes, is_program, probe: None, given_up: None }
     }
 
@@ -140,22 +142,13 @@ impl Transport<RoleClient> for Watched {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let mut limit = None;
         if self.probes
             && let JsonRpcMessage::Request(request) = &message
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
             self.probe = Some((request.id.clone(), Instant::now() + PROBE));
-            limit = Some(PROBE);
         }
-        let sent = self.inner.send(message);
-        async move {
-            match limit {
-                // A request that an address does not take in time is one that has no answer.
-                Some(limit) => timeout(limit, sent).await.unwrap_or(Ok(())),
-                None => sent.await,
-            }
-        }
+        self.inner.send(message)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

@@ -7,6 +7,7 @@
 mod approvals;
 mod asking;
 mod http;
+mod lines;
 mod own;
 mod sessions;
 mod task;
@@ -25,6 +26,9 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, ServiceError};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use lines::{ReadableLines, UNREADABLE};
 
 /// The name of the tool that gives the agent a task.
 const TASK: &str = "agent";
@@ -134,8 +138,22 @@ impl AgentServer {
     /// # Errors
     /// When it does not begin as a client.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        let (stdin, stdout) = rmcp::transport::stdio();
+        self.serve_lines(stdin, stdout).await
+    }
+
+    /// Serves the client at the other end of two pipes, a message in a line, until it goes.
+    ///
+    /// # Errors
+    /// When it does not begin as a client.
+    pub async fn serve_lines(
+        self,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), ServeError> {
         let failed = |error: &dyn std::fmt::Display| ServeError::Handshake(crate::text::line(&error.to_string(), 300));
-        let service = self.serve(rmcp::transport::stdio()).await.map_err(|error| failed(&error))?;
+        let transport = (ReadableLines::new(read), write);
+        let service = self.serve(transport).await.map_err(|error| failed(&error))?;
         service.waiting().await.map(drop).map_err(|error| failed(&error))
     }
 
@@ -213,6 +231,10 @@ impl ServerHandler for AgentServer {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        if request.method == UNREADABLE {
+            let why = request.params.as_ref().and_then(|params| params.get("why")).cloned();
+            return Err(ErrorData::parse_error("the request is no JSON", why));
+        }
         if READ.contains(&request.method.as_str()) {
             let why = format!("the parameters of {} are not what the protocol says", request.method);
             return Err(ErrorData::invalid_params(why, None));

@@ -7,7 +7,6 @@ mod shared;
 mod status;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::error::Result;
@@ -15,6 +14,7 @@ use deepagents_core::middleware::Middleware;
 use deepagents_core::run::Context;
 use deepagents_core::tool::{DynTool, ToolSet};
 use futures_util::future::join_all;
+use tokio::sync::OnceCell;
 
 pub(crate) use phase::Phase;
 pub(crate) use server::Server;
@@ -50,7 +50,7 @@ pub struct McpServers(Arc<Inner>);
 struct Inner {
     servers: Vec<Arc<Server>>,
     shared: Arc<Shared>,
-    begun: AtomicBool,
+    begun: OnceCell<()>,
     offered: Mutex<Offered>,
 }
 
@@ -69,7 +69,7 @@ impl McpServers {
             servers.into_iter().map(|(name, server)| (name.into(), server)).collect();
         let made = by_name.into_iter().map(|(name, config)| Arc::new(Server::new(name, config, shared.clone())));
         let servers = made.collect();
-        Self(Arc::new(Inner { servers, shared, begun: AtomicBool::new(false), offered: Mutex::default() }))
+        Self(Arc::new(Inner { servers, shared, begun: OnceCell::new(), offered: Mutex::default() }))
     }
 
     /// Whether there is none.
@@ -98,11 +98,11 @@ impl McpServers {
     }
 
     /// Starts the servers beside each other, but for those whose tools are known from an earlier process: these start when
-    /// they are called. The first run does it where nobody has done so before.
+    /// they are called. The first run does it where nobody has done so before. Whoever comes meanwhile waits until they
+    /// are being started.
     pub async fn start(&self) {
-        if !self.0.begun.swap(true, Ordering::AcqRel) {
-            join_all(self.0.servers.iter().map(Server::begin)).await;
-        }
+        let begin = || async { drop(join_all(self.0.servers.iter().map(Server::begin)).await) };
+        self.0.begun.get_or_init(begin).await;
     }
 
     /// Waits until of every server the tools are known, or why it cannot be had; no longer than the longest of their

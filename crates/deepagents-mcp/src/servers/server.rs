@@ -21,7 +21,7 @@ use crate::error::McpError;
 use crate::options::ToolReview;
 use crate::tool::McpTool;
 
-/// How long a changed list of tools is waited for before a request of the model.
+/// How long a changed list of tools is waited for before a request of the model, at most.
 const RELIST: Duration = Duration::from_secs(10);
 
 /// One server.
@@ -248,15 +248,20 @@ impl Server {
     pub(super) async fn refresh(self: &Arc<Self>) {
         match self.phase() {
             Phase::Ready(connection) if connection.is_stale() && !connection.is_closed() => {
-                let Ok(listed) = timeout(RELIST, connection.tools()).await else { return };
-                match listed {
-                    Ok(tools) => {
+                let (limit, changes) = (RELIST.min(self.config.start_timeout), connection.list_changes());
+                match timeout(limit, connection.tools()).await {
+                    Err(_) => {
+                        // It is not waited for again until it says that something else has changed.
+                        connection.pass_over(changes);
+                        self.shared.notices.failed(&McpError::Timeout { server: self.name.clone(), after: limit });
+                    }
+                    Ok(Ok(tools)) => {
                         self.shared.notices.connected(&self.name, tools.len());
                         let resources = connection.capabilities().resources.is_some();
                         let protocol = connection.protocol();
                         self.learn(Some(Known::new(tools, resources, false, protocol)));
                     }
-                    Err(error) => self.shared.notices.failed(&error),
+                    Ok(Err(error)) => self.shared.notices.failed(&error),
                 }
             }
             Phase::Failed(failure) if !failure.is_recent() && failure.times > DOUBLED => {}

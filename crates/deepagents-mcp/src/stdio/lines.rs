@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use deepagents_core::json::Outline;
 use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::flood::Flood;
 use super::message;
-use super::outline::Outline;
 use super::stderr::StderrTail;
 
 /// Bytes of a line. A longer one is not kept.
@@ -49,7 +49,8 @@ impl OversizedLine {
         if self.told {
             return None;
         }
-        let id = if has_ended { self.about.answered() } else { self.about.answered_so_far() }?;
+        let id = if has_ended { self.about.answered() } else { self.about.answered_so_far() };
+        let id = id.and_then(message::request_id)?;
         self.told = true;
         Some(message::unreadable(id, &format!("it is longer than {} MiB", LONGEST >> 20)))
     }

@@ -1,10 +1,10 @@
 //! Messages of servers, read as far as they can be: whoever waits for an answer that cannot be read is told so, and does
 //! not wait until its limit.
 
+use deepagents_core::json::{Outline, mend_escapes};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Map, Value, json};
 
-use super::outline::Outline;
 use super::shallow::shallow;
 use crate::text;
 
@@ -16,7 +16,7 @@ const LEVELS: usize = 100;
 const PLACES: usize = 8;
 
 /// The messages of a line: one as a rule, several where they are a batch, none where it is anything else.
-pub(super) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
+pub(crate) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if let Ok(message) = serde_json::from_slice(line) {
         return vec![by_number(message)];
@@ -30,9 +30,14 @@ pub(super) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
 }
 
 /// What stands for an answer that cannot be read.
-pub(super) fn unreadable(id: RequestId, why: &str) -> ServerJsonRpcMessage {
+pub(crate) fn unreadable(id: RequestId, why: &str) -> ServerJsonRpcMessage {
     let words = format!("unreadable answer: {}", text::line(why, SHOWN));
     by_number(JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id)))
+}
+
+/// An id as the protocol has them.
+pub(super) fn request_id(id: Value) -> Option<RequestId> {
+    serde_json::from_value(id).ok()
 }
 
 /// The messages of a text that begins as JSON.
@@ -53,7 +58,7 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
                 }
                 let mut outline = Outline::default();
                 outline.push(mended.get(begins..).unwrap_or_default().as_bytes());
-                messages.extend(outline.answered().map(|id| unreadable(id, &problem.to_string())));
+                messages.extend(outline.answered().and_then(request_id).map(|id| unreadable(id, &problem.to_string())));
                 return messages;
             }
         }
@@ -86,6 +91,9 @@ fn one(value: Value) -> Option<ServerJsonRpcMessage> {
     }
     let id: RequestId = serde_json::from_value(fields.get("id")?.clone()).ok()?;
     let is_answer = fields.contains_key("result") || fields.contains_key("error");
+    if !is_answer && fields.contains_key("jsonrpc") {
+        return Some(unreadable(id, "it has neither a result nor an error"));
+    }
     // A line of a log may have an id, too.
     let is_bare = || fields.keys().all(|name| ["id", "result", "error"].contains(&name.as_str()));
     if !is_answer || (!fields.contains_key("jsonrpc") && !is_bare()) {
@@ -129,60 +137,12 @@ fn by_number(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     message
 }
 
-/// The text with escapes of half a character replaced: JavaScript writes them where it has cut a text, and nobody can
-/// read them.
-fn mend_escapes(text: &str) -> String {
-    let mut mended = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        mended.push_str(before);
-        let is_low = |text: &str| matches!(unit(text), Some(0xdc00..=0xdfff));
-        let (kept, width) = match unit(after) {
-            // Both halves, or one that is looked at by itself.
-            Some(0xd800..=0xdbff) => {
-                match after.get(5..).and_then(|next| next.strip_prefix('\\')).is_some_and(is_low) {
-                    true => (true, 11),
-                    false => (false, 5),
-                }
-            }
-            Some(0xdc00..=0xdfff) => (false, 5),
-            Some(_) => (true, 5),
-            None => (true, after.chars().next().map_or(0, char::len_utf8)),
-        };
-        let (taken, behind) = after.split_at_checked(width).unwrap_or((after, ""));
-        mended.push('\\');
-        mended.push_str(if kept { taken } else { "ufffd" });
-        rest = behind;
-    }
-    mended.push_str(rest);
-    mended
-}
-
-/// The number of an escape such as `u00e9`, if the text begins with one.
-fn unit(text: &str) -> Option<u32> {
-    let digits = text.strip_prefix('u')?.get(..4)?;
-    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shown(line: &str) -> Vec<Value> {
         read(line.as_bytes()).iter().map(|message| serde_json::to_value(message).unwrap()).collect()
-    }
-
-    #[test]
-    fn escapes_of_half_a_character_are_replaced_and_no_others() {
-        for (text, expected) in [
-            (r#""a\ud83d""#, r#""a\ufffd""#),
-            (r#""\ud83d\ude00 \ude00\ud83d\u0041""#, r#""\ud83d\ude00 \ufffd\ufffd\u0041""#),
-            (r#""\\ud83d \" \u12 é\"#, r#""\\ud83d \" \u12 é\"#),
-            (r"\ud83d\ud83d\ude00", r"\ufffd\ud83d\ude00"),
-            (r"\é\", r"\é\"),
-        ] {
-            assert_eq!(mend_escapes(text), expected);
-        }
     }
 
     #[test]
@@ -207,6 +167,17 @@ mod tests {
         assert_eq!(shown(r#"{"jsonrpc":"2.0","id":3,"error":{"code":4}}"#)[0]["error"]["message"], "{\"code\":4}");
         let refused = shown(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#);
         assert_eq!(refused, [json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})]);
+    }
+
+    #[test]
+    fn an_answer_without_a_result_is_told() {
+        for line in [r#"{"jsonrpc":"2.0","id":3}"#, r#"{"jsonrpc":"2.0","id":3,"results":{}}"#] {
+            let told = shown(line);
+            assert!(
+                told[0]["id"] == 3 && told[0]["error"]["message"].as_str().unwrap().contains("neither"),
+                "{told:?}"
+            );
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 mod flood;
 mod lines;
-mod message;
-mod outline;
+pub(crate) mod message;
 mod process;
 mod session;
 mod shallow;

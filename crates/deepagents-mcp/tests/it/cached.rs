@@ -89,3 +89,16 @@ async fn a_tool_that_has_become_another_one_meanwhile_is_not_called() {
     assert!(results[0].1 && results[0].0.contains("was not made: it says something else"), "{results:?}");
     assert_eq!((script.sent("tools/call"), offered(&model, 1).len()), (0, 0));
 }
+
+#[tokio::test]
+async fn whoever_asks_for_tools_while_servers_are_being_started_waits_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new(&[echo()], text("echoed"));
+    let with_cache = McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
+    let servers = McpServers::new([("alpha", script.config())], with_cache);
+    let (agent, model) = agent(&servers, [Turn::text("Done.")]);
+    // Whoever starts them reads what an earlier process knew first, which takes a while.
+    tokio::join!(servers.start(), async { drop(run(&agent, "Go.").await) });
+    servers.close().await;
+    assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);
+}

@@ -26,6 +26,10 @@ pub(crate) struct State {
     pub(crate) call_scope: Option<&'static str>,
     /// Where tokens are issued, if not here.
     pub(crate) elsewhere: Option<String>,
+    /// Where people log in, if not here.
+    pub(crate) page: Option<&'static str>,
+    /// Whether clients register by themselves.
+    pub(crate) registers: bool,
     /// Tokens that were issued, with what they cover.
     tokens: Vec<(String, String)>,
 }
@@ -68,6 +72,8 @@ impl Issuer {
             methods: vec!["none", "client_secret_basic"],
             call_scope: None,
             elsewhere: None,
+            page: None,
+            registers: true,
             tokens: Vec::new(),
         };
         let issuer = Self { address, state: Arc::new(Mutex::new(state)) };
@@ -148,7 +154,7 @@ impl State {
     fn metadata(&self, base: &str) -> Value {
         let mut metadata = json!({
             "issuer": base,
-            "authorization_endpoint": format!("{base}/authorize"),
+            "authorization_endpoint": self.page.map_or_else(|| format!("{base}/authorize"), str::to_owned),
             "token_endpoint": format!("{base}/token"),
             "registration_endpoint": format!("{base}/register"),
             "response_types_supported": ["code"],
@@ -156,6 +162,9 @@ impl State {
             "token_endpoint_auth_methods_supported": self.methods,
             "client_id_metadata_document_supported": self.documents,
         });
+        if !self.registers {
+            metadata.as_object_mut().unwrap().remove("registration_endpoint");
+        }
         if self.dpop {
             metadata["dpop_signing_alg_values_supported"] = json!(["ES256"]);
         }
@@ -169,7 +178,7 @@ impl State {
         let token = format!("token-{}", self.requests.len());
         self.tokens.push((token.clone(), request.param("scope").unwrap_or_else(|| "notes:read".to_owned())));
         let kind = if self.dpop { "DPoP" } else { "Bearer" };
-        ok(json!({"access_token": token, "token_type": kind, "expires_in": 3600, "refresh_token": "again-1"}))
+        ok(json!({"access_token": token, "token_type": kind, "expires_in": "3600", "refresh_token": "again-1"}))
     }
 
     /// A server with one tool.
@@ -250,16 +259,32 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// Goes where a browser is sent back to.
-pub(crate) async fn comes_back(address: String) {
-    let url = reqwest::Url::parse(&address).unwrap();
-    let query =
-        |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap();
-    let back = reqwest::Url::parse(&query("redirect_uri")).unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", back.port().unwrap())).await.unwrap();
-    let request = format!("GET {}?code=code-1&state={} HTTP/1.1\r\nhost: x\r\n\r\n", back.path(), query("state"));
+/// A value of the address that a person logs in at.
+fn value(address: &str, name: &str) -> String {
+    let url = reqwest::Url::parse(address).unwrap();
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap()
+}
+
+/// Connects to where a browser is sent back to, and does nothing else.
+pub(crate) async fn connects(address: &str) -> TcpStream {
+    let back = reqwest::Url::parse(&value(address, "redirect_uri")).unwrap();
+    TcpStream::connect(("127.0.0.1", back.port().unwrap())).await.unwrap()
+}
+
+/// Goes where a browser is sent back to, with this in place of the code; gives the page.
+pub(crate) async fn comes_back_with(address: &str, said: &str, state: Option<&str>) -> String {
+    let state = state.map_or_else(|| value(address, "state"), str::to_owned);
+    let path = reqwest::Url::parse(&value(address, "redirect_uri")).unwrap().path().to_owned();
+    let mut stream = connects(address).await;
+    let request = format!("GET {path}?{said}&state={state} HTTP/1.1\r\nhost: x\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).await.unwrap();
+    page
+}
+
+/// Goes where a browser is sent back to.
+pub(crate) async fn comes_back(address: String) {
+    let page = comes_back_with(&address, "code=code-1", None).await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
 }

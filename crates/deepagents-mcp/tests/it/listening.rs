@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use deepagents_mcp::ServerConfig;
+use deepagents_models::scripted::Turn;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::issuer::read;
-use crate::script::{alone, eventually};
+use crate::script::{Script, agent, alone, echo, eventually, offered, one_call, results, run, text};
 
 /// A server whose streams of notices end at once. With each of them it has one more tool.
 async fn forgetful() -> (String, Arc<AtomicUsize>) {
@@ -68,4 +70,35 @@ async fn a_stream_of_changes_that_ends_is_asked_for_again_and_what_changed_meanw
     agent.invoke("Go.").await.unwrap();
     servers.close().await;
     assert!(crate::script::offered(&model, 0).len() > 2, "{:?}", crate::script::offered(&model, 0));
+}
+
+#[tokio::test]
+async fn a_changed_list_that_never_comes_is_told_and_waited_for_once() {
+    let silent = r#"say() { case "$1" in *'"tools":['*) [ -e mute ] && return ;; esac; printf '%s\n' "$1"; }"#;
+    let changed = r#"touch mute; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
+    let call = format!("[ -e mute ] || {{ {changed}; }}\n{}", text("echoed"));
+    let script = Script::new(&[echo()], call).at_start(silent);
+    let servers = alone(script.config().start_timeout(Duration::from_secs(2)));
+    let echo = || Turn::call("mcp__alpha__echo", json!({}));
+    let (agent, model) = agent(&servers, [echo(), echo(), Turn::text("Done.")]);
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("echoed".to_owned(), false), ("echoed".to_owned(), false)]);
+    assert_eq!(script.sent("tools/list"), 2, "once at the start, and once when it has changed");
+    assert!(format!("{told:?}").contains("did not answer"), "{told:?}");
+    assert_eq!(offered(&model, 2), ["mcp__alpha__echo"], "what was known stays");
+}
+
+#[tokio::test]
+async fn a_result_that_says_that_it_is_not_the_whole_one_is_an_error() {
+    let newer = r#"read -r line
+say '{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"new","version":"1"},"ttlMs":0,"cacheScope":"private"}}'"#;
+    let call = r#"say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"in_parts\",\"content\":[{\"type\":\"text\",\"text\":\"half\"}]}}""#;
+    let script = Script::new(&[echo()], call).at_start(newer);
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    let (said, is_error) = results(&outcome).pop().unwrap_or_else(|| panic!("{told:?}"));
+    assert!(is_error && said.contains("in_parts") && script.sent("initialize") == 0, "{said}");
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use deepagents_mcp::{Entry, HttpConfig, McpOptions, McpServers, ServerConfig, TransportConfig, auth};
 use serde_json::{Value, json};
 
-use crate::issuer::{Issuer, comes_back, decoded};
+use crate::issuer::{Issuer, comes_back, comes_back_with, connects, decoded};
 use crate::script::{agent, one_call, options, results, run};
 
 fn http(config: &ServerConfig) -> HttpConfig {
@@ -201,4 +201,72 @@ async fn a_login_that_the_issuer_refuses_keeps_nothing() {
     let refused = auth::login("gone", &config, folder.path(), |_| panic!("there is nothing to show")).await;
     assert!(refused.is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn nobody_is_sent_to_what_is_no_page() {
+    for page in ["file:///etc/passwd", "javascript:alert(1)", "http://issuer.example/authorize"] {
+        let issuer = Issuer::start().await.with(|wants| wants.page = Some(page));
+        let folder = tempfile::tempdir().unwrap();
+        let config = http(&ServerConfig::http(issuer.url()));
+        let refused = auth::login("alpha", &config, folder.path(), |shown| panic!("{shown} is shown")).await;
+        assert!(refused.is_err(), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_waits_for_its_own_answer_whoever_else_connects() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let show = |address: &str| {
+        let address = address.to_owned();
+        tokio::spawn(async move {
+            let idle = connects(&address).await;
+            let foreign = comes_back_with(&address, "code=code-2", Some("foreign")).await;
+            assert!(foreign.starts_with("HTTP/1.1 400"), "{foreign}");
+            comes_back(address).await;
+            drop(idle);
+        });
+    };
+    auth::login("alpha", &http(&ServerConfig::http(issuer.url())), folder.path(), show).await.unwrap();
+    assert_eq!(issuer.requests("POST /token")[0].param("code").unwrap(), "code-1");
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_is_told_in_the_words_of_the_issuer() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let show = |address: &str| {
+        let address = address.to_owned();
+        let said = "error=access_denied&error_description=You+may+%3Cnot%3E";
+        tokio::spawn(async move { tell.send(comes_back_with(&address, said, None).await) });
+    };
+    let refused = auth::login("alpha", &http(&ServerConfig::http(issuer.url())), folder.path(), show).await;
+    let words = refused.unwrap_err().to_string();
+    assert!(words.contains("access_denied: You may <not>"), "{words}");
+    let page = told.await.unwrap();
+    assert!(page.contains("refused") && page.contains("You may &lt;not&gt;"), "{page}");
+}
+
+#[tokio::test]
+async fn an_issuer_that_registers_nobody_is_told_with_what_to_do() {
+    let issuer = Issuer::start().await.with(|wants| wants.registers = false);
+    let folder = tempfile::tempdir().unwrap();
+    let config = http(&ServerConfig::http(issuer.url()));
+    let refused = auth::login("alpha", &config, folder.path(), |_| panic!("there is nothing to show")).await;
+    let words = refused.unwrap_err().to_string();
+    assert_eq!(words.matches("oauth.clientId").count(), 1, "{words}");
+    login(&entry(&issuer, &json!({"clientId": "known"})), folder.path()).await;
+}
+
+#[tokio::test]
+async fn what_is_secret_in_an_address_is_not_told_to_the_issuer() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(format!("{}?token=sk-q", issuer.url()));
+    let address = login(&server, folder.path()).await;
+    assert!(!address.as_str().contains("sk-q"), "{address}");
+    assert_eq!(query(&address, "resource"), issuer.url());
+    assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
 }

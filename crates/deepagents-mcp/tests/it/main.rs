@@ -17,6 +17,7 @@ mod grants;
 mod issuer;
 mod listening;
 mod logins;
+mod odd_http;
 mod questions;
 mod resources;
 mod schemas;

@@ -47,6 +47,7 @@ async fn a_question_of_a_server_is_an_interrupt_of_the_call_and_its_answer_reach
     let results = results(&done);
     assert!(results[0].0.contains("action:accept") && results[0].0.contains("n:3"), "{results:?}");
     assert_eq!(done.text(), "Done.");
+    assert_eq!(script.sent("notifications/cancelled"), 2, "once for each time that a person was asked");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::script::{options, results, run};
+use crate::wire::Client;
 
 /// Serves an agent until it is dropped; gives its address.
 pub(crate) async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGuard) {
@@ -153,4 +154,21 @@ async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
     assert!(results.iter().all(|(_, error)| *error), "{results:?}");
     assert!(results[0].0.contains("names no thread") && results[1].0.contains("task"), "{results:?}");
     assert!(results[2].0.contains("there is no thread `mcp-gone`"), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_request_with_half_a_character_is_read_and_one_that_cannot_be_read_is_answered_under_its_id() {
+    let inner = inner([Turn::with(|request| Turn::text(request.messages.last().unwrap().text()))]);
+    let mut client = Client::begin(AgentServer::new(&inner), json!({})).await;
+    let call = r#"{"jsonrpc":"2.0","id":74,"method":"tools/call","params":{"name":"agent","arguments":{"task":"lone \ud83d x"}}}"#;
+    client.raw(&format!("\u{feff}{call}")).await;
+    let mut answer = client.read().await;
+    while answer["id"] != 74 {
+        answer = client.read().await;
+    }
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().starts_with("lone \u{fffd} x"), "{answer}");
+    client.raw(r#"{"jsonrpc":"2.0","id":75,"method":"ping","params":{"key":"sk-hush",}}"#).await;
+    let answer = client.read().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(75), &json!(-32700)), "{answer}");
+    assert!(!answer.to_string().contains("hush"), "{answer}");
 }

@@ -20,6 +20,7 @@ async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
         ("number", r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"n":NaN}}\n' $id"#),
         ("deep", r#"printf '{"jsonrpc":"2.0","id":%s,"result":' $id; head -c 500 /dev/zero | tr '\0' '['; echo"#),
         ("shape", r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":"done"}}\n' $id"#),
+        ("none", r#"printf '{"jsonrpc":"2.0","id":%s}\n' $id"#),
         ("both", r#"printf '{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":"x"}}\n' $id"#),
         (
             "long",
@@ -38,7 +39,7 @@ async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
         let words = if *name == "shape" { "the result cannot be read" } else { "unreadable answer" };
         assert!(*is_error && said.contains(words), "{name}: {said}");
     }
-    assert!(results[4].0.contains("16 MiB"), "{results:?}");
+    assert!(results[5].0.contains("16 MiB"), "{results:?}");
     assert_eq!(script.pids().len(), 1, "the connection holds");
 }
 

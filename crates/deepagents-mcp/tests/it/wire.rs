@@ -1,7 +1,6 @@
 //! A client that is spoken for by hand, message by message.
 
 use deepagents_mcp::serve::AgentServer;
-use rmcp::ServiceExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
@@ -23,7 +22,8 @@ impl Client {
     /// Begins a session with a server.
     pub(crate) async fn begin(server: AgentServer, capabilities: Value) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        tokio::spawn(async move { server.serve(split(theirs)).await.unwrap().waiting().await });
+        let (read, write) = split(theirs);
+        tokio::spawn(server.serve_lines(read, write));
         let (read, write) = split(ours);
         let mut client = Self { read: BufReader::new(read).lines(), write };
         client.send(&initialize(&capabilities)).await;
@@ -34,6 +34,11 @@ impl Client {
 
     pub(crate) async fn send(&mut self, message: &Value) {
         self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Sends a line as it is.
+    pub(crate) async fn raw(&mut self, line: &str) {
+        self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     /// The next message.

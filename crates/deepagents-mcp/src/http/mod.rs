@@ -1,5 +1,8 @@
 //! Servers that are addresses.
 
+mod events;
+mod requests;
+
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -13,13 +16,15 @@ use rmcp::transport::streamable_http_client::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
+pub(crate) use requests::Requests;
+
 use crate::config::HttpConfig;
 use crate::error::McpError;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How the reason begins of a request that was answered with another status than 2xx.
-pub(crate) const STATUS: &str = "HTTP status";
+const STATUS: &str = "HTTP status";
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 5;
 
@@ -45,6 +50,19 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| error.to_string())
+}
+
+/// Whether an address is one that secrets may be sent to, and a person: others on the way read nothing of it, and no program
+/// but a browser opens it.
+pub(crate) fn is_safe(address: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(address) else { return false };
+    let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    url.scheme() == "https" || url.scheme() == "http" && is_here
+}
+
+/// Whether an address is that of a page.
+pub(crate) fn is_page(address: &str) -> bool {
+    reqwest::Url::parse(address).is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host())
 }
 
 /// The address and the headers, which are sent with every request.
@@ -103,6 +121,22 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     crate::text::line(&words.join(": "), 400)
 }
 
+/// An address as it may be shown: without its query and what stands before its host, which may hold secrets.
+///
+/// ```
+/// use deepagents_mcp::shown_address;
+/// assert_eq!(shown_address("https://me:key@example.com/mcp?token=sk-1"), "https://…@example.com/mcp?…");
+/// assert_eq!(shown_address("https://example.com/mcp"), "https://example.com/mcp");
+/// ```
+pub fn shown_address(address: &str) -> String {
+    let (before, query) = address.split_once(['?', '#']).map_or((address, ""), |(before, _)| (before, "?…"));
+    let Some((scheme, rest)) = before.split_once("://") else { return format!("{before}{query}") };
+    let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
+    let host = host.rsplit_once('@').map_or_else(|| host.to_owned(), |(_, host)| format!("…@{host}"));
+    let path = path.map(|path| format!("/{path}")).unwrap_or_default();
+    format!("{scheme}://{host}{path}{query}")
+}
+
 /// What is wrong with an answer, where the words of the type are those of a programmer.
 fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
     Some(match error {
@@ -110,11 +144,9 @@ fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<Stri
             format!("it answered with {}, which is not what MCP servers answer with", crate::text::line(kind, 100))
         }
         StreamableHttpError::UnexpectedContentType(None) => "it answered with nothing that says what it is".to_owned(),
-        StreamableHttpError::UnexpectedServerResponse(answer) => {
-            format!("its answer cannot be read: {}", crate::text::line(answer, 300))
-        }
-        StreamableHttpError::Deserialize(error) => {
-            format!("its answer cannot be read: {}", crate::text::line(&error.to_string(), 300))
+        StreamableHttpError::Io(error) => crate::text::line(&error.to_string(), 400),
+        StreamableHttpError::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
+            "its answer is not what the protocol says".to_owned()
         }
         StreamableHttpError::UnexpectedEndOfStream => "its answer ended too early".to_owned(),
         StreamableHttpError::ServerDoesNotSupportSse => "it does not stream its answers".to_owned(),
@@ -133,6 +165,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
         let error: &'a (dyn StdError + 'static) = *error;
         match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             Some(StreamableHttpError::Client(client)) => Some(client as &(dyn StdError + 'static)),
+            Some(StreamableHttpError::HttpStatus(status)) => Some(status as &(dyn StdError + 'static)),
             _ => error.source(),
         }
     })

@@ -1,14 +1,20 @@
-//! What a line is about that cannot be read as JSON, or is too long to be kept.
+//! What a message is about that cannot be read as JSON, or is too long to be kept.
 
-use rmcp::model::RequestId;
+use serde_json::Value;
 
 /// Bytes of a key or an id; none that matters is longer.
 const WORD: usize = 64;
 
-/// The keys of the outermost object of a line, and its id. It is told the line piece by piece, keeps next to nothing of it,
-/// and believes nothing else of what it says: the line may be no JSON at all.
+/// The keys of the outermost object of a JSON-RPC message, and its id. It is told the text piece by piece, keeps next to nothing
+/// of it, and believes nothing else of what it says: the text may be no JSON at all.
+///
+/// ```
+/// let mut outline = deepagents_core::json::Outline::default();
+/// outline.push(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":NaN}}"#);
+/// assert_eq!(outline.asked(), Some(7.into()));
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct Outline {
+pub struct Outline {
     depth: usize,
     in_text: bool,
     escaped: bool,
@@ -23,8 +29,8 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    /// Takes more of the line in.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Takes more of the text in.
+    pub fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if self.other {
                 return;
@@ -82,16 +88,25 @@ impl Outline {
         }
     }
 
-    /// The same in the midst of the line, where its id may not have come as a whole yet.
-    pub(super) fn answered_so_far(&self) -> Option<RequestId> {
+    /// What [`answered`](Self::answered) gives in the midst of the text, where its id may not have come as a whole yet.
+    pub fn answered_so_far(&self) -> Option<Value> {
         let in_id = self.depth == 1 && self.in_value && self.key.trim_ascii() == b"\"id\"";
         if in_id { None } else { self.answered() }
     }
 
-    /// The request that the line answers, if it looks like an answer.
-    pub(super) fn answered(&self) -> Option<RequestId> {
-        let answers = self.answers && !self.asks;
-        answers.then(|| serde_json::from_slice(&self.id).ok()).flatten()
+    /// The id of the request that the text answers, if it looks like an answer.
+    pub fn answered(&self) -> Option<Value> {
+        self.id().filter(|_| self.answers && !self.asks)
+    }
+
+    /// The id of the text, if it looks like a request.
+    pub fn asked(&self) -> Option<Value> {
+        self.id().filter(|_| self.asks && !self.answers)
+    }
+
+    fn id(&self) -> Option<Value> {
+        let id: Value = serde_json::from_slice(&self.id).ok()?;
+        (id.is_string() || id.is_number()).then_some(id)
     }
 }
 
@@ -99,12 +114,23 @@ impl Outline {
 mod tests {
     use super::*;
 
-    fn answered(line: &str) -> Option<RequestId> {
+    fn told(line: &str) -> Outline {
         let mut outline = Outline::default();
         for piece in line.as_bytes().chunks(3) {
             outline.push(piece);
         }
-        outline.answered()
+        outline
+    }
+
+    fn answered(line: &str) -> Option<Value> {
+        told(line).answered()
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_read_has_its_id() {
+        assert_eq!(told(r#"{"id":"a","method":"x","params":{"n":NaN}}"#).asked(), Some("a".into()));
+        assert_eq!(told(r#"{"id":7,"result":{"method":"x"}}"#).asked(), None);
+        assert_eq!(told(r#"{"method":"x","params":{"id":7}}"#).asked(), None);
     }
 
     #[test]
@@ -115,7 +141,7 @@ mod tests {
             r#"{"id":7,"error":{"message":"cut of"#,
             r#"{"id":1,"id":7,"result":}"#,
         ] {
-            assert_eq!(answered(line), Some(RequestId::Number(7)), "{line}");
+            assert_eq!(answered(line), Some(7.into()), "{line}");
         }
     }
 

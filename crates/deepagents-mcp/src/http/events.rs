@@ -1,0 +1,170 @@
+//! Streams of events, whose messages are read as those of programs are.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
+use hyper::body::Bytes;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::SseError;
+use sse_stream::{Sse, SseStream};
+
+use crate::stdio::message;
+
+/// Requests whose streams can be gone on with that are kept in mind.
+const MOST: usize = 256;
+
+/// Why a stream has no further events.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Connection(#[from] reqwest::Error),
+    #[error("it is longer than {} MiB", .0 >> 20)]
+    TooLong(usize),
+}
+
+/// The streams of a connection: which request each answers, by the last event that came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams(Arc<Mutex<VecDeque<(RequestId, String)>>>);
+
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+impl Streams {
+    fn last(&self) -> MutexGuard<'_, VecDeque<(RequestId, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request whose stream broke off behind this event.
+    pub(super) fn request_behind(&self, event: &str) -> Option<RequestId> {
+        self.last().iter().find(|(_, last)| last == event).map(|(request, _)| request.clone())
+    }
+
+    fn note(&self, request: &RequestId, event: Option<&str>) {
+        let mut last = self.last();
+        last.retain(|(known, _)| known != request);
+        if let Some(event) = event {
+            last.push_back((request.clone(), event.to_owned()));
+        }
+        if last.len() > MOST {
+            last.pop_front();
+        }
+    }
+
+    /// The events of an answer to a request, none of which is longer than that.
+    pub(super) fn of_answer(
+        &self,
+        bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+        most: usize,
+        asked: Option<RequestId>,
+    ) -> Events {
+        let mut length = Length::default();
+        let bounded = bytes.map(move |piece| {
+            let piece = piece?;
+            if length.push(&piece) > most { Err(Broken::TooLong(most)) } else { Ok(piece) }
+        });
+        self.mended(SseStream::from_bytes_stream(bounded).boxed(), asked)
+    }
+
+    /// The events of a stream, with what is wrong in the form alone of their messages put right.
+    pub(super) fn mended(&self, events: Events, asked: Option<RequestId>) -> Events {
+        let streams = self.clone();
+        let mended = events.flat_map(move |event| {
+            let event = match (event, &asked) {
+                (Ok(event), _) => event,
+                (Err(SseError::Body(error)), Some(asked))
+                    if matches!(error.downcast_ref(), Some(Broken::TooLong(_))) =>
+                {
+                    streams.note(asked, None);
+                    let told = message::unreadable(asked.clone(), &error.to_string());
+                    return stream::iter(vec![Ok(self::event(&told))]);
+                }
+                (Err(error), _) => return stream::iter(vec![Err(error)]),
+            };
+            if let (Some(asked), Some(id)) = (&asked, &event.id) {
+                streams.note(asked, Some(id));
+            }
+            let (events, is_answer) = messages(event, asked.as_ref());
+            if let Some(asked) = asked.as_ref().filter(|_| is_answer) {
+                streams.note(asked, None);
+            }
+            stream::iter(events.into_iter().map(Ok).collect::<Vec<_>>())
+        });
+        mended.boxed()
+    }
+
+    /// In the place of a stream that is not there any more: an answer for whoever waits for it.
+    pub(super) fn lost(&self, asked: RequestId) -> Events {
+        self.note(&asked, None);
+        let words = "its result was lost: the stream broke off, and the server does not know it any more; whether the \
+                     request had an effect is not known";
+        let error = JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(asked));
+        stream::iter([Ok(event(&error))]).boxed()
+    }
+}
+
+/// A message as an event.
+pub(super) fn event(message: &ServerJsonRpcMessage) -> Sse {
+    // What was read as JSON can be written as such.
+    Sse::default().data(serde_json::to_string(message).unwrap_or_default())
+}
+
+/// The events that an event stands for, itself as a rule, and whether one of them answers the request.
+fn messages(event: Sse, asked: Option<&RequestId>) -> (Vec<Sse>, bool) {
+    let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+    let Some(data) = event.data.as_deref().filter(|data| is_message && !data.trim().is_empty()) else {
+        return (vec![event], false);
+    };
+    let answers = |message: &ServerJsonRpcMessage| asked.is_some() && answered(message) == asked;
+    let as_it_is = serde_json::from_str::<ServerJsonRpcMessage>(data).ok();
+    if let Some(message) = as_it_is.filter(|message| !matches!(answered(message), Some(RequestId::String(_)))) {
+        return (vec![event], answers(&message));
+    }
+    let messages = message::read(data.as_bytes());
+    let is_answer = messages.iter().any(answers);
+    let mut events: Vec<Sse> = messages.iter().map(self::event).collect();
+    // Where to go on, and how soon, stands behind what came with it.
+    events.push(Sse { data: None, ..event });
+    (events, is_answer)
+}
+
+/// The request that a message answers.
+fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+    }
+}
+
+/// How many bytes an event has so far.
+#[derive(Default)]
+struct Length {
+    bytes: usize,
+    /// Whether a line has just ended, and with what.
+    ended: Option<u8>,
+}
+
+impl Length {
+    /// Takes bytes in; gives the greatest length that an event came to among them.
+    fn push(&mut self, bytes: &[u8]) -> usize {
+        let mut longest = self.bytes;
+        for byte in bytes {
+            match (byte, self.ended) {
+                // The second half of an end.
+                (b'\n', Some(b'\r')) => self.ended = Some(b'\n'),
+                (b'\r' | b'\n', ended) => {
+                    // An empty line ends an event.
+                    self.bytes = if ended.is_some() { 0 } else { self.bytes };
+                    self.ended = Some(*byte);
+                }
+                _ => {
+                    self.ended = None;
+                    self.bytes += 1;
+                    longest = longest.max(self.bytes);
+                }
+            }
+        }
+        longest
+    }
+}

@@ -1,0 +1,246 @@
+//! Addresses whose answers are not as they should be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents_mcp::{McpServers, ServerConfig, ServerState, shown_address};
+use deepagents_models::scripted::Turn;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::issuer::{Request, read};
+use crate::script::{agent, alone, eventually, one_call, options, results, run};
+
+/// What an address answers.
+#[derive(Clone)]
+enum Reply {
+    /// What a server of the older kind does.
+    Usual,
+    /// Nothing, so that the connection stays open.
+    Silence,
+    /// A whole answer of HTTP.
+    Http(String),
+}
+
+type Odd = dyn Fn(&Request, &Value) -> Reply + Send + Sync;
+
+/// An answer of HTTP.
+fn http(status: &str, kind: &str, body: &str) -> Reply {
+    let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
+    let length = body.len();
+    Reply::Http(format!("HTTP/1.1 {status}\r\n{kind}content-length: {length}\r\nconnection: close\r\n\r\n{body}"))
+}
+
+fn json(body: &str) -> Reply {
+    http("200 OK", "application/json", body)
+}
+
+fn events(body: &str) -> Reply {
+    http("200 OK", "text/event-stream", body)
+}
+
+/// An address, and how many connections that had no answer were given up.
+struct Address {
+    url: String,
+    given_up: Arc<AtomicUsize>,
+}
+
+impl Address {
+    async fn serve(odd: impl Fn(&Request, &Value) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let (odd, given_up): (Arc<Odd>, _) = (Arc::new(odd), Arc::new(AtomicUsize::new(0)));
+        let count = given_up.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, odd.clone(), count.clone()));
+            }
+        });
+        Self { url, given_up }
+    }
+}
+
+async fn answer(mut stream: TcpStream, odd: Arc<Odd>, given_up: Arc<AtomicUsize>) {
+    let Some(request) = read(&mut stream).await else { return };
+    let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
+    let reply = match odd(&request, &message) {
+        Reply::Usual => as_a_server(&request, &message),
+        odd => odd,
+    };
+    match reply {
+        Reply::Http(answer) => {
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+        Reply::Usual | Reply::Silence => {
+            // Until the other end hangs up.
+            while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {}
+            given_up.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// What a server of the older kind answers, with one tool.
+fn as_a_server(request: &Request, message: &Value) -> Reply {
+    let result = match message["method"].as_str().unwrap_or_default() {
+        _ if !request.line.starts_with("POST") => return http("405 Method Not Allowed", "", ""),
+        "initialize" => json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "odd", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => said("heard"),
+        method if method.starts_with("notifications/") => return http("202 Accepted", "", ""),
+        _ => {
+            let error = json!({"code": -32601, "message": "unknown"});
+            return json(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string());
+        }
+    };
+    json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+}
+
+fn said(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+#[tokio::test]
+async fn whatever_an_address_says_to_the_question_for_the_newer_protocol_it_is_asked_in_the_older_way() {
+    let answers: [(&str, Reply); 10] = [
+        ("silence", Reply::Silence),
+        ("500", http("500 Internal Server Error", "", "")),
+        ("501", http("501 Not Implemented", "text/plain", "no")),
+        ("502", http("502 Bad Gateway", "text/html", "<html>")),
+        ("403", http("403 Forbidden", "text/plain", "no")),
+        ("page", http("200 OK", "text/html", "<html>log in</html>")),
+        ("202", http("202 Accepted", "", "")),
+        ("empty", http("200 OK", "", "")),
+        ("reset", Reply::Http(String::new())),
+        ("events", events("data: {}\n\n")),
+    ];
+    let mut addresses = Vec::new();
+    for (name, answer) in answers {
+        let odd = move |_: &Request, message: &Value| match message["method"] == "server/discover" {
+            true => answer.clone(),
+            false => Reply::Usual,
+        };
+        addresses.push((name, Address::serve(odd).await));
+    }
+    let servers = addresses.iter().map(|(name, address)| (*name, ServerConfig::http(address.url.as_str())));
+    let servers = McpServers::new(servers, options());
+    servers.ready().await;
+    for status in servers.status() {
+        assert_eq!(status.state, ServerState::Connected, "{}: {:?}", status.name, status.problem());
+    }
+    let silent = addresses[0].1.given_up.clone();
+    eventually("the end of the question", || silent.load(Ordering::Acquire) == 1).await;
+    servers.close().await;
+}
+
+/// What calls of an address come to, of which the argument says what is answered.
+async fn called(
+    cases: &[&'static str],
+    odd: impl Fn(&str, &Request, &Value) -> Reply + Send + Sync + 'static,
+) -> Vec<(String, bool)> {
+    let address = Address::serve(move |request, message| {
+        let case = message["params"]["arguments"]["case"].as_str().unwrap_or_default();
+        odd(case, request, message)
+    });
+    // No call waits for its limit: the test would be ended by its own.
+    let servers = alone(ServerConfig::http(address.await.url).call_timeout(Duration::from_secs(3_600)));
+    let calls = cases.iter().map(|case| ("mcp__alpha__echo", json!({"case": case})));
+    let (agent, _) = agent(&servers, [Turn::calls(calls), Turn::text("Done.")]);
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    let results = results(&outcome);
+    assert_eq!(results.len(), cases.len(), "{told:?}");
+    results
+}
+
+#[tokio::test]
+async fn what_is_meant_by_an_answer_of_an_address_is_taken() {
+    let cases = ["batch", "null", "half", "text", "mark", "unnumbered", "sse-batch", "sse-half", "sse-text"];
+    let results = called(&cases, |case, _, message| {
+        let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": said("here")}).to_string();
+        let (id, plain) = (&message["id"], answer(&message["id"]));
+        let text = answer(&json!(id.to_string()));
+        let half = plain.replace("here", "here \\ud83d");
+        match case {
+            "batch" => json(&format!("[{plain}]")),
+            "null" => json(&plain.replace("\"jsonrpc\"", "\"error\":null,\"jsonrpc\"")),
+            "half" => json(&half),
+            "text" => json(&text),
+            "mark" => json(&format!("\u{feff}{plain}")),
+            "unnumbered" => {
+                json(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "here"}}).to_string())
+            }
+            "sse-batch" => events(&format!("data: [{plain}]\n\n")),
+            "sse-half" => events(&format!("data: {half}\n\n")),
+            "sse-text" => events(&format!("id: 1\ndata: {text}\n\n")),
+            _ => Reply::Usual,
+        }
+    });
+    for (case, (said, is_error)) in cases.iter().zip(results.await) {
+        assert!(said.contains("here") && is_error == (*case == "unnumbered"), "{case}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_so_at_once() {
+    let cases = [
+        ("other", "it answered another request"),
+        ("202", "gives no answer"),
+        ("empty", "its answer is empty"),
+        ("words", "its answer is no message: Hello <b>"),
+        ("page", "text/html"),
+        ("nothing", "neither a result nor an error"),
+        ("cut", "unreadable answer"),
+        ("number", "unreadable answer"),
+        ("400", "HTTP status 400: no such thing"),
+        ("500", "HTTP status 500"),
+        ("sse-number", "unreadable answer"),
+        ("sse-long", "16 MiB"),
+        ("sse-gone", "its result was lost"),
+    ];
+    let names = cases.map(|(name, _)| name);
+    let results = called(&names, |case, request, message| {
+        if request.header("last-event-id").is_some() {
+            return http("404 Not Found", "application/json", "{}");
+        }
+        let id = &message["id"];
+        let number = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"n":NaN}}}}"#);
+        match case {
+            "other" => json(&json!({"jsonrpc": "2.0", "id": 7_777, "result": said("x")}).to_string()),
+            "202" => http("202 Accepted", "", ""),
+            "empty" => json(""),
+            "words" => json("Hello <b>"),
+            "page" => http("200 OK", "text/html", "<html>"),
+            "nothing" => json(&json!({"jsonrpc": "2.0", "id": id}).to_string()),
+            "cut" => json(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"#)),
+            "number" => json(&number),
+            "400" => http("400 Bad Request", "text/plain", "no such thing"),
+            "500" => http("500 Internal Server Error", "text/plain", "secret words"),
+            "sse-number" => events(&format!("data: {number}\n\n")),
+            "sse-long" => events(&format!("data: {}\n\n", "x".repeat(17 << 20))),
+            "sse-gone" => events("id: one\nretry: 10\ndata: \n\n"),
+            _ => Reply::Usual,
+        }
+    });
+    for ((case, words), (said, is_error)) in cases.iter().zip(results.await) {
+        assert!(is_error && said.contains(words) && !said.contains("secret words"), "{case}: {said}");
+        assert!(!said.contains("ServerJsonRpcMessage"), "{case}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_secret_in_an_address_is_in_no_error() {
+    let servers = alone(ServerConfig::http("http://127.0.0.1:9/mcp?token=sk-q"));
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let (_, told) = run(&agent, "Go.").await;
+    let status = servers.status();
+    servers.close().await;
+    assert!(!format!("{told:?}").contains("sk-q") && !status[0].problem().unwrap().contains("sk-q"), "{status:?}");
+    assert_eq!(shown_address("http://k@h:1/mcp/x#y"), "http://…@h:1/mcp/x?…");
+}
