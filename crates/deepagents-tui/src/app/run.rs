@@ -1,6 +1,7 @@
 //! What the run does, and how it ends.
 
 use deepagents::channels::Todos;
+use deepagents::core::run::interrupted_words;
 use deepagents::core::state::Channel;
 use deepagents::middleware::hooks::HOOK;
 use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
@@ -89,7 +90,7 @@ impl App {
 
     pub(super) fn run_ended(&mut self, end: RunEnd) -> Vec<Effect> {
         if self.live.lagged && !end.text.is_empty() {
-            self.live.answer = end.text;
+            self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
         match end.stop {
             Ok(FinishReason::Interrupted) if !self.stopping => {
@@ -215,7 +216,7 @@ impl App {
                 std::mem::take(&mut self.after)
             }
             Work::Run => {
-                self.stopping = true;
+                (self.stopping, self.live.interrupted) = (true, true);
                 vec![Effect::Cancel]
             }
             Work::Shell(_) => vec![Effect::StopShell],

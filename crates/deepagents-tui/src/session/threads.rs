@@ -81,6 +81,7 @@ impl Session {
         opened.thread = Some(info.id.clone());
         opened.note = note;
         opened.waiting = self.waited(&info);
+        opened.decided = self.decided_before(&info);
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
         self.follow(&connection, info.id.clone(), LookFirst::No);
