@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, ThreadQuery, encode};
 use deepagents::core::message::Author;
+use deepagents::core::run::interrupted_words;
 use deepagents::{Block, Message, State};
 use serde_json::{Value, json};
 
@@ -89,8 +90,13 @@ fn said(message: &Message, state: &State) -> String {
         Message::User(_) => out += &format!("\n> {}\n", message.text().trim_end().replace('\n', "\n> ")),
         Message::Assistant(answer) => {
             let text = answer.text();
-            if !text.trim().is_empty() {
-                out += &format!("\n{}\n", text.trim());
+            let interrupted = interrupted_words(&text);
+            let words = interrupted.unwrap_or(&text).trim();
+            if !words.is_empty() {
+                out += &format!("\n{words}\n");
+            }
+            if interrupted.is_some() {
+                out += "· interrupted\n";
             }
             for block in &answer.content {
                 let Block::ToolCall(call) = block else { continue };

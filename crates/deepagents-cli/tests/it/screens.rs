@@ -566,3 +566,59 @@ fn text_from_a_pipe_is_refused_in_the_words_of_the_mode_that_was_named() {
         assert!(told.contains(words) && !told.contains("allow-list") && !told.contains("deny"), "{told}");
     }
 }
+
+fn send(signal: &str, terminal: &Terminal) {
+    let sent = Command::new("kill").args([signal, &terminal.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn a_signal_ends_the_program_also_while_its_editor_is_open() {
+    let server = Server::start([]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    let editor = place.home.path().join("editor.sh");
+    std::fs::write(&editor, "echo AT-EDITOR\nexec sleep 600\n").unwrap();
+    command.env("EDITOR", format!("sh {}", editor.display())).env_remove("VISUAL");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("\x07");
+    terminal.wait_for("AT-EDITOR");
+    send("-TERM", &terminal);
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(143), "{seen:?}");
+    assert!(seen.contains(RESTORED), "{seen:?}");
+}
+
+#[test]
+fn a_hangup_leaves_nothing_of_the_screens_behind_where_everything_is_read_whole() {
+    let server = Server::start([Reply::Text(vec!["Counted."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("count\r");
+    terminal.wait_for("Counted.");
+    terminal.type_in("\x0f");
+    terminal.wait_for("\x1b[?1049h");
+    send("-HUP", &terminal);
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(129), "{seen:?}");
+    let left = seen.rsplit("\x1b[?1049l").next().unwrap();
+    assert!(left.starts_with("\x1b[J") && left.contains(RESTORED), "{left:?}");
+}
+
+#[test]
+fn what_comes_behind_a_sign_of_several_characters_is_placed_anew_where_it_is_printed() {
+    let server = Server::start([Reply::Text(vec!["Up \u{1f469}\u{200d}\u{1f680} and away."])]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("fly\r");
+    terminal.wait_for("away.");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    // What was said before is printed at once.
+    let mut terminal = place.start(&server, &["--continue"]);
+    terminal.wait_for("and away.");
+    terminal.type_in("/quit\r");
+    let (_, seen) = terminal.end();
+    assert!(seen.contains("Up \u{1f469}\u{200d}\u{1f680}\x1b[6G and away."), "{seen:?}");
+}

@@ -273,6 +273,15 @@ fn a_thread_is_listed_shown_and_exported() {
 }
 
 #[test]
+fn an_answer_that_was_interrupted_is_shown_without_the_line_for_the_model() {
+    let place = Place::new();
+    let server = Server::start([text("Half of it.\n\n[The user interrupted this answer here.]")]);
+    finish(place.run(&server).arg("Go"));
+    let shown = place.threads(&["show", &place.ids()[0]]).out;
+    assert!(shown.ends_with("\n> Go\n\nHalf of it.\n· interrupted\n"), "{shown}");
+}
+
+#[test]
 fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
     let place = Place::new();
     let server = Server::start([text("One."), text("Two."), text("Three.")]);

@@ -34,3 +34,15 @@ pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
     let last = messages.last().filter(|message| message.as_assistant().is_some())?;
     last.text().ends_with(MARK).then(|| Update::message(Message::harness(GO_ON)))
 }
+
+/// The words of an answer that a person has interrupted, without the line behind them that says so; nothing where it is a
+/// whole one.
+///
+/// ```
+/// use deepagents_core::run::interrupted_words;
+/// assert_eq!(interrupted_words("Once upon\n\n[The user interrupted this answer here.]"), Some("Once upon"));
+/// assert_eq!(interrupted_words("Once upon a time."), None);
+/// ```
+pub fn interrupted_words(answer: &str) -> Option<&str> {
+    answer.trim_end().strip_suffix(MARK).map(str::trim_end)
+}

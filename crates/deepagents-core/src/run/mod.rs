@@ -47,6 +47,7 @@ pub(crate) use start::AGENT;
 
 pub use handle::RunHandle;
 pub use input::RunInput;
+pub use interrupted::interrupted_words;
 pub use outcome::{Outcome, RunError};
 pub use record::{OUTCOME_VERSION, OutcomeRecord, RunErrorRecord};
 

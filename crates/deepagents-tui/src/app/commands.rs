@@ -92,7 +92,7 @@ pub(crate) const KEYS: [(Option<Action>, &str, &str); 21] = [
     ),
 ];
 
-/// A line that begins with a slash, taken apart.
+/// What begins with a slash, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
     /// A command and its argument.
@@ -103,12 +103,22 @@ pub(crate) enum Parsed<'a> {
     Other(&'a str, &'a str),
 }
 
-/// Takes a line apart that begins with a slash. What is no line, or a path, is nothing of the kind.
-pub(crate) fn parse(text: &str) -> Option<Parsed<'_>> {
-    if text.contains('\n') { None } else { words(text) }
+/// Whether what was typed is a command, as its first line says: the lines below it are words for the command. Those of one
+/// that takes none make a message of it, and so does a first word that is no name.
+pub(crate) fn is_command(typed: &str) -> bool {
+    let is_line = !typed.contains('\n');
+    let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.'));
+    match words(typed) {
+        Some(Parsed::Command(name, _)) => {
+            is_line || COMMANDS.iter().any(|one| one.name == name && !one.args.is_empty())
+        }
+        Some(Parsed::Skill(..)) => true,
+        Some(Parsed::Other(name, _)) => is_line || (!name.is_empty() && is_name(name)),
+        None => false,
+    }
 }
 
-/// Takes what begins with a slash apart, be it a line or have more of them been put into it.
+/// Takes what begins with a slash apart, be it a line or have more of them been put into it. A path is nothing of the kind.
 pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
     let typed = Slash::parse(text)?;
     if let Some(skill) = typed.skill() {

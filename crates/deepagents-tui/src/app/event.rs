@@ -7,6 +7,7 @@ use deepagents::core::model::ToolSpec;
 use deepagents::remembered::{CommandReach, RememberedRule};
 use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
 
+use super::decided::KeptDecision;
 use super::transcript::{AgentWork, Item, Picture};
 use crate::host::{CommandFile, Effort, Page};
 use crate::policy::{Mode, Rule};
@@ -91,6 +92,8 @@ pub(crate) enum Effect {
     Steer(String),
     /// Keeps with a thread what waits to be told on it.
     KeepWaiting { thread: String, texts: Vec<String> },
+    /// Keeps with a thread what was decided before all of its questions were.
+    KeepDecided { thread: String, decided: Vec<KeptDecision> },
     /// Takes back what the run was told and has not taken.
     Retract,
     /// Ends the run.
@@ -327,6 +330,8 @@ pub(crate) struct Opened {
     pub(crate) thread: Option<String>,
     pub(crate) items: Vec<Item>,
     pub(crate) questions: Vec<PendingApproval>,
+    /// What was decided before about some of them.
+    pub(crate) decided: Vec<KeptDecision>,
     /// What is said about its last run, where that did not end.
     pub(crate) note: Option<String>,
     /// Whether its last turn was one of the mode in which plans are laid out, and came to its end.

@@ -146,7 +146,8 @@ impl Form {
             _ if !key.modifiers.is_empty() => false,
             KeyCode::Up | KeyCode::Down => true,
             KeyCode::Enter => input_is_empty || self.is_touched,
-            KeyCode::Char(' ') => several,
+            // A blank is no message that is begun.
+            KeyCode::Char(' ') => several || input_is_empty,
             KeyCode::Char(c) => c.is_ascii_digit() || matches!(c, 'j' | 'k'),
             _ => false,
         }
@@ -197,6 +198,10 @@ impl Form {
         let Some(field) = self.fields.get_mut(self.at) else { return Filled::Left };
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {
             return self.go_on();
+        }
+        // Where one is taken it is the one that is marked.
+        if key.code == KeyCode::Char(' ') && matches!(field.input, FieldInput::Choice { .. }) {
+            return Filled::Taken;
         }
         self.is_touched = true;
         match &mut field.input {

@@ -1,14 +1,16 @@
 //! What keys mean.
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use deepagents::Decision;
 
-use super::event::{Effect, Trusted};
+use super::event::Effect;
 use super::menu::MenuKind;
 use super::pager::{Pager, Source};
 use super::pending::Asking;
 use super::question_keys::Pressed;
-use super::{App, Overlay, QueuedMessage, TWICE, Work};
+use super::{App, Overlay, QueuedMessage, TWICE, TrustQuestion, Work};
 use crate::input::Took;
 
 /// A key with Control.
@@ -39,7 +41,7 @@ impl App {
             Overlay::Picker(picker) => return self.picker_key(key, picker),
             Overlay::Search { words, skip } => return self.search_key(key, words, skip),
             Overlay::Secret { provider, editor } => return self.secret_key(key, provider, editor),
-            Overlay::Trust { of, title, body } => return self.trust_key(key, of, title, body),
+            Overlay::Trust(question) => return self.trust_key(key, question),
         }
         if control(key) == Some('o') {
             return self.open_pager();
@@ -124,10 +126,21 @@ impl App {
             self.questions.decide_together(calls, &decision);
             return self.answer_if_decided();
         }
+        if let (Source::Trust(question), KeyCode::Char('y' | 'n'), None) = (&pager.source, key.code, control(key)) {
+            return self.trust_key(key, (**question).clone());
+        }
         let is_question = matches!(pager.source, Source::Approval(_));
         let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
         match (key.code, control(key)) {
-            (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => return Vec::new(),
+            (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => {
+                // Back to what was to be read.
+                self.overlay = match pager.source {
+                    Source::Trust(question) => Overlay::Trust(*question),
+                    Source::Preview(picker) => Overlay::Picker(Arc::unwrap_or_clone(picker)),
+                    _ => Overlay::None,
+                };
+                return Vec::new();
+            }
             // What decides about a question decides here too.
             (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
                 return self.question_key(key, Pressed::WhereRead).unwrap_or_default();
@@ -177,15 +190,18 @@ impl App {
         Vec::new()
     }
 
-    fn trust_key(&mut self, key: KeyEvent, of: Trusted, title: String, body: String) -> Vec<Effect> {
-        match key.code {
-            KeyCode::Char('y') => vec![Effect::Trust { of, agreed: true }],
-            KeyCode::Char('n') | KeyCode::Esc => vec![Effect::Trust { of, agreed: false }],
-            _ => {
-                self.overlay = Overlay::Trust { of, title, body };
-                Vec::new()
+    fn trust_key(&mut self, key: KeyEvent, question: TrustQuestion) -> Vec<Effect> {
+        let of = question.of;
+        match (key.code, control(key)) {
+            // Nothing is agreed to before it is on the screen.
+            (KeyCode::Char('y'), None) if question.shown => return vec![Effect::Trust { of, agreed: true }],
+            (KeyCode::Char('n'), None) | (KeyCode::Esc, _) => return vec![Effect::Trust { of, agreed: false }],
+            (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) => {
+                self.overlay = Overlay::Pager(Pager::of(Source::Trust(Box::new(question))));
             }
+            _ => self.overlay = Overlay::Trust(question),
         }
+        Vec::new()
     }
 
     fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
@@ -216,7 +232,9 @@ impl App {
         if std::mem::take(&mut self.came_back) && key.code == KeyCode::Char('/') && control(key).is_none() {
             self.editor.set("");
         }
-        if let Some(vi) = &mut self.vi {
+        // What the screen says of the key holds, whatever mode of editing an empty input is in.
+        let stops = key.code == KeyCode::Esc && self.editor.is_empty() && (self.is_busy() || self.beside.is_some());
+        if let Some(vi) = self.vi.as_mut().filter(|_| !stops) {
             match vi.key(key, &mut self.editor) {
                 Took::Nothing => {}
                 Took::Key => {

@@ -99,6 +99,8 @@ pub(crate) struct Live {
     told: String,
     /// Whether pieces of answers were missed.
     pub(crate) lagged: bool,
+    /// Whether the person has ended the run, so that calls end where they are.
+    pub(crate) interrupted: bool,
 }
 
 /// What an event adds to the conversation.
@@ -183,8 +185,9 @@ impl Live {
             EventKind::ToolProgress { call, text } => self.progress(call, text),
             EventKind::ToolFinished { call, name, error, text, .. } => {
                 let file = self.calls.get(call).and_then(|running| running.call.file.clone());
+                let result = self.result(call, text, *error);
                 let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
-                let call_item = Call { name: name.clone(), args, result: text.clone(), failed: *error, file };
+                let call_item = Call { name: name.clone(), args, result, failed: *error, file };
                 let item = self.finished(call, call_item, now);
                 return Added::items(self.in_order(call, item, now));
             }
@@ -210,8 +213,9 @@ impl Live {
             }
             EventKind::ToolProgress { call, text } => self.progress(call, text),
             EventKind::ToolFinished { call, name, error, text, .. } => {
+                let result = self.result(call, text, *error);
                 let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
-                let done = Call { name: name.clone(), args, result: text.clone(), failed: *error, file: None };
+                let done = Call { name: name.clone(), args, result, failed: *error, file: None };
                 let item = self.finished(call, done, now);
                 if let Some(agent) = self.agents.get_mut(&path) {
                     agent.work.calls += 1;
@@ -259,6 +263,22 @@ impl Live {
         held.filter_map(|(_, running)| running.done).collect()
     }
 
+    /// What a call came to; where it was interrupted also what it had put out until then, unless that is told with it.
+    fn result(&self, id: &CallId, text: &str, failed: bool) -> String {
+        let shown = self.calls.get(id).map(|running| running.call.result.trim_end()).unwrap_or_default();
+        let last = shown.lines().next_back().unwrap_or_default();
+        if !self.interrupted || !failed || shown.is_empty() || text.trim_end().ends_with(last) {
+            return text.to_owned();
+        }
+        format!("{}\n{shown}", text.trim_end())
+    }
+
+    /// Calls of a sub-agent that end with the one that runs it.
+    fn cut_off(&mut self, path: &[String]) -> Vec<Item> {
+        let calls = self.calls.extract_if(.., |id, _| id.path == path);
+        calls.map(|(_, running)| Item::Call(Call { failed: true, ..running.call })).collect()
+    }
+
     /// A call that has ended, with the work of the sub-agents that it ran.
     fn finished(&mut self, id: &CallId, call: Call, now: Instant) -> Item {
         if call.name != TASK {
@@ -267,10 +287,12 @@ impl Live {
         let own = format!("task:{}.{}", id.turn, id.index);
         let is_below = |path: &[String]| path.strip_prefix(id.path.as_slice()).and_then(<[_]>::first) == Some(&own);
         let path = self.agents.keys().find(|path| path.len() == id.path.len() + 1 && is_below(path)).cloned();
+        let cut_off = path.as_ref().map(|path| self.cut_off(path)).unwrap_or_default();
         let agent = path.and_then(|path| self.agents.remove(&path));
         self.agents.retain(|path, _| !is_below(path));
         let elapsed = agent.as_ref().map(|agent| now.saturating_duration_since(agent.since));
-        let mut work = agent.map(|agent| agent.work).unwrap_or_default();
+        let mut work = agent.map(LiveAgent::finished).unwrap_or_default();
+        work.items.extend(cut_off);
         if work.name.is_empty() {
             text_arg(&call.args, "subagent_type").clone_into(&mut work.name);
         }
@@ -350,6 +372,14 @@ impl LiveAgent {
             }
             _ => {}
         }
+    }
+
+    /// What it has done, with what it was saying as it ended.
+    fn finished(mut self) -> AgentWork {
+        if !self.answer.trim().is_empty() {
+            self.work.items.push(Item::Answer(self.answer));
+        }
+        self.work
     }
 
     /// The words that it has said last, as far as they are there.

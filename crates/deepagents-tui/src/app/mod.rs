@@ -6,6 +6,7 @@
 mod cards;
 pub(crate) mod commands;
 mod complete;
+pub(crate) mod decided;
 pub(crate) mod event;
 mod export;
 pub(crate) mod form;
@@ -35,7 +36,7 @@ use crate::host::Effort;
 use event::{Connected, Effect, Event};
 pub(crate) use messages::QueuedMessage;
 use pager::{Pager, Source};
-pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, Work};
+pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
 use transcript::{Item, forget_pictures};
 
 /// How long a second Ctrl+C counts as one.
@@ -50,6 +51,7 @@ impl App {
         let mut effects = self.take(event);
         effects.extend(self.use_next_model());
         effects.extend(self.keep_waiting());
+        effects.extend(self.keep_decided());
         if self.has_status_command {
             let status = self.status();
             if status != self.told_status {
@@ -90,6 +92,9 @@ impl App {
                 }
                 if let Some(plan) = &mut self.plan {
                     plan.shown = true;
+                }
+                if let Overlay::Trust(question) = &mut self.overlay {
+                    question.shown = true;
                 }
             }
             Event::Connected(Ok(connected)) => self.connected(*connected),
@@ -153,12 +158,16 @@ impl App {
             }
             Event::ShellEnded { code } => return self.shell_ended(code),
             Event::Compacted(result) => {
+                let interrupted = self.stopping;
                 self.idle();
                 match result {
                     Ok(text) => self.note(text, false),
                     Err(problem) => self.note(problem, true),
                 }
-                return self.next_waiting();
+                if !interrupted {
+                    return self.next_waiting();
+                }
+                self.give_back();
             }
             Event::Cost { path, dollars } => self.live.cost(&path, dollars),
             Event::Retracted(texts) => self.take_back(&texts),
@@ -172,7 +181,9 @@ impl App {
             }
             Event::Notice { text, bad } => self.note(text, bad),
             Event::EditorClosed(edited) => self.edited(edited),
-            Event::Trust { of, title, body } => self.overlay = Overlay::Trust { of, title, body },
+            Event::Trust { of, title, body } => {
+                self.overlay = Overlay::Trust(TrustQuestion { of, title, body, shown: false });
+            }
         }
         Vec::new()
     }

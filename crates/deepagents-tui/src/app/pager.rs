@@ -5,6 +5,8 @@ use std::sync::Arc;
 use ratatui::text::Line;
 
 use super::event::PendingApproval;
+use super::picker::Picker;
+use super::state::TrustQuestion;
 use super::transcript::Item;
 
 /// What is read.
@@ -18,6 +20,10 @@ pub(crate) enum Source {
     Approval(Box<PendingApproval>),
     /// Calls that are decided about together.
     Together(Vec<PendingApproval>),
+    /// What is known of something that may be chosen in this list.
+    Preview(Arc<Picker>),
+    /// What a directory brings and nobody has agreed to yet.
+    Trust(Box<TrustQuestion>),
 }
 
 /// A view that scrolls. It stands on a line of one of its parts, so that only what is seen has to be laid out.

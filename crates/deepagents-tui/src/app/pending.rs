@@ -105,7 +105,7 @@ impl Questions {
 
     /// Whether this in the input was begun since the current one is on the screen.
     pub(crate) fn sees_begun(&self, typed: &str) -> bool {
-        self.shown && self.typing.is_none() && !typed.is_empty() && typed != self.before
+        self.shown && self.typing.is_none() && !typed.trim().is_empty() && typed != self.before
     }
 
     /// Whether a key is an answer now, and not the rest of what the person was typing; this stands in the input.
@@ -191,6 +191,16 @@ impl Questions {
     pub(crate) fn decide_by(&mut self, question: PendingApproval, rule: &RememberedRule) {
         let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
         self.decided.push((question.request, DecisionRecord::new(Decision::Approve, author)));
+    }
+
+    /// What was decided about a call before the thread was opened.
+    pub(crate) fn decide_before(&mut self, question: PendingApproval, decided: DecisionRecord) {
+        self.decided.push((question.request, decided));
+    }
+
+    /// What was decided so far.
+    pub(crate) fn decided(&self) -> &[(ActionRequest, DecisionRecord)] {
+        &self.decided
     }
 
     /// Whether a call has been decided about, or is asked about.

@@ -1,5 +1,7 @@
 //! A list to choose from.
 
+use std::sync::Arc;
+
 use super::event::{Choice, Choices, ListOf, RewindScope};
 use super::transcript::Item;
 use crate::input::Editor;
@@ -14,7 +16,7 @@ pub(crate) struct Picker {
     /// A question about the selected one, such as whether files go back too.
     pub(crate) stage: Stage,
     /// What is known of one of them, by its key.
-    preview: Option<(String, Vec<Item>)>,
+    preview: Option<(String, Arc<Vec<Item>>)>,
 }
 
 /// How far the choice is.
@@ -117,7 +119,7 @@ impl Picker {
 
     pub(super) fn previewed(&mut self, of: ListOf, key: String, items: Vec<Item>) {
         if self.of == of {
-            self.preview = Some((key, items));
+            self.preview = Some((key, Arc::new(items)));
         }
     }
 

@@ -1,9 +1,12 @@
 //! Lists to choose from: how one opens, and what keys mean in it.
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::event::{Choices, Effect, ListOf, RewindScope};
 use super::keys::control;
+use super::pager::{Pager, Source};
 use super::picker::{Picker, Stage};
 use super::{App, Overlay, Work};
 use crate::input::Editor;
@@ -139,6 +142,11 @@ impl App {
                 let Ok(position) = choice.key.parse() else { return Vec::new() };
                 self.begin(Work::Other("going back"));
                 return vec![Effect::Rewind { position, text: choice.detail, scope }];
+            }
+            (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) if !picker.preview().is_empty() => {
+                picker.stage = Stage::Confirm(scope);
+                self.overlay = Overlay::Pager(Pager::of(Source::Preview(Arc::new(picker))));
+                return Vec::new();
             }
             _ => {}
         }

@@ -34,7 +34,7 @@ impl App {
         if let Asking::Respond(form) = &self.questions.asking
             && form.is_choosing()
         {
-            let chooses = form.chooses(key, self.editor.is_empty());
+            let chooses = form.chooses(key, self.editor.is_blank());
             let is_written = pressed == Pressed::AtInput && self.is_writing();
             if !chooses || is_written || !self.questions.takes_keys(self.now, self.editor.text()) {
                 return self.decision_key(key, pressed);
@@ -131,7 +131,7 @@ impl App {
                 self.respond();
                 Vec::new()
             }
-            KeyCode::Enter if responds && !approves && self.editor.is_empty() && !self.questions.has_choices() => {
+            KeyCode::Enter if responds && !approves && self.editor.is_blank() && !self.questions.has_choices() => {
                 self.respond();
                 Vec::new()
             }
@@ -140,7 +140,7 @@ impl App {
             KeyCode::Char('e' | 'E') if !edits => return None,
             KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
             // What stands in the input is sent by Enter, and nothing else is decided by that.
-            KeyCode::Enter if self.editor.is_empty() => self.decide(Decision::Approve),
+            KeyCode::Enter if self.editor.is_blank() => self.decide(Decision::Approve),
             KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
             KeyCode::Char('a' | 'A') => {
                 let rule = self.session_rule()?;

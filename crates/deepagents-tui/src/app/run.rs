@@ -1,6 +1,7 @@
 //! What the run does, and how it ends.
 
 use deepagents::channels::Todos;
+use deepagents::core::run::interrupted_words;
 use deepagents::core::state::Channel;
 use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
@@ -85,7 +86,7 @@ impl App {
 
     pub(super) fn run_ended(&mut self, end: RunEnd) -> Vec<Effect> {
         if self.live.lagged && !end.text.is_empty() {
-            self.live.answer = end.text;
+            self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
         match end.stop {
             Ok(FinishReason::Interrupted) if !self.stopping => {
@@ -212,7 +213,7 @@ impl App {
                 std::mem::take(&mut self.after)
             }
             Work::Run => {
-                self.stopping = true;
+                (self.stopping, self.live.interrupted) = (true, true);
                 vec![Effect::Cancel]
             }
             Work::Shell(_) => vec![Effect::StopShell],

@@ -1,6 +1,6 @@
 //! What Enter does: commands of the program, commands of the shell, messages.
 
-use super::commands::{Parsed, nearest, parse, words};
+use super::commands::{Parsed, is_command, nearest, words};
 use super::event::{Effect, ListOf, Subject};
 use super::export::export;
 use super::pending::by_id;
@@ -23,7 +23,7 @@ impl App {
     /// Sends or does what stands in the input.
     pub(super) fn enter(&mut self) -> Vec<Effect> {
         // A placeholder stands for text, whatever that begins with.
-        let is_command = parse(self.editor.text().trim_end()).is_some();
+        let is_command = is_command(self.editor.text().trim_end());
         let is_shell = self.editor.text().starts_with('!');
         let text = self.editor.take();
         self.menu = None;
@@ -199,6 +199,7 @@ impl App {
                 return effects;
             }
             "copy" => return self.copy(),
+            "export" if args.contains('\n') => self.note("the name of a file is one line: /export [FILE]", true),
             "export" => {
                 let first = self.items.iter().find_map(|item| match item {
                     Item::User(text) => Some(crate::text::shorten(text, 80)),

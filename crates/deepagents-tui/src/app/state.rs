@@ -5,6 +5,7 @@ use std::time::Instant;
 use deepagents::channels::Todo;
 use deepagents::{ActionRequest, DecisionRecord, Usage};
 
+use super::decided::KeptDecision;
 use super::event::{Connected, Effect, Trusted};
 use super::live::Live;
 use super::menu::Menu;
@@ -58,11 +59,17 @@ pub(crate) enum Overlay {
         editor: Editor,
     },
     /// A question of the program itself that `y` and `n` answer.
-    Trust {
-        of: Trusted,
-        title: String,
-        body: String,
-    },
+    Trust(TrustQuestion),
+}
+
+/// Whether what a directory brings is agreed to.
+#[derive(Clone, Debug)]
+pub(crate) struct TrustQuestion {
+    pub(crate) of: Trusted,
+    pub(crate) title: String,
+    pub(crate) body: String,
+    /// Whether it has been on the screen, with its keys.
+    pub(crate) shown: bool,
 }
 
 /// What a screen says of the session.
@@ -119,6 +126,8 @@ pub(crate) struct App {
     pub(crate) waiting: Vec<QueuedMessage>,
     /// What of them is kept, and with which thread.
     pub(super) kept: (Option<String>, Vec<String>),
+    /// What was decided that is kept with a thread, and with which.
+    pub(super) kept_decided: (Option<String>, Vec<KeptDecision>),
     pub(crate) questions: Questions,
     /// A plan that Enter carries out, once it has been on the screen.
     pub(crate) plan: Option<Plan>,
@@ -210,6 +219,7 @@ impl App {
             background: Vec::new(),
             waiting: Vec::new(),
             kept: (None, Vec::new()),
+            kept_decided: (None, Vec::new()),
             questions: Questions::default(),
             plan: None,
             revises_plan: false,
@@ -265,9 +275,9 @@ impl App {
             Overlay::Pager(pager) => match &pager.source {
                 Source::Approval(read) => read.request.id == question.request.id,
                 Source::Together(calls) => calls.iter().any(|call| call.request.id == question.request.id),
-                Source::Conversation | Source::Items { .. } => false,
+                Source::Conversation | Source::Items { .. } | Source::Preview(_) | Source::Trust(_) => false,
             },
-            Overlay::Picker(_) | Overlay::Secret { .. } | Overlay::Trust { .. } => false,
+            Overlay::Picker(_) | Overlay::Secret { .. } | Overlay::Trust(_) => false,
         }
     }
 }

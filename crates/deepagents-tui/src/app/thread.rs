@@ -1,6 +1,6 @@
 //! The thread that is shown: another one takes its place, and other programs go on with it.
 
-use super::event::{Effect, Opened, PendingApproval};
+use super::event::{Effect, Opened};
 use super::live::Live;
 use super::messages::{Plan, QueuedMessage, joined};
 use super::state::{App, Work};
@@ -60,7 +60,7 @@ impl App {
             self.note("what had not been told yet when the program was ended is in the input again", false);
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::until_the_end).collect());
         }
-        self.questions_wait(opened.questions);
+        self.questions_wait(opened.questions, &opened.decided);
         Vec::new()
     }
 
@@ -91,8 +91,7 @@ impl App {
             self.items.extend(opened.items);
             self.note("another program went back in this thread; this is what is left", false);
         } else {
-            let known = self.items.iter().filter(|item| item.is_of_thread()).count();
-            let added: Vec<Item> = opened.items.into_iter().skip(known).collect();
+            let added = beyond(&self.items, opened.items);
             if added.is_empty() && opened.note.is_none() && opened.questions.is_empty() {
                 return;
             }
@@ -103,7 +102,7 @@ impl App {
         if let Some(note) = opened.note {
             self.note(note, false);
         }
-        self.questions_wait(opened.questions);
+        self.questions_wait(opened.questions, &[]);
     }
 
     /// Others went on with the thread, or have deleted it, before the message that is just being sent: it stands behind what
@@ -119,8 +118,7 @@ impl App {
         } else if went_back(before, &opened.items) {
             (1, opened.items, Some("another program went back in this thread; this is what is left"))
         } else {
-            let known = before.iter().filter(|item| item.is_of_thread()).count();
-            (sent, opened.items.into_iter().skip(known).collect(), None)
+            (sent, beyond(before, opened.items), None)
         };
         items.extend(note.map(|text| Item::Note { text: text.to_owned(), bad: is_deleted }));
         if items.is_empty() {
@@ -133,17 +131,19 @@ impl App {
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
         self.spent_before = opened.usage;
     }
+}
 
-    /// Asks what a thread waits for; nothing runs meanwhile.
-    fn questions_wait(&mut self, questions: Vec<PendingApproval>) {
-        for question in questions {
-            self.questions.ask(question, None);
+/// What of a thread is behind what is shown of it; remarks of the program count as nothing.
+fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
+    let mut known = shown.iter().filter(|item| item.is_of_thread()).count();
+    let is_known = |item: &Item| match (item.is_of_thread(), known.checked_sub(1)) {
+        (true, Some(left)) => {
+            known = left;
+            true
         }
-        if !self.questions.is_empty() {
-            self.begin(Work::Run);
-            self.waits = true;
-        }
-    }
+        (is_of_thread, _) => !is_of_thread,
+    };
+    thread.into_iter().skip_while(is_known).collect()
 }
 
 /// Whether messages that are shown are not of the thread any more. One that has lost its beginning to a summary has not gone

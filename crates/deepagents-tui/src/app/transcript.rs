@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use deepagents::channels::Todo;
 use deepagents::core::message::{Author, Block, Media, MediaKind, MediaSource, Message};
+use deepagents::core::run::interrupted_words;
 use serde_json::Value;
 
 use crate::session::images::described;
 
+/// What is said behind an answer that a person has interrupted.
+const INTERRUPTED: &str = "interrupted";
 /// Pictures whose bytes are kept.
 const PICTURES: usize = 8;
 
@@ -158,7 +161,9 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
                 for block in &answer.content {
                     match block {
                         Block::Text(text) if !text.text.trim().is_empty() => {
-                            items.push(Item::Answer(text.text.clone()));
+                            let words = interrupted_words(&text.text);
+                            items.push(Item::Answer(words.unwrap_or(&text.text).to_owned()));
+                            items.extend(words.map(|_| Item::Note { text: INTERRUPTED.to_owned(), bad: false }));
                         }
                         Block::Reasoning(thought) if !thought.text.trim().is_empty() => {
                             items.push(Item::Thinking(thought.text.clone()));

@@ -39,6 +39,11 @@ impl Editor {
         self.text.is_empty()
     }
 
+    /// Whether there is nothing but blanks, which nobody sees.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
     /// Edits another text.
     pub(crate) fn set(&mut self, text: impl AsRef<str>) {
         self.put_in_place(foreign(text.as_ref()).into_owned());

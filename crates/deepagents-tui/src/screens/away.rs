@@ -1,8 +1,13 @@
 //! The terminal is given to others for a while: to the shell, and to an editor.
 
 use std::io::{self, Write};
+use std::process::ExitStatus;
 
-use super::{Screens, TuiError};
+use rustix::process::{Pid, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{LEAVE, Screens, TuiError};
 use crate::app::Overlay;
 use crate::terminal::{Modes, Surface, size};
 
@@ -25,7 +30,7 @@ impl Screens {
         modes.suspend(alternate)?;
         self.input.suspend();
         // The signal that cannot be caught: the one that was is taken already.
-        let stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+        let stopped = kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
         stopped.map_err(io::Error::from)?;
         modes.resume()?;
         self.input.resume();
@@ -56,9 +61,9 @@ impl Screens {
         self.input.suspend();
         let editor = self.host.editor();
         // A command with arguments, as the variables may hold.
-        let mut command = tokio::process::Command::new("sh");
-        command.arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(&path);
-        let status = command.status().await;
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{}{editor} \"$1\"", in_place(&editor))).arg("editor").arg(&path);
+        let status = at_editor(command).await;
         modes.take_back().map_err(|error| error.to_string())?;
         self.input.resume();
         let (columns, rows) = size();
@@ -70,5 +75,40 @@ impl Screens {
             Ok(status) => Err(format!("the editor `{editor}` ended with {status}; the text stays as it was")),
             Err(error) => Err(format!("the editor `{editor}` cannot be run: {error}")),
         }
+    }
+}
+
+/// Runs an editor to its end. A signal that ends the program ends it too: the loop takes the same signal up then.
+async fn at_editor(mut command: Command) -> io::Result<ExitStatus> {
+    let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let mut editor = command.spawn()?;
+    tokio::select! {
+        status = editor.wait() => return status,
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    end_editor(&editor);
+    match tokio::time::timeout(LEAVE, editor.wait()).await {
+        Ok(status) => status,
+        Err(_) => {
+            editor.kill().await?;
+            editor.wait().await
+        }
+    }
+}
+
+/// Has the shell become the editor where that is one command, so that a signal for the one ends the other.
+fn in_place(editor: &str) -> &'static str {
+    let sets_variable = editor.split_whitespace().next().is_some_and(|word| word.contains('='));
+    let is_more = editor.contains([';', '|', '&', '<', '>', '(', '\n']);
+    if sets_variable || is_more { "" } else { "exec " }
+}
+
+/// Asks an editor to end.
+fn end_editor(editor: &Child) {
+    let pid = editor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // One that has ended by now need not be asked.
+        let _ = kill_process(pid, rustix::process::Signal::TERM);
     }
 }

@@ -91,19 +91,19 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
         modes.abandon();
         return Ok(Ended { end, handed_over: Ok(0), thread: None });
     }
-    let alternate = surface.is_alternate();
-    let hung_up = matches!(end, End::Signal(number) if number == SignalKind::hangup().as_raw_value());
-    if !hung_up {
-        surface.leave();
-        if titled {
-            surface.send(&title::pop(screens.preferences.progress));
-        }
-        let frame = surface.take();
+    surface.leave();
+    if titled {
+        surface.send(&title::pop(screens.preferences.progress));
+    }
+    let frame = surface.take();
+    {
         let mut out = io::stdout().lock();
         // A terminal that is gone need not be tidy.
         let _ = out.write_all(&frame).and_then(|()| out.flush());
     }
-    let _ = modes.suspend(alternate && hung_up);
+    let _ = modes.suspend(false);
+    // What takes longer is lost, as by a crash.
+    let _ = tokio::time::timeout(LEAVE, screens.session.keep_all()).await;
     screens.session.end().await;
     let thread = screens.session.thread();
     let handed_over = if end == End::Quit { screens.session.hand_over() } else { Ok(0) };

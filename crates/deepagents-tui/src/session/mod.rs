@@ -39,6 +39,7 @@ use crate::policy::Policy;
 use crate::preferences::Preferences;
 use background::Background;
 use files::FileIndex;
+use waiting::Kept;
 
 /// The agent, once it is there.
 type Slot = watch::Sender<Option<Result<Connection, String>>>;
@@ -75,9 +76,10 @@ struct Shared {
     shown: Option<(String, u64)>,
     /// What the run is to be told once it is there.
     early: Vec<String>,
-    /// What is to be kept with threads of what waits to be told, and whether that is being done.
-    waiting: BTreeMap<String, Vec<String>>,
+    /// What is to be kept with threads of what the person has said, and whether that is being done.
+    kept: BTreeMap<String, Kept>,
     keeps: bool,
+    keeper: Option<JoinHandle<()>>,
     /// Where the thread was before it went back by `/undo`, the last one last.
     undone: Vec<u64>,
     /// What was counted of the open thread and of those below it.
@@ -243,6 +245,7 @@ impl Session {
             Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
             Effect::Steer(text) => self.steer(text),
             Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
+            Effect::KeepDecided { thread, decided } => self.keep_decided(thread, decided),
             Effect::Retract => self.retract(),
             Effect::Cancel | Effect::StopShell => self.cancel(),
             Effect::Answer(answers) => self.resume(answers, false),

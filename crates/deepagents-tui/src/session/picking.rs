@@ -1,6 +1,7 @@
 //! What can be chosen, what is known of it, and what is done with threads of a list.
 
 use deepagents::core::message::Author;
+use deepagents::core::run::interrupted_words;
 use serde_json::{Map, json};
 
 use super::Session;
@@ -66,7 +67,8 @@ impl Session {
             messages.iter().rev().find(|message| message.as_assistant().is_some() && !message.text().trim().is_empty());
         let mut items: Vec<Item> = said.map(|message| Item::User(shorten(&message.text(), 200))).into_iter().collect();
         items.extend(answered.map(|message| {
-            let text: String = message.text().chars().take(ANSWER).collect();
+            let text = message.text();
+            let text: String = interrupted_words(&text).unwrap_or(&text).chars().take(ANSWER).collect();
             Item::Answer(text)
         }));
         Ok(items)

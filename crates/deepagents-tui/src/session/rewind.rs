@@ -190,7 +190,13 @@ fn note(text: String) -> Item {
 
 /// A plan as a person reads it: of texts what would be taken out and put in.
 async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
-    let mut items = Vec::new();
+    // What does not become as it was comes first: there may be no room for all.
+    let kept = plan
+        .conflicts
+        .iter()
+        .map(|conflict| note(format!("{}: stays, since somebody else has changed it", conflict.change.path)));
+    let skipped = plan.skipped.iter().map(|skipped| note(format!("{}: stays, {}", skipped.path, skipped.reason)));
+    let mut items: Vec<Item> = kept.chain(skipped).collect();
     for change in &plan.changes {
         let title = format!("{}: {}", change.path, verb(change));
         items.push(match difference(files, change).await {
@@ -198,12 +204,6 @@ async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
             None => note(title),
         });
     }
-    items.extend(
-        plan.conflicts
-            .iter()
-            .map(|conflict| note(format!("{}: stays, since somebody else has changed it", conflict.change.path))),
-    );
-    items.extend(plan.skipped.iter().map(|skipped| note(format!("{}: stays, {}", skipped.path, skipped.reason))));
     if items.is_empty() {
         items.push(note("no file changes".to_owned()));
     }

@@ -83,6 +83,7 @@ impl Session {
         opened.note = note;
         opened.waiting = self.waited(&info);
         opened.planned = info.status == RunStatus::Ended && self.host.mode_of(&info) == Some(Mode::Plan);
+        opened.decided = self.decided_before(&info);
         let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
         let asked = state.get::<ActionRequests>().filter(|_| waits);
         self.follow(&connection, info.id.clone(), LookFirst::No);

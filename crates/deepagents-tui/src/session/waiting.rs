@@ -1,19 +1,39 @@
-//! What waits to be told to a run, kept with its thread: a program that is killed has not lost it.
+//! What a person has said and no run was told yet, kept with its thread: a program that is killed has not lost it.
 
 use deepagents::core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
 
 use super::Session;
 use super::run::is_owned;
+use crate::app::decided::KeptDecision;
+use crate::host::Connection;
 
-/// Where it stands in the metadata of a thread.
+/// Where messages that wait stand in the metadata of a thread, and decisions.
 const WAITING: &str = "waiting_messages";
+const DECIDED: &str = "waiting_decisions";
+
+/// What is to be kept with a thread, where it has changed.
+#[derive(Default)]
+pub(super) struct Kept {
+    waiting: Option<Vec<String>>,
+    decided: Option<Vec<KeptDecision>>,
+}
 
 impl Session {
-    /// Keeps what waits on a thread, one change after the other.
+    /// Keeps what waits on a thread.
     pub(super) fn keep_waiting(&self, thread: String, texts: Vec<String>) {
+        self.keep_with(thread, |kept| kept.waiting = Some(texts));
+    }
+
+    /// Keeps what was decided on a thread while something is left to decide.
+    pub(super) fn keep_decided(&self, thread: String, decided: Vec<KeptDecision>) {
+        self.keep_with(thread, |kept| kept.decided = Some(decided));
+    }
+
+    /// Keeps something with a thread, one change after the other.
+    fn keep_with(&self, thread: String, change: impl FnOnce(&mut Kept)) {
         let runs = self.with(|state| {
-            state.waiting.insert(thread, texts);
+            change(state.kept.entry(thread).or_default());
             std::mem::replace(&mut state.keeps, true)
         });
         if runs {
@@ -22,43 +42,80 @@ impl Session {
         let this = self.clone();
         let next = move || {
             this.with(|state| {
-                let next = state.waiting.pop_first();
+                let next = state.kept.pop_first();
                 state.keeps = next.is_some();
                 next
             })
         };
         let this = self.clone();
-        self.spawn(async move {
-            while let Some((thread, texts)) = next() {
+        let keeper = tokio::spawn(async move {
+            while let Some((thread, kept)) = next() {
                 // What cannot be kept is still shown, and is lost with the program alone.
-                let _ = this.keep(&thread, texts).await;
+                let _ = this.keep(&thread, kept).await;
             }
-            None
         });
+        self.with(|state| state.keeper = Some(keeper));
     }
 
-    async fn keep(&self, thread: &str, texts: Vec<String>) -> Result<(), String> {
+    /// Waits until all is kept, as the program is about to end.
+    pub(crate) async fn keep_all(&self) {
+        if let Some(keeper) = self.with(|state| state.keeper.take()) {
+            // One that panicked has kept nothing.
+            let _ = keeper.await;
+        }
+    }
+
+    async fn keep(&self, thread: &str, kept: Kept) -> Result<(), String> {
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
         // A thread that was deleted is not begun again.
         let known = threads.get(thread).await.map_err(|error| error.to_string())?;
         let Some(info) = known else { return Ok(()) };
-        if texts.is_empty() && !info.metadata.contains_key(WAITING) {
+        let decided = kept.decided.map(|decided| unhidden(&connection, decided));
+        let lists = [(WAITING, kept.waiting.map(|texts| json!(texts))), (DECIDED, decided.map(|list| json!(list)))];
+        let changes: Map<String, Value> = lists
+            .into_iter()
+            .filter_map(|(key, list)| Some((key, list?)))
+            .filter_map(|(key, list)| match list.as_array().is_some_and(Vec::is_empty) {
+                false => Some((key.to_owned(), list)),
+                true => info.metadata.contains_key(key).then(|| (key.to_owned(), Value::Null)),
+            })
+            .collect();
+        if changes.is_empty() {
             return Ok(());
         }
-        let value = if texts.is_empty() { Value::Null } else { json!(texts) };
-        let set = threads.set_metadata(thread, Map::from_iter([(WAITING.to_owned(), value)])).await;
-        set.map_err(|error| error.to_string())
+        threads.set_metadata(thread, changes).await.map_err(|error| error.to_string())
     }
 
     /// What waited on a thread that is opened; it is the person's again.
     pub(super) fn waited(&self, info: &ThreadInfo) -> Vec<String> {
-        let is_here = self.with(|state| state.background.iter().any(|background| background.thread == info.id));
-        let kept = info.metadata.get(WAITING).and_then(Value::as_array).filter(|_| !is_here && !is_owned(self, info));
-        let texts: Vec<String> = kept.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        let kept = self.kept_with(info, WAITING);
+        let texts: Vec<String> = kept.filter_map(Value::as_str).map(str::to_owned).collect();
         if !texts.is_empty() {
             self.keep_waiting(info.id.clone(), Vec::new());
         }
         texts
     }
+
+    /// What was decided on a thread that is opened, before all of its questions were.
+    pub(super) fn decided_before(&self, info: &ThreadInfo) -> Vec<KeptDecision> {
+        // What a later version has decided is asked about again.
+        self.kept_with(info, DECIDED).filter_map(|kept| serde_json::from_value(kept.clone()).ok()).collect()
+    }
+
+    /// What is kept with a thread that nobody works on.
+    fn kept_with<'a>(&self, info: &'a ThreadInfo, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let is_here = self.with(|state| state.background.iter().any(|background| background.thread == info.id));
+        let kept = info.metadata.get(key).and_then(Value::as_array).filter(|_| !is_here && !is_owned(self, info));
+        kept.into_iter().flatten()
+    }
+}
+
+/// Those decisions that hold nothing that the agent hides: words are hidden by the run that takes them.
+fn unhidden(connection: &Connection, mut decided: Vec<KeptDecision>) -> Vec<KeptDecision> {
+    decided.retain(|kept| {
+        let said = json!(kept.decided.decision).to_string();
+        connection.agent.receive_text(said.as_str()).is_ok_and(|received| received == said)
+    });
+    decided
 }

@@ -8,6 +8,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::graphics::Drawing;
 use super::sgr::sgr;
@@ -233,15 +234,20 @@ impl Surface {
     }
 
     fn line(&mut self, line: &Line<'_>) {
+        // The column that comes next, and whether the terminal may take another one for it.
+        let (mut column, mut is_sure) = (0, true);
         for span in &line.spans {
             self.set_style(line.style.patch(span.style));
             if !self.unicode {
                 self.out.extend(ascii(&span.content).bytes().filter(|byte| !byte.is_ascii_control()));
                 continue;
             }
-            let mut bytes = [0; 4];
-            for c in span.content.chars().filter(|c| !c.is_control()) {
-                self.out.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
+            for sign in span.content.graphemes(true).filter(|sign| !sign.contains(char::is_control)) {
+                if !std::mem::replace(&mut is_sure, sign.chars().nth(1).is_none()) && column < self.columns {
+                    self.csi(column + 1, b'G');
+                }
+                self.out.extend_from_slice(sign.as_bytes());
+                column = column.saturating_add(u16::try_from(crate::text::width(sign)).unwrap_or(1));
             }
         }
         self.reset_style();

@@ -39,10 +39,18 @@ pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec
                     spans.push(Span::styled(theme.exact(text).into_owned(), if changed { strong } else { style }));
                 }
                 out.push(Line::from(spans));
+                if whole && change.missing_newline() && change.tag() != ChangeTag::Equal {
+                    out.push(Line::from(Span::styled("      \\ no newline at the end", theme.dim)));
+                }
             }
         }
     }
     out
+}
+
+/// Whether a line of a difference is one that stays.
+pub(crate) fn is_context(line: &Line<'_>) -> bool {
+    line.spans.get(1).is_some_and(|mark| mark.content == " ")
 }
 
 /// Marks that begin behind an opening quote or bracket and end with the next one begin and end before them: what was put in

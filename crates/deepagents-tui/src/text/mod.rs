@@ -11,7 +11,7 @@ mod wrap;
 pub(crate) use ascii::ascii;
 pub(crate) use clean::exact_ascii;
 pub use clean::{exact, visible};
-pub(crate) use diff::{diff_lines, edit_diff, new_file};
+pub(crate) use diff::{diff_lines, edit_diff, is_context, new_file};
 pub(crate) use markdown::{last_block, markdown};
 pub(crate) use wrap::{clip, hard_wrap, width, wrap};
 

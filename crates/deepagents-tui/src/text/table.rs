@@ -46,7 +46,12 @@ impl Table {
         if theme.spoken {
             return self.spoken_lines(room);
         }
-        let widths = self.widths(columns, room.saturating_sub((columns - 1) * 3));
+        let free = room.saturating_sub((columns - 1) * 3);
+        let widths = self.widths(columns, free);
+        // Side by side they would be broken by the end of the screen.
+        if widths.iter().sum::<usize>() > free {
+            return self.spoken_lines(room);
+        }
         let mut out = Vec::new();
         for (at, row) in self.rows.iter().enumerate() {
             let empty = Vec::new();
@@ -89,7 +94,7 @@ impl Table {
         out
     }
 
-    /// The rows for who listens: each cell behind the head of its column.
+    /// The rows for who listens, and for where there are more columns than fit: each cell behind the head of its column.
     fn spoken_lines(&self, room: usize) -> Vec<Line<'static>> {
         let mut rows = self.rows.iter();
         // A head without rows is all that there is to hear.

@@ -109,7 +109,7 @@ fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
     match &app.overlay {
         Overlay::Secret { provider, editor } => Some(panels::secret(app, provider, editor, columns)),
         Overlay::Picker(picker) => Some(super::picker::picker(app, picker, columns, rows.min(20))),
-        Overlay::Trust { title, body, .. } => Some(panels::trust(title, body, columns, rows, app.theme)),
+        Overlay::Trust(question) => Some(panels::trust(app, question, columns, rows)),
         _ if app.questions.current().is_some() => Some(super::question::question(app, columns, rows)),
         _ => None,
     }

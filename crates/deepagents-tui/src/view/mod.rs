@@ -20,6 +20,7 @@ pub(crate) use screen::pager;
 
 use crate::app::App;
 use crate::app::pager::Source;
+use crate::app::transcript::Item;
 
 /// What is to be seen without anything over it.
 #[derive(Debug)]
@@ -56,8 +57,15 @@ pub(crate) fn parts<'a>(
     let count = match source {
         Source::Conversation => app.items.len() + 1,
         Source::Items { items, .. } => items.len(),
-        Source::Approval(_) => 1,
+        Source::Preview(picker) => picker.preview().len(),
+        Source::Approval(_) | Source::Trust(_) => 1,
         Source::Together(calls) => calls.len(),
+    };
+    let whole = move |items: &[Item], at: usize| {
+        let mut lines =
+            items.get(at).map(|item| item_lines(item, columns, app.theme, Detail::Full)).unwrap_or_default();
+        lines.push(Line::default());
+        lines
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
         match source {
@@ -71,13 +79,10 @@ pub(crate) fn parts<'a>(
                 }
                 lines
             }
-            Source::Items { items, .. } => {
-                let mut lines =
-                    items.get(at).map(|item| item_lines(item, columns, app.theme, Detail::Full)).unwrap_or_default();
-                lines.push(Line::default());
-                lines
-            }
+            Source::Items { items, .. } => whole(items, at),
+            Source::Preview(picker) => whole(picker.preview(), at),
             Source::Approval(call) => question::whole_question(call, columns, app.theme),
+            Source::Trust(question) => panels::whole_trust(question, columns, app.theme),
             Source::Together(calls) => calls.get(at).map_or_else(Vec::new, |call| {
                 let mut lines = question::question_title(app, call, (at + 1, calls.len()), columns);
                 lines.extend(question::whole_question(call, columns, app.theme));

@@ -2,11 +2,12 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
+use super::question::counted;
 use crate::app::menu::Menu;
+use crate::app::{App, TrustQuestion};
 use crate::input::Editor;
 use crate::key_map::Action;
-use crate::text::{clip, hard_wrap, shorten, visible, wrap};
+use crate::text::{clip, count, hard_wrap, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
 /// Lines, and where the cursor stands among them, if it does.
@@ -86,25 +87,56 @@ pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Ve
     lines.chain(more).collect()
 }
 
-/// A question of the program itself.
-pub(crate) fn trust(title: &str, body: &str, columns: usize, rows: usize, theme: Theme) -> Panel {
-    let mut lines = wrap(&Line::from(Span::styled(visible(title).into_owned(), theme.bold)), columns, "");
+/// A question of the program itself, in at most so many rows: its keys and what it is about are always there.
+pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: usize) -> Panel {
+    let theme = app.theme;
+    let mut lines = trust_title(question, columns, theme);
+    lines.truncate(rows.saturating_sub(2));
     let room = rows.saturating_sub(lines.len() + 1);
-    let body = theme.exact(body).into_owned();
-    let body: Vec<Line<'static>> =
-        body.lines().flat_map(|line| hard_wrap(&Line::from(format!("  {line}")), columns, "")).collect();
-    let more = body.len().saturating_sub(room);
-    lines.extend(body.into_iter().take(room));
-    let text = if more > 0 { format!("{more} more lines · ") } else { String::new() };
-    lines.push(clip(
-        &Line::from(vec![
-            Span::styled(text, theme.warn),
-            Span::styled("y", theme.selected),
-            Span::raw(" allow them · "),
-            Span::styled("n", theme.selected),
-            Span::raw(" not now"),
-        ]),
-        columns,
-    ));
+    let body = trust_body(question, columns, theme);
+    let total = body.len();
+    let shown = if room == 1 && total > 1 {
+        lines.extend(body.first().map(|first| counted(first, total, columns, theme)));
+        1
+    } else {
+        lines.extend(body.into_iter().take(room));
+        room
+    };
+    lines.push(trust_keys(app, total.saturating_sub(shown), columns));
     Panel { lines, cursor: None }
+}
+
+/// All of it, without its keys.
+pub(super) fn whole_trust(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines = trust_title(question, columns, theme);
+    lines.extend(trust_body(question, columns, theme));
+    lines
+}
+
+fn trust_title(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    wrap(&Line::from(Span::styled(visible(&question.title).into_owned(), theme.bold)), columns, "")
+}
+
+fn trust_body(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let body = theme.exact(&question.body);
+    // What a long line goes on with looks like no other entry.
+    body.lines().flat_map(|line| hard_wrap(&Line::from(format!("  {line}")), columns, "      ")).collect()
+}
+
+/// Its keys in one row, and how many lines there is no room for.
+pub(super) fn trust_keys(app: &App, more: usize, columns: usize) -> Line<'static> {
+    let (theme, all) = (app.theme, app.keys.name(Action::Details));
+    let told = if more > 0 { format!(" {}", count(more as u64, "more line")) } else { String::new() };
+    let row = |yes: &'static str, no: &'static str, told: &str| {
+        let mut spans =
+            vec![Span::styled("y", theme.selected), Span::raw(yes), Span::styled("n", theme.selected), Span::raw(no)];
+        if more > 0 {
+            spans.extend([Span::styled(all.clone(), theme.selected), Span::styled(told.to_owned(), theme.warn)]);
+        }
+        Line::from(spans)
+    };
+    let no = if more > 0 { " not now · " } else { " not now" };
+    let rows = [row(" allow them · ", no, &told), row(" allow them · ", no, ""), row(" ", " ", "")];
+    let [.., short] = &rows;
+    clip(rows.iter().find(|row| width(&row.to_string()) <= columns).unwrap_or(short), columns)
 }

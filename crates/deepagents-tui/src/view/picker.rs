@@ -12,6 +12,10 @@ use crate::text::{clip, visible};
 
 /// Rows of a preview.
 const PREVIEW: usize = 6;
+/// Columns of a line that is shown in part.
+const LINE: usize = 200;
+/// Rows from which on a question about what goes back has a head.
+const TIGHT: usize = 9;
 
 /// A list, or the question about the selected one, in so many rows.
 pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
@@ -22,7 +26,13 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
     match &picker.stage {
         Stage::Choose => return list(app, picker, columns, rows),
         Stage::Confirm(scope) => {
-            lines.push(clip(&Line::from(format!("  before “{}”", visible(&selected()))), columns));
+            let is_tight = rows < TIGHT;
+            if is_tight {
+                // What becomes of files is worth more than what was chosen just now.
+                lines.clear();
+            } else {
+                lines.push(clip(&Line::from(format!("  before “{}”", visible(&selected()))), columns));
+            }
             for choice in RewindScope::ALL {
                 let text = match choice {
                     RewindScope::Both => "files and conversation",
@@ -32,10 +42,22 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
                 lines.push(row(choice == *scope, text, "", columns, theme));
             }
             let room = rows.saturating_sub(lines.len() + 1);
+            let all = app.keys.name(Action::Details);
+            let mut keys = format!("Enter goes back · {esc}");
             if *scope != RewindScope::Conversation {
-                lines.extend(preview(app, picker, columns, room));
+                if is_tight {
+                    lines.extend(first_of_preview(app, picker, columns).filter(|_| room > 0));
+                } else {
+                    lines.extend(preview(app, picker, columns, room));
+                }
+                if !picker.preview().is_empty() {
+                    keys = format!("Enter goes back · {esc} · {all} all of it");
+                }
             }
-            lines.push(clip(&Line::from(Span::styled(format!("Enter goes back · {esc}"), theme.dim)), columns));
+            if crate::text::width(&keys) > columns {
+                keys = format!("Enter · {esc} · {all}");
+            }
+            lines.push(clip(&Line::from(Span::styled(keys, theme.dim)), columns));
         }
         Stage::Delete => {
             lines.push(clip(&Line::from(format!("  delete “{}” for good?", visible(&selected()))), columns));
@@ -97,6 +119,13 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };
     lines.push(clip(&Line::from(Span::styled(format!("{place}{keys}"), theme.dim)), columns));
     Panel { lines, cursor }
+}
+
+/// The beginning of what is known of the selected one, in one row.
+fn first_of_preview(app: &App, picker: &Picker, columns: usize) -> Option<Line<'static>> {
+    let first = picker.preview().first()?;
+    let lines = item_lines(first, columns.max(LINE), app.theme, Detail::Full);
+    lines.first().map(|line| clip(line, columns))
 }
 
 /// What is known of the selected one, in at most so many rows.

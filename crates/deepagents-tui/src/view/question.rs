@@ -13,7 +13,7 @@ use crate::app::event::PendingApproval;
 use crate::app::pending::Asking;
 use crate::app::transcript::{Call, text_arg};
 use crate::key_map::Action;
-use crate::text::{clip, count, hard_wrap, shorten, visible, width, wrap};
+use crate::text::{clip, count, hard_wrap, is_context, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
 /// The tool with which the agent asks.
@@ -27,8 +27,8 @@ const EXECUTE: &str = "execute";
 /// Rows of what is asked that come before what the keys do in words.
 const BODY: usize = 3;
 
-/// Everything that a call would do.
-fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+/// Everything that a call would do. Where it is not read whole, lines that stay around a change have one row each.
+fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Vec<Line<'static>> {
     let request = &question.request;
     let room = columns.saturating_sub(2).max(2);
     let raw: Vec<Line<'static>> = match request.tool.as_str() {
@@ -76,7 +76,12 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme) -> Ve
     };
     let noted = |text: String| Line::from(Span::styled(text, theme.warn));
     let leads = request.leads_to.iter().map(|path| noted(format!("the path leads to {}", theme.exact(&escaped(path)))));
-    leads.chain(raw).flat_map(|line| hard_wrap(&line, room, "")).map(indented).collect()
+    let is_change = matches!(request.tool.as_str(), "write_file" | "edit_file");
+    let laid_out = |line: Line<'static>| match is_whole {
+        false if is_change && is_context(&line) => vec![clip(&line, room)],
+        _ => hard_wrap(&line, room, ""),
+    };
+    leads.chain(raw).flat_map(laid_out).map(indented).collect()
 }
 
 /// Which rule asks.
@@ -114,7 +119,7 @@ fn choice_lines(request: &ActionRequest, columns: usize) -> Vec<Line<'static>> {
 
 /// Everything that is asked, with the answers that can be chosen.
 pub(crate) fn whole_question(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let mut lines = question_body(question, columns, theme);
+    let mut lines = question_body(question, columns, theme, true);
     lines.extend(rule_lines(&question.request, columns, theme));
     lines.extend(choice_lines(&question.request, columns));
     lines
@@ -188,7 +193,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         }
         Asking::Remember(rule) => (keeping(rule, columns, theme), None),
     };
-    let mut body = question_body(question, columns, theme);
+    let mut body = question_body(question, columns, theme, false);
     // A form that is filled in shows them itself.
     if matches!(app.questions.asking, Asking::Decide) {
         body.extend(choice_lines(&question.request, columns));
@@ -241,7 +246,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
 }
 
 /// A line that stands for so many, as much of it as there is room for.
-fn counted(line: &Line<'static>, total: usize, columns: usize, theme: Theme) -> Line<'static> {
+pub(super) fn counted(line: &Line<'static>, total: usize, columns: usize, theme: Theme) -> Line<'static> {
     let told = format!(" … {}", count(total as u64, "line"));
     let mut line = clip(line, columns.saturating_sub(width(&told)));
     line.spans.push(Span::styled(told, theme.warn));

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::live::paint;
+use super::panels::trust_keys;
 use super::question::{keys, short_keys};
 use super::standing::{mode, question_waits};
 use crate::app::pager::{Pager, Source};
@@ -53,6 +54,13 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
                 keys.extend([Span::styled(key.to_owned(), app.theme.selected), Span::raw(what)]);
             }
             vec![clip(&title, columns), clip(&Line::from(keys), columns), clip(&scroll, columns)]
+        }
+        // Where there is no room for all of it, its keys stay.
+        Source::Trust(_) => vec![trust_keys(app, 0, columns), clip(&scroll, columns)],
+        Source::Preview(picker) => {
+            let label = picker.current().map(|choice| choice.label).unwrap_or_default();
+            let title = format!("before “{}”", visible(&label));
+            vec![clip(&Line::from(Span::styled(title, app.theme.heading)), columns), clip(&scroll, columns)]
         }
         Source::Items { title, .. } => {
             let title = Line::from(Span::styled(visible(title).into_owned(), app.theme.heading));

@@ -437,3 +437,47 @@ async fn what_was_decided_before_the_questions_were_left_is_told_with_the_next_m
     assert_eq!(told.matches("was never made: the conversation went on").count(), 1, "{told}");
     assert!(!world.has("b.txt"));
 }
+
+#[tokio::test]
+async fn a_long_line_beside_a_change_has_one_row_and_is_read_whole() {
+    let edit = Turn::call("edit_file", json!({"file_path": "/long.txt", "old_string": "keep", "new_string": "kept"}));
+    let last = Turn::call("write_file", json!({"file_path": "/notes.txt", "content": "alpha\nbeta\ngamma"}));
+    let world = World::new([edit, last, Turn::text("Over.")]);
+    std::fs::write(world.dir.path().join("long.txt"), format!("{}END\nkeep\n", "x".repeat(3000))).unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "edit").await;
+    assert!(screens.wait_for("Change /long.txt?").await, "{}", screens.text());
+    let live = screens.live().join("\n");
+    assert!(live.contains("2 - keep") && live.contains("2 + kept") && !live.contains("END"), "{live}");
+    screens.press("ctrl-o end").await.unwrap();
+    assert!(screens.live().join("\n").contains("xEND"), "{:?}", screens.live());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Overwrite /notes.txt?").await, "{}", screens.text());
+    let live = screens.live().join("\n");
+    assert!(live.contains("3 - gamma") && live.contains("3 + gamma"), "{live}");
+    assert_eq!(live.matches("no newline at the end").count(), 1, "{live}");
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_for("Over.").await && screens.wait_idle().await, "{}", screens.text());
+}
+
+#[tokio::test]
+async fn what_was_decided_before_the_program_was_killed_is_not_asked_again() {
+    let world = World::new([commands(&["touch a", "touch b", "touch c"]), Turn::text("All decided.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "three").await;
+    assert!(screens.wait_for("(1 of 3)").await, "{}", screens.text());
+    screens.press("n").await.unwrap();
+    assert!(screens.wait_for("(2 of 3)").await, "{}", screens.text());
+    let thread = screens.thread().unwrap();
+    world.until_noted(&thread, "waiting_decisions").await;
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, Begin::Continue);
+    assert!(screens.wait_for("you have decided before: no: execute touch a").await, "{}", screens.text());
+    assert!(screens.wait_until_live("(2 of 3)").await, "{:?}", screens.live());
+    screens.press("y").await.unwrap();
+    assert!(screens.wait_until_live("(3 of 3)").await, "{:?}", screens.live());
+    screens.press("n").await.unwrap();
+    assert!(screens.wait_for("All decided.").await && screens.wait_idle().await, "{}", screens.text());
+    assert_eq!([world.has("a"), world.has("b"), world.has("c")], [false, true, false]);
+    world.until_not_noted(&thread, "waiting_decisions").await;
+}

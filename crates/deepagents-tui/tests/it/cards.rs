@@ -189,3 +189,39 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
     say(&mut screens, "/trust").await;
     assert!(screens.wait_for("there is nothing that you have not decided about").await, "{}", screens.text());
 }
+
+#[tokio::test]
+async fn what_a_directory_brings_can_be_read_to_its_end_before_anybody_agrees() {
+    let world = World::new([]);
+    let offered = |at: usize| Offered {
+        kind: "skill".to_owned(),
+        name: format!("s{at:02}"),
+        about: "Sails.".to_owned(),
+        text: format!("text number {at} {}", "x".repeat(60)),
+    };
+    *world.offered.lock().unwrap() = (0..30).map(offered).collect();
+    let mut screens = world.screens(Mode::Ask);
+    screens.resize(60, 14).await;
+    say(&mut screens, "/trust").await;
+    assert!(screens.wait_until_live("y allow them · n not now · ctrl+o").await, "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("text number 29"));
+    screens.press("pgdn").await.unwrap();
+    assert!(screens.live().join("\n").contains("skill s00"), "it is read from its beginning: {:?}", screens.live());
+    assert!(screens.live().iter().any(|line| line.starts_with("      xxx")), "no line looks like another entry");
+    screens.press("end").await.unwrap();
+    let live = screens.live().join("\n");
+    assert!(live.contains("text number 29") && live.contains("y allow them · n not now"), "{live}");
+    screens.press("ctrl-o").await.unwrap();
+    assert!(screens.live().join("\n").contains("y allow them"), "{:?}", screens.live());
+    // What is agreed to, the keys and where the rest is are there on any screen.
+    for (columns, rows) in [(20, 5), (10, 4)] {
+        screens.resize(columns, rows).await;
+        let live = screens.live().join("\n");
+        assert!(live.contains("y n ctrl+o"), "{columns}x{rows}: {live}");
+        assert_eq!(live.contains("skill") && live.contains("lines"), columns == 20, "{columns}x{rows}: {live}");
+    }
+    screens.resize(60, 14).await;
+    screens.press("ctrl-o end y").await.unwrap();
+    assert!(screens.wait_for("in use from now on").await, "{}", screens.text());
+    assert!(world.offered.lock().unwrap().is_empty());
+}

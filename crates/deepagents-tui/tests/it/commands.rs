@@ -656,3 +656,59 @@ async fn a_command_of_the_person_runs_beside_the_agent_and_is_stopped_alone() {
     let told = world.told();
     assert!(told.contains("The person ran `echo bes''ide`") && told.contains("it was stopped"), "{told}");
 }
+
+#[tokio::test]
+async fn a_command_of_several_lines_is_a_command_with_all_of_them() {
+    let world = World::new([Turn::text("Fixed."), Turn::text("Planned."), Turn::text("Read."), Turn::text("Seen.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/status").await;
+    assert!(screens.wait_for("model      scripted").await, "{}", screens.text());
+    for (typed, shown) in [
+        ("/modle x\ny", "did you mean /model?"),
+        ("/skill:haiku rain\nsnow", "there is no skill `haiku`"),
+        ("/export a\nb.md", "the name of a file is one line"),
+    ] {
+        screens.event(crossterm_paste(typed)).await;
+        screens.press("enter").await.unwrap();
+        assert!(screens.wait_for(shown).await, "{typed}: {}", screens.text());
+    }
+    assert!(world.model.requests().is_empty());
+    for (typed, answer, told) in [
+        ("/fix 12\nmore of it", "Fixed.", "Fix issue 12 now."),
+        ("/plan do\nthis", "Planned.", "do\nthis"),
+        // What is no name, a path, and what is said with a command that takes nothing are messages.
+        ("/* one\n   two */", "Read.", "/* one\n   two */"),
+        ("/clear\nthe table", "Seen.", "/clear\nthe table"),
+    ] {
+        screens.event(crossterm_paste(typed)).await;
+        screens.press("enter").await.unwrap();
+        assert!(screens.wait_for(answer).await && screens.wait_idle().await, "{typed}: {}", screens.text());
+        let requests = world.model.requests();
+        let last = requests.last().unwrap().messages.iter().next_back().unwrap().text();
+        assert!(last.contains(told) && !last.starts_with("/plan"), "{typed}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn what_going_back_does_to_many_files_is_read_whole_and_what_stays_comes_first() {
+    let write = |at: usize| ("write_file", json!({"file_path": format!("/f{at:02}.txt"), "content": "x\nx\nx\n"}));
+    let world = World::new([Turn::calls((0..30).map(write)), Turn::text("Wrote.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "many").await;
+    assert!(screens.wait_for("Wrote.").await && screens.wait_idle().await, "{}", screens.text());
+    std::fs::write(world.dir.path().join("f29.txt"), "mine\n").unwrap();
+    say(&mut screens, "/rewind").await;
+    assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_until_live("/f29.txt: stays, since somebody else").await, "{:?}", screens.live());
+    screens.resize(24, 8).await;
+    assert!(screens.live().join("\n").contains("/f29.txt: s"), "{:?}", screens.live());
+    screens.resize(80, 24).await;
+    screens.press("ctrl-o end").await.unwrap();
+    assert!(screens.live().join("\n").contains("/f28.txt: removed"), "{:?}", screens.live());
+    screens.press("ctrl-o").await.unwrap();
+    assert!(screens.live().join("\n").contains("Enter goes back"), "{:?}", screens.live());
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_for("went back").await, "{}", screens.text());
+    assert!(!world.has("f00.txt") && world.read("f29.txt") == "mine\n");
+}

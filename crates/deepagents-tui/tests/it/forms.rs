@@ -216,3 +216,17 @@ async fn a_message_can_be_typed_and_the_turn_be_ended_at_a_question_with_choices
     assert!(screens.wait_for("interrupted").await && screens.wait_idle().await, "{}", screens.text());
     assert_eq!(world.model.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn a_blank_is_no_message_that_keeps_answers_from_being_chosen() {
+    let world = World::new([asks(&["red", "blue"], false), Turn::text("Painted.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "paint it").await;
+    assert!(screens.wait_until_live("❯ 1. red").await, "{:?}", screens.live());
+    screens.press("space space down").await.unwrap();
+    assert!(screens.live().join("\n").contains("❯ 2. blue"), "{:?}", screens.live());
+    screens.event(crossterm::event::Event::Paste("  ".to_owned())).await;
+    screens.press("up enter").await.unwrap();
+    assert!(screens.wait_for("Painted.").await, "{}", screens.text());
+    assert!(world.told().contains("The user chose: red"), "{}", world.told());
+}

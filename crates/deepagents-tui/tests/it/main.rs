@@ -18,6 +18,7 @@ mod hooks;
 mod pictures;
 mod policy;
 mod preferences;
+mod stopping;
 mod talk;
 mod windows;
 mod world;

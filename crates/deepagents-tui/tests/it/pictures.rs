@@ -166,3 +166,15 @@ async fn items_hang_from_their_numbers_and_columns_stand_as_the_table_says() {
     let text: Vec<&str> = text.lines().map(str::trim_end).collect();
     assert!(text.join("\n").contains(shown), "{text:?}");
 }
+
+#[tokio::test]
+async fn a_table_of_more_columns_than_fit_is_read_row_by_row() {
+    let row = |word: &str| format!("|{}\n", (0..30).map(|at| format!(" {word}{at} |")).collect::<String>());
+    let rule = format!("|{}\n", "---|".repeat(30));
+    let world = World::new([Turn::text(format!("{}{rule}{}", row("head"), row("cell")))]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "a wide table").await;
+    assert!(screens.wait_for("head29: cell29").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.text().contains("head0: cell0; head1: cell1"), "{}", screens.text());
+    assert!(!screens.text().contains('│'), "{}", screens.text());
+}

@@ -170,6 +170,17 @@ impl World {
         }
     }
 
+    /// Waits until what a thread notes has these words no more.
+    pub(crate) async fn until_not_noted(&self, thread: &str, words: &str) {
+        loop {
+            let info = self.journal.threads().get(thread).await.unwrap().unwrap();
+            if !json!(info.metadata).to_string().contains(words) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Deletes a thread, as another program would.
     pub(crate) async fn delete(&self, thread: &str) {
         self.journal.threads().delete(thread).await.unwrap();

@@ -1,0 +1,85 @@
+//! What is kept of what a person stops.
+
+use std::time::Duration;
+
+use deepagents::models::scripted::Turn;
+use deepagents_tui::{Begin, Mode};
+use serde_json::json;
+
+use crate::world::{World, say};
+
+/// A command that says something and never ends by itself.
+fn endless(word: &str) -> Turn {
+    let command = format!("for i in 1 2 3; do echo {word}-$i; done; while [ ! -e never ]; do sleep 0.02; done");
+    Turn::call("execute", json!({"command": command}))
+}
+
+#[tokio::test]
+async fn what_a_command_had_put_out_stays_when_it_is_stopped() {
+    let world = World::new([endless("part"), Turn::text("Next.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "go").await;
+    assert!(screens.wait_until_live("part-3").await, "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("interrupted; say what to do instead").await && screens.wait_idle().await);
+    let text = screens.text();
+    for line in ["part-1\n", "part-2\n", "part-3\n"] {
+        assert_eq!(text.matches(line).count(), 1, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_was_doing_is_read_whole_when_it_is_stopped() {
+    let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "general-purpose"}));
+    let world = World::new([delegate, endless("kid").and_text("I count.")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "go").await;
+    assert!(screens.wait_until_live("◌ execute for").await, "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("interrupted; say what to do instead").await && screens.wait_idle().await);
+    screens.press("ctrl-o").await.unwrap();
+    let whole = screens.live().join("\n");
+    assert!(whole.contains("I count.") && whole.contains("✗ execute for i in 1 2 3"), "{whole}");
+}
+
+#[tokio::test]
+async fn an_interrupted_answer_is_the_models_words_and_a_remark_when_it_is_opened_again() {
+    let world = World::new([Turn::text("Half of it.\n\n[The user interrupted this answer here.]")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go slowly").await;
+    assert!(screens.wait_for("Half of it.").await && screens.wait_idle().await);
+    drop(screens);
+    let mut screens = world.begin(Mode::Ask, Begin::Continue);
+    assert!(screens.wait_for("· interrupted").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.text().contains("Half of it.") && !screens.text().contains("[The user"), "{}", screens.text());
+    say(&mut screens, "/copy").await;
+    assert_eq!(screens.sent().last().map(String::as_str), Some("Half of it."));
+}
+
+#[tokio::test]
+async fn esc_stops_where_nothing_is_typed_whatever_mode_vi_is_in() {
+    let mut world = World::new([Turn::text("Never.").delay(Duration::from_secs(600))]);
+    world.preferences.vi = true;
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "go").await;
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("interrupted; say what to do instead").await && screens.wait_idle().await);
+}
+
+#[tokio::test]
+async fn what_waits_comes_back_when_compacting_is_stopped() {
+    let long = "lorem ipsum dolor sit amet ".repeat(100);
+    let turns = (0..5).map(|n| Turn::text(format!("{long} END{n}")));
+    let world = World::new(turns.chain([Turn::text("SUMMARY").delay(Duration::from_secs(600))]));
+    let mut screens = world.screens(Mode::Ask);
+    for n in 0..5 {
+        say(&mut screens, &format!("say {n}")).await;
+        assert!(screens.wait_for(&format!("END{n}")).await && screens.wait_idle().await);
+    }
+    say(&mut screens, "/compact").await;
+    say(&mut screens, "sent meanwhile").await;
+    assert!(screens.wait_until_live("waiting: sent meanwhile").await, "{:?}", screens.live());
+    screens.press("esc").await.unwrap();
+    assert!(screens.wait_for("the conversation was not compacted").await && screens.wait_idle().await);
+    assert!(screens.live().join("\n").contains("› sent meanwhile"), "{:?}", screens.live());
+}
