@@ -87,6 +87,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
     let mode = session::mode(args, found.as_ref(), is_person_there)?;
+    let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
+    let said = approvals::said(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         bail!("with --approve ask stdin is for your answers: give the task on the command line");
     }
@@ -209,9 +211,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     };
     if args.input_format == InputFormat::StreamJson {
         let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
-            bail!("turns of one conversation are kept in a thread: leave --no-save out");
+            bail!("turns of one conversation are kept in a thread");
         };
-        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode };
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, said };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {
@@ -225,7 +227,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Box::new(Policy {
         mode,
-        said: approvals::said(mode, args.screens),
+        said,
         reviewer,
         rules,
         tools: OwnTools::of(&agent),
@@ -278,6 +280,10 @@ fn answer_format(file: &Path) -> Result<ResponseFormat> {
 /// What is to be done, as the command line says it.
 fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
+        if args.no_save {
+            let words = "turns of one conversation are kept in a thread: leave --no-save out";
+            bail!(WrongUsage(words.to_owned()));
+        }
         // The thread is begun, or gone on with, by the first message.
         return Ok(Task::Given(String::new()));
     }
