@@ -12,9 +12,10 @@ use crate::middleware::approval::rejection;
 /// the calls, and remarks on those that are no calls of the last answer, such as a sub-agent's. None of them was made.
 ///
 /// ```
-/// use deepagents::{ActionRequest, Decision, RunInput, State, left_decisions};
+/// use deepagents::{ActionRequest, Decision, Message, RunInput, State, left_decisions};
 /// fn goes_on(thread: &str, state: &State, decided: Vec<(ActionRequest, Decision)>) -> RunInput {
-///     left_decisions(state, decided).into_iter().fold(RunInput::new("something else").thread(thread), RunInput::message)
+///     let told = left_decisions(state, decided);
+///     RunInput::messages(told.into_iter().chain([Message::user("Something else.")])).thread(thread)
 /// }
 /// ```
 pub fn left_decisions(state: &State, decided: impl IntoIterator<Item = (ActionRequest, Decision)>) -> Vec<Message> {
