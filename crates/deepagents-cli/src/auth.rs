@@ -1,8 +1,9 @@
 //! Keys of providers: those of the environment, and those that the user has given to be kept.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, BufRead, IsTerminal};
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -61,12 +62,31 @@ fn read(file: &Path) -> Result<Keys> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Keys::default()),
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
     };
+    keep_to_owner(file);
     let keys: Keys = serde_json::from_str(&text)
         .map_err(|error| anyhow!("`{}` cannot be understood ({error}); remove it and begin anew", file.display()))?;
     if keys.v != 1 {
         bail!("`{}` is of version {}, and this program knows 1", file.display(), keys.v);
     }
     Ok(keys)
+}
+
+/// Bits of the mode that let others in.
+const OTHERS: u32 = 0o077;
+
+/// Makes the file its owner's alone, where others may read it, and says so.
+fn keep_to_owner(file: &Path) {
+    let Some(mode) = fs::metadata(file).ok().map(|about| about.permissions().mode()).filter(|mode| mode & OTHERS != 0)
+    else {
+        return;
+    };
+    let (name, was) = (file.display(), mode & 0o777);
+    output::remark(&match fs::set_permissions(file, Permissions::from_mode(was & !OTHERS)) {
+        Ok(()) => {
+            format!("`{name}` had the mode {was:04o}, with which others may read your keys; it is yours alone now")
+        }
+        Err(error) => format!("`{name}` has the mode {was:04o}, with which others may read your keys: {error}"),
+    });
 }
 
 /// Changes the keys that are kept.
@@ -164,10 +184,8 @@ const GIVES_UP: [u8; 2] = [0x03, 0x1c];
 /// The key, from stdin; a terminal does not show it. Nothing where whoever is asked gives up.
 fn ask(provider: &str) -> Result<Option<String>> {
     let stdin = io::stdin();
-    let mut line = String::new();
     if !stdin.is_terminal() {
-        stdin.lock().read_line(&mut line)?;
-        return Ok(Some(line));
+        return piped(&mut stdin.lock()).map(Some);
     }
     let before = tcgetattr(&stdin)?;
     let mut hidden = before.clone();
@@ -187,6 +205,19 @@ fn ask(provider: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     Ok(Some(String::from_utf8_lossy(&typed).into_owned()))
+}
+
+/// A key that is piped in: one line.
+fn piped(input: &mut impl Read) -> Result<String> {
+    let (mut bytes, most) = (Vec::new(), u64::try_from(MOST).unwrap_or(u64::MAX));
+    input.take(most.saturating_add(2)).read_to_end(&mut bytes).context("the key cannot be read from stdin")?;
+    let text = String::from_utf8(bytes).map_err(|_| WrongUsage("the key on stdin is not text in UTF-8".to_owned()))?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let key = lines.next().unwrap_or_default().to_owned();
+    if lines.next().is_some() {
+        bail!(WrongUsage("there are several lines on stdin, and a key is one".to_owned()));
+    }
+    Ok(key)
 }
 
 /// A line, or what there is before somebody gives up.

@@ -35,7 +35,7 @@ pub struct McpOptions {
     pub token_dir: Option<PathBuf>,
     /// The model that servers may use which are [allowed to](crate::ServerConfig::sampling); none without one.
     pub sampling: Option<SamplingModel>,
-    /// Looks at tools of servers that are not [trusted](crate::ServerConfig::trusted) before they are offered.
+    /// Looks at tools before they are offered.
     pub review: Option<ToolReview>,
     /// How long a request of the model waits for servers that are starting: it goes on without their tools then, and they
     /// are offered once they answer. As long as their own limits say where it is left out.
@@ -115,7 +115,8 @@ type Review = dyn Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync;
 pub struct ToolReview(Arc<Review>);
 
 impl ToolReview {
-    /// A closure of the server's name and what a model would be told.
+    /// A closure of the server's name and what a model would be told; below the description stands what is
+    /// [believed](crate::ServerConfig::trusted) of what the server says beside: that the tool only reads, or may be called again.
     pub fn new(review: impl Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(review))
     }

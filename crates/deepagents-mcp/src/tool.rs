@@ -72,6 +72,17 @@ impl McpTool {
         })
     }
 
+    /// What a model is told of it, and below that what is believed of what the server says beside.
+    pub(crate) fn said(&self) -> ToolSpec {
+        let mut spec = self.spec.clone();
+        let believed = [(self.reads_only, "It only reads."), (self.idempotent, "It may be called again.")];
+        let words: Vec<&str> = believed.iter().filter(|(said, _)| *said).map(|(_, words)| *words).collect();
+        if !words.is_empty() {
+            spec.description = format!("{}\n\n[{}]", spec.description, words.join(" "));
+        }
+        spec
+    }
+
     async fn made(&self, args: Value, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = match args {
             Value::Object(args) => args,

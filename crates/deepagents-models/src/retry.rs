@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ const RETRIES: u32 = 100;
 /// Makes calls that share a key wait together, and bounds how often they are retried together.
 ///
 /// When a provider tells one call to come back later, the others with the same address and key wait too, each a
-/// little differently, instead of running into the same refusal. A provider that fails every call is not asked many times
+/// little differently, instead of running into the same refusal. Once that call is given up by whoever made it, nothing holds
+/// them back any more: what a person says next goes out at once. A provider that fails every call is not asked many times
 /// by each of them: retries come out of a budget that the calls with a key have in common. A retry takes one from it; a call
 /// that succeeds gives back what it took, or one if it took none. While nothing is left, calls are made once. Clones share
 /// all of this.
@@ -79,15 +81,23 @@ struct Shared {
     hasher: RandomState,
     retries: u32,
     keys: Mutex<HashMap<u64, KeyState>>,
+    /// Counts those that hold others back.
+    holds: AtomicU64,
 }
 
 /// What is known of a key; a key of which nothing is known is left out.
 #[derive(Default)]
 struct KeyState {
     held_until: Option<Instant>,
+    /// The calls that wait themselves for what they hold the others back for, each until when.
+    waiting: Vec<(HoldId, Instant)>,
     /// How many retries are taken out of the budget.
     taken: u32,
 }
+
+/// A call that holds others back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HoldId(u64);
 
 /// Whose calls wait together. Only a keyed hash is kept, so that no secret is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +111,7 @@ impl SharedBackoff {
 
     /// As [`new`](Self::new), with another number of retries that the calls with a key have in common.
     pub fn with_retry_budget(retries: u32) -> Self {
-        Self(Arc::new(Shared { hasher: RandomState::new(), retries, keys: Mutex::default() }))
+        Self(Arc::new(Shared { hasher: RandomState::new(), retries, keys: Mutex::default(), holds: AtomicU64::new(0) }))
     }
 
     pub(crate) fn key(&self, base_url: &str, credentials: Option<&Credentials>) -> BackoffKey {
@@ -115,12 +125,28 @@ impl SharedBackoff {
         *held = (*held).max(Some(until));
     }
 
+    /// Holds calls back until this moment, as long as the call that waits for it is not given up.
+    pub(crate) fn hold_while_waiting(&self, key: BackoffKey, until: Instant) -> HoldId {
+        let id = HoldId(self.0.holds.fetch_add(1, Ordering::Relaxed));
+        self.keys().entry(key.0).or_default().waiting.push((id, until));
+        id
+    }
+
+    /// The call that waited is given up by whoever made it: the others wait for what they were told themselves.
+    pub(crate) fn release(&self, key: BackoffKey, hold: HoldId) {
+        if let Some(state) = self.keys().get_mut(&key.0) {
+            state.waiting.retain(|(id, _)| *id != hold);
+        }
+    }
+
     /// Until when calls are held back, if they are.
     pub(crate) fn until(&self, key: BackoffKey) -> Option<Instant> {
         let mut keys = self.keys();
         let state = keys.get_mut(&key.0)?;
-        state.held_until = state.held_until.filter(|until| *until > Instant::now());
-        let until = state.held_until;
+        let now = Instant::now();
+        state.held_until = state.held_until.filter(|until| *until > now);
+        state.waiting.retain(|(_, until)| *until > now);
+        let until = state.waiting.iter().map(|(_, until)| *until).chain(state.held_until).max();
         if until.is_none() && state.taken == 0 {
             keys.remove(&key.0);
         }

@@ -31,6 +31,7 @@ pub mod escape;
 mod explain;
 pub mod front_matter;
 mod json_answer;
+mod left_decisions;
 pub mod middleware;
 mod permission_interrupts;
 pub mod profile;
@@ -77,6 +78,7 @@ pub use deepagents_core::tool::{
     DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSet, json_tool, tool_fn,
 };
 pub use explain::{ExplainedPart, Explanation};
+pub use left_decisions::left_decisions;
 pub use middleware::tool_errors::ToolErrorAction;
 pub use user_file::UserFileError;
 

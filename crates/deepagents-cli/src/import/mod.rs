@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use crate::args::ImportArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::env;
 use crate::output;
 use crate::render::{escaped, json_text};
@@ -102,7 +102,7 @@ fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
     }
     let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
     if !fs::metadata(&root).is_ok_and(|about| about.is_dir()) {
-        bail!("`{}` is no directory", root.display());
+        bail!(WrongUsage(format!("`{}` is no directory", root.display())));
     }
     let own = root.join(OWN);
     Ok((root, own))

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::host::ProgramHost;
 use super::{as_in, mode_in, thread_of};
 use crate::args::{InteractiveArgs, hidden};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::sources::OWN;
 use crate::stopping::{EndSignal, EndSignals, Hangup};
@@ -60,7 +60,8 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
             return Ok(info.id);
         }
         if task.is_empty() {
-            bail!("there is no task: say it after --detach, or name a thread with --resume");
+            let words = "there is no task: say it after --detach, or name a thread with --resume";
+            bail!(WrongUsage(words.to_owned()));
         }
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;

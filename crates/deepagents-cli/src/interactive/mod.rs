@@ -111,6 +111,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         );
     }
     own_files::check_root(args.agent.root.as_deref())?;
+    database::check_place(&args.database)?;
     let runtime = runtime::start()?;
     // Who names a thread that is not there sees that before the screens take the terminal.
     let thread = runtime.block_on(thread_of(args))?;

@@ -189,12 +189,12 @@ impl Found {
 }
 
 impl Described {
-    /// How it is reached, with the variables of the environment put in. What it says of its tools is believed where it is
-    /// the user's own.
+    /// How it is reached, with the variables of the environment put in. What it says of its tools is believed: it is the user's
+    /// own, or the user has agreed to it and to what its tools say.
     pub(super) fn config(&self) -> Result<ServerConfig, EntryError> {
         let lookup = |name: &str| std::env::var(name).ok();
         let config = self.entry.clone().and_then(|entry| entry.config(&lookup))?;
-        Ok(config.trusted(self.source != Source::Project))
+        Ok(config.trusted(true))
     }
 
     /// Whether it is switched off.

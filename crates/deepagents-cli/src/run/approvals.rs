@@ -52,9 +52,10 @@ pub(super) enum Reviewer {
 }
 
 /// A mode as the option that it was said with: on the command line of the screens there are others, and nobody can be asked
-/// where there are none.
-pub(super) fn said(mode: Approve, screens: Option<ScreenMode>) -> &'static str {
+/// where there are none. That of a thread was said by no option.
+pub(super) fn said(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) -> &'static str {
     match (screens, mode) {
+        (None, _) if is_kept => "the mode that the thread was left in",
         (Some(ScreenMode::Plan), _) => "--approve plan",
         (Some(ScreenMode::Ask), _) => "--approve ask, and nobody can be asked",
         (_, Approve::Deny) => "--approve deny",

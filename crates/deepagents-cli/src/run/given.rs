@@ -17,6 +17,10 @@ use crate::small_file::without_mark;
 /// What is to be done, as the command line says it.
 pub(super) fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
+        if args.no_save {
+            let words = "turns of one conversation are kept in a thread: leave --no-save out";
+            bail!(WrongUsage(words.to_owned()));
+        }
         // The thread is begun, or gone on with, by the first message.
         return Ok(Task::Given(String::new()));
     }

@@ -85,6 +85,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
     let mode = session::mode(args, found.as_ref(), is_person_there)?;
+    let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
+    let said = approvals::said(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         bail!("with --approve ask stdin is for your answers: give the task on the command line");
     }
@@ -218,10 +220,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     };
     if is_talk {
         let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
-            bail!("turns of one conversation are kept in a thread: leave --no-save out");
+            bail!("turns of one conversation are kept in a thread");
         };
         let typing = (typing, skills);
-        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, typing };
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, said, typing };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {
@@ -235,7 +237,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Box::new(Policy {
         mode,
-        said: approvals::said(mode, args.screens),
+        said,
         reviewer,
         rules,
         agent: agent.clone(),

@@ -64,6 +64,11 @@ impl Found {
         with_model_of(args, &self.info)
     }
 
+    /// Whether it was noted how decisions are made in it.
+    pub(super) fn has_mode(&self) -> bool {
+        self.mode.is_some()
+    }
+
     /// Whether calls were decided about in it that nobody knows how.
     fn was_worked_on(&self) -> bool {
         self.info.status != RunStatus::Empty

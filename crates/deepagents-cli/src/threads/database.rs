@@ -25,6 +25,7 @@ pub(crate) fn place(given: &Database) -> Result<PathBuf> {
 
 /// Opens the database, or begins one.
 pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
+    check_place(given)?;
     let path = place(given)?;
     if given.db.is_none()
         && let Some(directory) = path.parent()
@@ -72,9 +73,24 @@ fn existing(given: &Database) -> Result<Option<PathBuf>> {
         return Ok(Some(path));
     }
     if given.db.is_some() {
-        bail!("there is no database `{}`", path.display());
+        bail!(WrongUsage(format!("there is no database `{}`", path.display())));
     }
     Ok(None)
+}
+
+/// Refuses a database that is named and cannot be begun, as its directory is not there.
+pub(crate) fn check_place(given: &Database) -> Result<()> {
+    let directory = given.db.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !is_there(directory)? => {
+            let directory = directory.display();
+            let words = format!(
+                "the directory `{directory}` of the database does not exist; create it or name another file with --db"
+            );
+            bail!(WrongUsage(words))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How many threads a database holds.
@@ -103,7 +119,10 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
     let mut found = journal.threads().list(&query.limit(2)).await?;
     match (found.pop(), found.is_empty()) {
         (Some(info), true) => Ok(info),
-        (Some(_), false) => bail!("several threads begin with `{given}`; give more of the id"),
-        (None, _) => bail!("there is no thread `{given}`; `deepagents threads list` shows those there are"),
+        (Some(_), false) => bail!(WrongUsage(format!("several threads begin with `{given}`; give more of the id"))),
+        (None, _) => {
+            let words = format!("there is no thread `{given}`; `deepagents threads list` shows those there are");
+            bail!(WrongUsage(words))
+        }
     }
 }

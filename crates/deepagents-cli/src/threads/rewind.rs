@@ -176,7 +176,7 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
     add("left as they are", done.skipped.iter().collect());
     add("changed by calls whose outcome was lost", plan.unrecorded.iter().collect());
     for skipped in &plan.skipped {
-        out += &format!("\nnot put back: {}: {}", skipped.path, skipped.reason);
+        out += &format!("\nnot put back: {}: {}", escaped(skipped.path.as_str()), skipped.reason);
     }
     if plan.elsewhere > 0 {
         out += &format!("\n{ELSEWHERE}");
@@ -194,7 +194,7 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
 }
 
 fn several<'a>(paths: impl IntoIterator<Item = &'a VPath>) -> String {
-    let paths: Vec<&str> = paths.into_iter().map(VPath::as_str).collect();
+    let paths: Vec<String> = paths.into_iter().map(|path| escaped(path.as_str())).collect();
     match paths.as_slice() {
         [a, b, c, d, e, rest @ ..] if !rest.is_empty() => format!("{a}, {b}, {c}, {d}, {e} and {} more", rest.len()),
         few => few.join(", "),

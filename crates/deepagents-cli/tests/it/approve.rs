@@ -254,7 +254,8 @@ fn a_question_about_a_link_says_where_it_leads() {
 
 #[test]
 fn the_mode_is_kept_with_the_thread() {
-    let server = Server::start([writes_to("/a.txt"), writes_to("/b.txt"), Reply::Text(vec!["Done."])]);
+    let done = || Reply::Text(vec!["Done."]);
+    let server = Server::start([writes_to("/a.txt"), writes_to("/b.txt"), done(), writes_to("/c.txt"), done()]);
     let place = Place::new();
     let first = finish_with(&mut place.run(&server, &["--approve", "ask", "Write"]), "");
     assert_eq!(first.code, Some(1), "{first:?}");
@@ -269,6 +270,13 @@ fn the_mode_is_kept_with_the_thread() {
     assert_eq!((denied.code, place.has("b.txt")), (Some(0), false), "{denied:?}");
     let threads: Value = serde_json::from_str(&place.program(&["threads", "list", "--json"]).out).unwrap();
     assert_eq!(threads[0]["metadata"]["approve"], "deny");
+    let told = |at: usize| server.requests()[at].body["messages"].to_string();
+    assert!(told(2).contains("refused: nothing may be changed or run here (--approve deny)"), "{}", told(2));
+    // Nobody has said so this time, and no person has rejected it.
+    let kept = finish(&mut place.run(&server, &["--continue", "And another"]));
+    assert_eq!((kept.code, place.has("c.txt")), (Some(0), false), "{kept:?}");
+    assert!(told(4).contains("run here (the mode that the thread was left in)"), "{}", told(4));
+    assert!(!told(4).contains("User rejected"), "{}", told(4));
 }
 
 #[test]

@@ -160,6 +160,19 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(refused.wrong_usage().contains("there is no provider `nobody`"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
     assert!(refused.one_message().contains("that is no key"));
+    let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");
+    assert!(refused.wrong_usage().contains("several lines on stdin"), "{refused:?}");
+    let mut piped = Command::new("sh");
+    piped.args(["-c", "printf 'sk-\\377' | \"$0\" auth set openai"]).arg(deepagents().get_program());
+    let refused = finish(piped.env("HOME", place.home.path()));
+    assert!(refused.wrong_usage().contains("not text in UTF-8"), "{refused:?}");
+
+    // One that others could read is mended by whatever reads it.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let listed = finish(&mut place.command(&["auth", "list"]));
+    assert!(listed.code == Some(0) && listed.err.contains("mode 0644") && !listed.err.contains("4711"), "{listed:?}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(finish(&mut place.command(&["auth", "list"])).err, "");
     place.out(&["auth", "remove", "openai"]);
     assert!(place.out(&["auth", "list"]).contains("there are no keys"));
     fs::write(&file, "{").unwrap();

@@ -40,6 +40,12 @@ fn a_project() -> tempfile::TempDir {
 }
 
 #[test]
+fn a_directory_that_is_not_there_is_wrong_usage() {
+    let refused = finish(deepagents().args(["import", "/no/such"]));
+    assert!(refused.wrong_usage().contains("`/no/such` is no directory"), "{refused:?}");
+}
+
+#[test]
 fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
     let dir = a_project();
     let root = dir.path();

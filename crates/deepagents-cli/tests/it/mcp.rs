@@ -323,6 +323,29 @@ fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
 }
 
 #[test]
+fn a_tool_of_a_project_that_only_reads_is_called_where_somebody_has_agreed_to_its_server_and_to_that() {
+    let place = Place::new().in_project();
+    let hint = "\"annotations\":{\"readOnlyHint\":true},";
+    let schema = "\\\"inputSchema";
+    let with_hints = SERVER.replace(schema, &format!("$(cat \"$(dirname \"$0\")/hints\" 2>/dev/null){schema}"));
+    assert_ne!(with_hints, SERVER);
+    fs::write(place.at("server/run.sh"), with_hints).unwrap();
+    place.call(&["--trust"]);
+    // It did not say so when it was agreed to.
+    fs::write(place.at("server/hints"), hint).unwrap();
+    fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
+    let (changed, server) = place.call(&["--approve", "deny"]);
+    assert!(!last_result(&server).contains("echoed it") && changed.err.contains("only reads"), "{changed:?}");
+
+    for agreed in ["--trust-project-mcp", "--trust"] {
+        let (called, server) = place.call(&[agreed, "--approve", "deny"]);
+        assert!(last_result(&server).contains("echoed it"), "{called:?}");
+    }
+    let (called, server) = place.call(&["--approve", "deny"]);
+    assert!(last_result(&server).contains("echoed it"), "{called:?}");
+}
+
+#[test]
 fn a_file_that_is_named_and_cannot_be_used_stops_the_program_before_anything_is_spent() {
     let place = Place::new();
     fs::write(place.at("mcp.json"), "{\n  oops\n}").unwrap();

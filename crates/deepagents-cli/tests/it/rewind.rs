@@ -103,6 +103,18 @@ fn files_go_back_with_the_conversation_and_it_is_told_how_to_undo_it() {
 }
 
 #[test]
+fn names_of_files_are_shown_as_they_are() {
+    let place = Place::new();
+    let (id, position) = place.play(None, [write("/a.txt", "one")]);
+    place.play(Some(&id), [write("/a\u{202e}b.txt", "two")]);
+    let unasked = place.rewind(&id, position, &[]);
+    assert!(!unasked.one_message().contains('\u{202e}') && !unasked.err.contains("/ab.txt"), "{unasked:?}");
+    let back = place.rewind(&id, position, &["--files", "yes"]);
+    assert!(back.code == Some(0) && !back.out.contains('\u{202e}') && !back.out.contains("/ab.txt"), "{back:?}");
+    assert_eq!(place.read("a\u{202e}b.txt"), None);
+}
+
+#[test]
 fn without_a_terminal_nothing_changes_unasked() {
     let place = Place::new();
     let (id, position) = place.two_runs();

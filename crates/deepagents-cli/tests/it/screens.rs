@@ -176,6 +176,20 @@ fn a_terminal_that_shows_no_screens_is_told_of_run_without_a_sequence() {
 }
 
 #[test]
+fn names_of_threads_and_databases_that_are_not_there_are_told_before_the_screens_begin() {
+    let server = Server::start([]);
+    let place = Place::new();
+    for (args, words) in [
+        (["--resume", "nobody"], "there is no thread `nobody`"),
+        (["--db", "/no/such/dir/x.db"], "the directory `/no/such/dir` of the database does not exist"),
+    ] {
+        let mut command = screens(place.root.path(), place.home.path(), &server);
+        let (code, seen) = Terminal::start(command.args(args)).end();
+        assert!(code == Some(2) && seen.contains(words) && !seen.contains('\u{1b}'), "{seen:?}");
+    }
+}
+
+#[test]
 fn text_from_a_pipe_is_the_task() {
     let server = Server::start([Reply::Text(vec!["Piped", "."])]);
     let place = Place::new();
@@ -217,7 +231,10 @@ fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_wait
     let (code, seen) = terminal.end();
     assert!(code == Some(0) && place.root.path().join("asked.txt").exists(), "{seen:?}");
     let refused = crate::program::finish(screens(place.root.path(), place.home.path(), &server).arg("--detach"));
-    assert!(refused.one_message().contains("there is no task"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("there is no task"), "{refused:?}");
+    let mut nobody = screens(place.root.path(), place.home.path(), &server);
+    let refused = crate::program::finish(nobody.args(["--detach", "x", "--resume", "nobody"]));
+    assert!(refused.wrong_usage().contains("there is no thread `nobody`"), "{refused:?}");
 }
 
 #[test]

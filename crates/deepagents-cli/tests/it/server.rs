@@ -17,6 +17,8 @@ pub(crate) enum Reply {
     Gated(&'static str, Receiver<()>, String),
     /// One tool call.
     Call(&'static str, Value),
+    /// Several tool calls.
+    Calls(Vec<(&'static str, Value)>),
     /// Text that ends for this reason.
     CutOff(&'static str, &'static str),
     /// An error.
@@ -177,6 +179,16 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
                 json!({"index": 0, "id": "call_a", "type": "function", "function": {"name": name, "arguments": head}});
             chunk(stream, &json!({"tool_calls": [call]}), None)?;
             chunk(stream, &json!({"tool_calls": [{"index": 0, "function": {"arguments": tail}}]}), None)?;
+            end(stream, "tool_calls")
+        }
+        Reply::Calls(calls) => {
+            begin(stream)?;
+            for (index, (name, args)) in calls.into_iter().enumerate() {
+                let function = json!({"name": name, "arguments": args.to_string()});
+                let call =
+                    json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": function});
+                chunk(stream, &json!({"tool_calls": [call]}), None)?;
+            }
             end(stream, "tool_calls")
         }
         Reply::CutOff(text, reason) => {

@@ -1,6 +1,6 @@
 //! Turn after turn, as lines of JSON ask for them.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -272,6 +272,72 @@ fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
         code == Some(0) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
         "{problems}"
     );
+    assert!(problems.contains("--json --input-format stream-json`"), "{problems}");
+}
+
+/// Two calls, of which one is rejected, with a word for the turn after that.
+fn half_decided(place: &Place, server: &Server) -> Talk {
+    let mut talk = place.start(server, &["--approve", "ask"]);
+    talk.user("go");
+    let first = talk.until("asked")["question"]["id"].clone();
+    assert_eq!(talk.until("run_finished")["stop"], "waiting");
+    talk.say(&json!({"answer": first, "decision": {"type": "reject", "message": "NO TO A"}}).to_string());
+    talk.user("meanwhile");
+    // It is told of the line behind them: they have been read.
+    talk.say("no JSON");
+    let mut problem = [0; 16];
+    talk.child.stderr.as_mut().unwrap().read_exact(&mut problem).unwrap();
+    talk
+}
+
+fn two_writes() -> Reply {
+    let write = |name: &str| ("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
+    Reply::Calls(vec![write("a"), write("b")])
+}
+
+#[test]
+fn what_was_decided_and_said_before_the_input_ends_or_a_signal_comes_is_kept_with_the_thread() {
+    for by_signal in [false, true] {
+        let server = Server::start([two_writes(), Reply::Text(vec!["Written."])]);
+        let place = Place::new();
+        let mut talk = half_decided(&place, &server);
+        if by_signal {
+            let pid = talk.child.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            // Its input ends only after that.
+            talk.child.wait().unwrap();
+            assert_eq!(talk.end().0, Some(130));
+        } else {
+            let (code, problems) = talk.end();
+            let kept = problems.contains("1 call had been decided on; 1 message kept with the thread");
+            assert!(code == Some(0) && kept, "{problems}");
+        }
+        let mut talk = place.start(&server, &["--approve", "ask", "--continue"]);
+        let second = talk.until("asked")["question"].clone();
+        assert!(second["args"]["file_path"] == "/b.txt", "{second}");
+        assert_eq!(talk.until("run_finished")["stop"], "waiting");
+        assert_eq!(talk.seen.iter().filter(|event| event["type"] == "asked").count(), 1);
+        talk.say(&json!({"answer": second["id"], "decision": {"type": "approve"}}).to_string());
+        assert_eq!(talk.until("run_finished")["stop"], "done");
+        assert_eq!(talk.end(), (Some(0), String::new()));
+        assert!(!place.root.path().join("a.txt").exists() && place.root.path().join("b.txt").exists());
+        let last = server.requests()[1].body["messages"].to_string();
+        assert!(last.contains("NO TO A") && last.matches("meanwhile").count() == 1, "{last}");
+    }
+}
+
+#[test]
+fn what_was_decided_before_an_interrupt_is_told_with_the_next_message() {
+    let server = Server::start([two_writes(), Reply::Text(vec!["Next."])]);
+    let place = Place::new();
+    let mut talk = half_decided(&place, &server);
+    talk.say(r#"{"type":"interrupt"}"#);
+    assert_eq!(talk.until("run_finished")["stop"], "cancelled");
+    assert_eq!(talk.until("run_finished")["stop"], "done");
+    assert_eq!(talk.end().0, Some(0));
+    assert!(!place.root.path().join("a.txt").exists() && !place.root.path().join("b.txt").exists());
+    let last = server.requests()[1].body["messages"].to_string();
+    assert!(last.contains("NO TO A") && last.contains("cancelled") && last.contains("meanwhile"), "{last}");
 }
 
 #[test]
@@ -335,6 +401,8 @@ fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
     let place = Place::new();
     let (code, problems) = place.start(&server, &["a task"]).end();
     assert!(code == Some(2) && problems.contains("messages are lines on stdin"), "{problems}");
+    let (code, problems) = place.start(&server, &["--no-save"]).end();
+    assert!(code == Some(2) && problems.contains("leave --no-save out"), "{problems}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
     assert_eq!(second.out, "two\n", "{second:?}");
     assert_eq!(place.ids().len(), 1);
     let unknown = finish(place.run(&server).args(["--resume", "zzz", "x"]));
-    assert!(unknown.one_message().contains("there is no thread `zzz`"));
+    assert!(unknown.wrong_usage().contains("there is no thread `zzz`"));
     let unnamed = finish(place.run(&server).args(["--resume", "", "x"]));
     assert!(unnamed.wrong_usage().contains("the id of the thread is empty"), "{unnamed:?}");
     let nowhere = place.threads(&["rewind", &id]);
@@ -351,7 +351,7 @@ fn a_thread_is_copied_rewound_pruned_and_deleted() {
     let deleted = place.threads(&["delete", &id, &copy]);
     assert_eq!(deleted.out.lines().count(), 2, "{deleted:?}");
     assert!(place.ids().is_empty());
-    assert!(place.threads(&["show", &id]).one_message().contains("there is no thread"));
+    assert!(place.threads(&["show", &id]).wrong_usage().contains("there is no thread"));
 }
 
 #[test]
@@ -363,7 +363,9 @@ fn a_database_that_cannot_be_used_is_told() {
     let foreign = finish(run(dir.path(), &server.address).arg("--db").arg(&file).arg("Go"));
     assert!(foreign.one_message().contains("not a database"), "{foreign:?}");
     let missing = finish(deepagents().args(["threads", "--db", "/no/such/t.db", "list"]));
-    assert!(missing.one_message().contains("there is no database"));
+    assert!(missing.wrong_usage().contains("there is no database"));
+    let nowhere = finish(run(dir.path(), &server.address).args(["--db", "/no/such/t.db", "Go"]));
+    assert!(nowhere.wrong_usage().contains("the directory `/no/such`"), "{nowhere:?}");
     let homeless = finish(run(dir.path(), &server.address).env_remove("HOME").arg("Go"));
     assert!(homeless.one_message().contains("--db"), "{homeless:?}");
     assert!(Path::new(&file).exists());
@@ -376,7 +378,7 @@ fn nothing_is_deleted_where_one_of_the_threads_is_unknown() {
     finish(place.run(&server).arg("one"));
     let id = place.ids().remove(0);
     let refused = place.threads(&["delete", &id, "nobody"]);
-    assert!(refused.one_message().contains("no thread `nobody`"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("no thread `nobody`"), "{refused:?}");
     assert_eq!(place.ids(), std::slice::from_ref(&id));
     let done = place.threads(&["delete", &id, &id]);
     assert_eq!((done.code, done.out), (Some(0), format!("deleted {id}\n")));

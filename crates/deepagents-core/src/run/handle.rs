@@ -120,7 +120,7 @@ impl RunHandle {
     /// Ends the run as [`cancel`](Self::cancel) does, for a person who has read what the agent was saying: the text of the
     /// answer that its model was giving becomes part of the conversation, with a line that says that it was interrupted.
     /// What it had thought, and calls that were not complete, are left out, and those who hold the run are not told of an
-    /// answer. Answers of sub-agents are not kept.
+    /// answer. What a sub-agent was saying is part of the result of the call that ran it.
     ///
     /// ```
     /// # async fn f(agent: deepagents_core::agent::Agent) {

@@ -12,10 +12,11 @@ const MARK: &str = "[The user interrupted this answer here.]";
 const GO_ON: &str = "This is a message of the system, not of the user: go on with the answer that was interrupted.";
 
 impl Driver {
-    /// Keeps the text of the answer that the model is giving, where a person ends the run.
+    /// Keeps the text of the answer that the model is giving, where a person ends the run. A sub-agent tells it to its own agent
+    /// as the last that it has said.
     pub(super) fn keep_interrupted(&mut self) -> Result<()> {
         let events = &self.shared.events;
-        if !self.is_main() || !events.control().is_some_and(RunControl::is_interrupted) {
+        if !events.control().is_some_and(RunControl::is_interrupted) {
             return Ok(());
         }
         let Some(said) = events.said(&self.shared.path).filter(|said| !said.trim().is_empty()) else { return Ok(()) };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::ToolError;
+use super::progress::ProgressTail;
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::ids::CallId;
@@ -51,10 +52,31 @@ pub(crate) struct CallInfo {
     /// Sub-agents that it runs now.
     pub(crate) children: AtomicU32,
     /// Sub-agents that it ran in an earlier process and has not gone on with yet.
-    pub(crate) left: Mutex<Vec<ChildLog>>,
+    left: Mutex<Vec<ChildLog>>,
+    /// What it has told of its progress.
+    told: Mutex<ProgressTail>,
 }
 
 impl CallInfo {
+    /// A call that begins, with the sub-agents that it ran in an earlier process.
+    pub(crate) fn new(id: CallId, call: ToolCall, left: Vec<ChildLog>) -> Self {
+        Self {
+            id,
+            provider_call_id: call.id,
+            name: call.name,
+            args: call.args,
+            asked: AtomicU32::new(0),
+            children: AtomicU32::new(0),
+            left: Mutex::new(left),
+            told: Mutex::default(),
+        }
+    }
+
+    /// The last of what it has told of its progress, if it has told something.
+    pub(crate) fn take_told(&self) -> Option<String> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Takes what an earlier process left of the sub-agents that the call ran; of one of them, if it is named.
     pub(crate) fn take_left(&self, label: Option<&str>) -> Vec<ChildLog> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,16 +94,8 @@ impl ToolContext {
 
     /// The context of a call under an id.
     pub(crate) fn for_call(context: Context, id: CallId, provider_call_id: String, name: String, args: Value) -> Self {
-        let call = CallInfo {
-            id,
-            provider_call_id,
-            name,
-            args,
-            asked: AtomicU32::new(0),
-            children: AtomicU32::new(0),
-            left: Mutex::default(),
-        };
-        Self::with_call(context, Arc::new(call))
+        let call = ToolCall { id: provider_call_id, name, args, ..ToolCall::default() };
+        Self::with_call(context, Arc::new(CallInfo::new(id, call, Vec::new())))
     }
 
     pub(crate) fn with_call(context: Context, call: Arc<CallInfo>) -> Self {
@@ -250,13 +264,15 @@ impl ToolContext {
         Child(self.call.clone())
     }
 
-    /// Tells how far the call is, without waiting for anybody who reads it.
+    /// Tells how far the call is, without waiting for anybody who reads it. Where the call does not come to its end, since the
+    /// run is cancelled, fails or is out of time, the model is told the last 4 kB of it.
     pub fn progress(&self, text: impl Into<String>) {
         let text = match &self.progress {
             Some(filter) => filter(text.into()),
             None => Some(text.into()),
         };
         let Some(text) = text else { return };
+        self.call.told.lock().unwrap_or_else(PoisonError::into_inner).push(&text);
         let call = self.call.id.clone();
         self.context.emit(|| EventKind::ToolProgress { call, text });
     }

@@ -10,6 +10,7 @@ mod erased;
 mod function;
 mod json;
 mod output;
+mod progress;
 mod set;
 
 pub use author::{Effect, Tool};

@@ -8,7 +8,7 @@ use deepagents_core::message::{AssistantMessage, Block, Message};
 use deepagents_core::middleware::{HookOutput, before_agent};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::run::{FinishReason, RunInput};
-use deepagents_core::state::Update;
+use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{DynTool, Effect, ToolError, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::stream::BoxStream;
@@ -73,6 +73,50 @@ async fn cancelling_during_tools_keeps_finished_results_and_answers_the_others_i
     let next = agent.invoke(RunInput::new("go on").thread("t")).await.unwrap();
     assert_sound(next.messages());
     assert_eq!(lines(next.messages())[6..], ["user: go on", "assistant: again"]);
+}
+
+/// A tool that tells of its progress, piece by piece, and never ends.
+fn tells(pieces: impl IntoIterator<Item = String>) -> impl DynTool {
+    let pieces: Vec<String> = pieces.into_iter().collect();
+    tool("tells", move |_, cx| {
+        pieces.iter().for_each(|piece| cx.progress(piece.as_str()));
+        async {
+            std::future::pending::<()>().await;
+            Ok("never")
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_tells_the_model_what_it_had_put_out() {
+    let agent = agent(ScriptedModel::new([Turn::call("tells", json!({})), Turn::text("again")]))
+        .tool(tells(["one\ntw".to_owned(), "o\n".to_owned()]))
+        .journal(MemoryJournal::new())
+        .build()
+        .unwrap();
+    let mut run = agent.run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { text, .. } if text == "o\n")).await;
+    run.cancel();
+    run.outcome().await.unwrap();
+    let stored = agent.state("t").await.unwrap();
+    let told =
+        "error: The call of tells was not completed: the run was cancelled. What it had put out until then:\none\ntwo";
+    assert_eq!(lines(stored.messages())[2..], [told]);
+}
+
+#[tokio::test]
+async fn of_a_call_that_is_cancelled_the_last_four_kilobytes_are_told() {
+    let lines: Vec<String> = (0..5000).map(|n| format!("Zeile {n} – ü\n")).collect();
+    let (last, whole) = (lines[4999].clone(), lines.concat());
+    let agent = agent(ScriptedModel::new([Turn::call("tells", json!({}))])).tool(tells(lines)).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { text, .. } if *text == last)).await;
+    run.cancel();
+    let outcome = run.outcome().await.unwrap();
+    let said = outcome.messages().last().unwrap().text();
+    let (_, told) = said.split_once("until then:\n…").unwrap();
+    assert!((4090..=4096).contains(&(told.len() + 1)), "{}", told.len());
+    assert!(whole.trim_end().ends_with(told));
 }
 
 #[tokio::test]
@@ -269,4 +313,24 @@ async fn a_run_that_nobody_reads_is_cancelled_without_what_was_said() {
     until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
     run.cancel();
     assert_eq!(lines(run.outcome().await.unwrap().messages()), ["user: a story"]);
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_was_saying_when_a_person_interrupts_is_told_to_its_agent() {
+    let below = agent(Halting::default()).tool(echo()).name("child").build().unwrap();
+    let task = tool("task", move |_, cx| {
+        let below = below.clone();
+        async move {
+            let state = State::new(below.schema().clone());
+            let ended = cx.run_child(&below, "task", state, RunInput::new("a story")).await?;
+            Ok(ended.result?.messages().last().map(|message| message.text()).unwrap_or_default())
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("task", json!({}))])).tool(task).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { name: Some(name), .. } if name == "echo")).await;
+    run.interrupt();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Cancelled);
+    assert_eq!(lines(outcome.messages())[2..], [KEPT.replacen("assistant", "result", 1)]);
 }

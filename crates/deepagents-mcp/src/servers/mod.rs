@@ -153,9 +153,8 @@ impl McpServers {
                     self.0.shared.notices.withheld(&server, known.tools.len(), why);
                 }
                 let Some(tool) = McpTool::new(server, tool) else { continue };
-                let spec = tool.spec();
-                match server.reviewed(&spec) {
-                    Ok(()) => drop(tools.entry(spec.name).or_insert_with(|| Arc::new(tool))),
+                match server.reviewed(&tool) {
+                    Ok(()) => drop(tools.entry(tool.spec().name).or_insert_with(|| Arc::new(tool))),
                     Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deepagents_core::tool::{DynTool, ToolContext, ToolSpec};
+use deepagents_core::tool::ToolContext;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
@@ -275,7 +275,7 @@ impl Server {
         let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
         let Some(listed) = known.tools.iter().find(|listed| listed.name == tool) else { return Ok(()) };
         let looked_at = match (&listed.arguments, McpTool::new(self, listed)) {
-            (_, Some(listed)) => self.reviewed(&listed.spec()),
+            (_, Some(listed)) => self.reviewed(&listed),
             // Nobody can look at what is not offered any more.
             (Err(why), None) => Err(format!("the tool {tool} has changed: {why}")),
             (Ok(_), None) => Ok(()),
@@ -284,12 +284,12 @@ impl Server {
     }
 
     /// Whether a tool may be offered, as far as somebody looks.
-    pub(super) fn reviewed(&self, tool: &ToolSpec) -> Result<(), String> {
-        self.review().map_or(Ok(()), |review| review.check(&self.name, tool))
+    pub(super) fn reviewed(&self, tool: &McpTool) -> Result<(), String> {
+        self.review().map_or(Ok(()), |review| review.check(&self.name, &tool.said()))
     }
 
     fn review(&self) -> Option<&ToolReview> {
-        self.shared.options.review.as_ref().filter(|_| !self.config.trusted)
+        self.shared.options.review.as_ref()
     }
 
     /// Makes a call.

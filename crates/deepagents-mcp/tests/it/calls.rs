@@ -177,6 +177,25 @@ async fn hidden_tools_are_not_offered_and_annotations_count_where_the_server_is_
 }
 
 #[tokio::test]
+async fn whoever_reviews_a_tool_is_told_what_is_believed_of_it() {
+    let look =
+        json!({"name": "look", "description": "Looks.", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
+    let script = Script::new(&[look], text("fine"));
+    for (trusted, said) in [(true, "Looks.\n\n[It only reads.]"), (false, "Looks.")] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let review = deepagents_mcp::ToolReview::new(move |_, tool| {
+            tell.send(tool.description.clone()).map_err(|e| e.to_string())
+        });
+        let options = deepagents_mcp::McpOptions { review: Some(review), ..options() };
+        let servers = McpServers::new([("alpha", script.config().trusted(trusted))], options);
+        servers.ready().await;
+        assert_eq!(servers.tools().get("mcp__alpha__look").unwrap().spec().description, "Looks.");
+        servers.close().await;
+        assert_eq!(told.recv().unwrap(), said);
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_is_reviewed_and_refused_is_left_out_and_that_is_told() {
     let mut changed = echo();
     changed["description"] = json!("Says it again, and to somebody else.");

@@ -19,6 +19,7 @@ use super::{Endpoint, FrameDecoder, Framing, Wire};
 use crate::body::RequestBody;
 use crate::credentials::Credential;
 use crate::hook::Attempt;
+use crate::retry::HoldId;
 use reading::Reading;
 use retry::held;
 
@@ -41,6 +42,7 @@ pub(crate) fn call(
         renewed: false,
         failures: 0,
         retries: 0,
+        hold: None,
         began: Instant::now(),
     };
     Box::pin(stream::unfold(call, |mut call| async move { call.next().await.map(|item| (item, call)) }))
@@ -64,6 +66,8 @@ struct Call {
     failures: u32,
     /// Retries that were taken out of the budget of the key.
     retries: u32,
+    /// What it holds other calls back with while it waits.
+    hold: Option<HoldId>,
     began: Instant,
 }
 

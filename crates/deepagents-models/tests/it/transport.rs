@@ -6,6 +6,7 @@ use std::time::Duration;
 use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelRequest};
 use deepagents_models::{Anthropic, ModelConfig, Registry, RetryPolicy, SharedBackoff, Timeouts};
+use futures_util::StreamExt;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -186,6 +187,32 @@ async fn a_call_that_is_held_back_by_another_one_says_so_before_it_waits() {
     assert!(matches!(told[0].as_ref().unwrap(), ModelEvent::Retry { .. }), "it is told before anything else");
     assert_eq!(output(&told).message.text(), "after the wait");
     assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_while_it_waits_holds_no_other_back() {
+    let limited = |after: &str| rate_limited().header("retry-after", after);
+    let server = Server::start([limited("200"), limited("100"), Reply::sse(anthropic_text("at once"))]).await;
+    let config = ModelConfig { backoff: Some(SharedBackoff::new()), ..server.config() };
+    let model = Anthropic::new("a", config.clone()).unwrap();
+    let asks = |model: &Anthropic| model.stream(ModelRequest::new("x"));
+    let mut first = asks(&model);
+    assert!(matches!(first.next().await, Some(Ok(ModelEvent::Retry { .. }))));
+    // One that was held back by it asks as soon as it is gone, and waits for itself.
+    let (mut second, mut third) = (asks(&model), asks(&model));
+    assert!(
+        matches!(second.next().await, Some(Ok(ModelEvent::Retry { error, .. })) if error.to_string().contains("another call"))
+    );
+    drop((first, second));
+    assert!(matches!(third.next().await, Some(Ok(ModelEvent::Retry { .. }))));
+    assert_eq!(server.seen().len(), 2);
+    let mut fourth = asks(&Anthropic::new("b", config).unwrap());
+    assert!(
+        matches!(fourth.next().await, Some(Ok(ModelEvent::Retry { error, .. })) if error.to_string().contains("another call"))
+    );
+    drop((third, fourth));
+    assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "at once");
+    assert_eq!(server.seen().len(), 3);
 }
 
 #[tokio::test]

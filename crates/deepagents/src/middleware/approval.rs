@@ -203,7 +203,13 @@ impl Middleware for HumanInTheLoop {
                 response.content.insert(0, Block::text(note));
                 Ok(response)
             }
-            Decision::Reject { message } => Ok(ToolResponse::error(rejection(&name, message.as_deref())).synthetic()),
+            Decision::Reject { message } => {
+                let words = match author {
+                    None | Some(DecisionAuthor::Person) => rejection(&name, message.as_deref()),
+                    Some(_) => refused_unasked(&name, message.as_deref()),
+                };
+                Ok(ToolResponse::error(words).synthetic())
+            }
             Decision::Respond { message } => Ok(ToolResponse::text(message).synthetic()),
             Decision::Approve => next.run(request).await,
             other => Err(Error::Input(format!("a decision to {} a call is not known here", other.kind()))),
@@ -218,7 +224,18 @@ impl Middleware for HumanInTheLoop {
 /// assert!(rejection("execute", Some("too slow")).starts_with("User rejected the call of execute: too slow."));
 /// ```
 pub fn rejection(tool: &str, reason: Option<&str>) -> String {
-    let reason =
-        reason.filter(|reason| !reason.trim().is_empty()).map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = behind(reason);
     format!("User rejected the call of {tool}{reason}. It was not made; make it again only if asked to.")
+}
+
+/// The same where no person has rejected it, but a rule, or that nobody was there.
+fn refused_unasked(tool: &str, reason: Option<&str>) -> String {
+    let reason = behind(reason);
+    format!(
+        "The call of {tool} was refused{reason}. Nobody was asked, and it was not made; make it again only if asked to."
+    )
+}
+
+fn behind(reason: Option<&str>) -> String {
+    reason.filter(|reason| !reason.trim().is_empty()).map(|reason| format!(": {reason}")).unwrap_or_default()
 }

@@ -33,6 +33,8 @@ pub(super) struct Stream<'a> {
     pub(super) thread: String,
     pub(super) limits: &'a Limits,
     pub(super) approve: Approve,
+    /// How that was said.
+    pub(super) said: &'static str,
     /// What messages may mean: commands of files, and names of skills.
     pub(super) typing: (Commands, Vec<String>),
 }

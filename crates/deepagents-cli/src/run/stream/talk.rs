@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 
-use deepagents::{ActionRequest, Decision, DeepAgent, Run};
-use serde_json::Value;
+use deepagents::{ActionRequest, Decision, DecisionRecord, DeepAgent, Run, RunInput, State, left_decisions};
+use serde_json::{Value, json};
 
 use super::super::stdin::Lines;
 use super::line::{Said, said};
 use crate::output;
-use crate::render::style::count;
+use crate::render::style::{count, first_line};
 use crate::slash::{self, Commands, Typed};
+
+/// Characters of a message that is not begun that are shown.
+const UNSAID: usize = 200;
 
 /// What is known between lines.
 pub(super) struct Talk<'a> {
@@ -25,7 +28,7 @@ pub(super) struct Talk<'a> {
     /// How many of those are kept with the thread, which tells them when it is gone on with.
     kept: usize,
     pub(super) asked: Vec<ActionRequest>,
-    pub(super) answers: Vec<(String, Decision)>,
+    pub(super) answers: Vec<(String, DecisionRecord)>,
     pub(super) interrupted: bool,
 }
 
@@ -155,28 +158,57 @@ impl<'a> Talk<'a> {
         let decision =
             Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
         self.agent.check_decision(question, &decision).map_err(|error| error.to_string())?;
-        self.answers.push((id.to_owned(), decision));
+        self.answers.push((id.to_owned(), decision.into()));
         Ok(())
     }
 
-    /// Says how many turns are not begun, if there are some.
+    /// The turn goes on with what was decided.
+    pub(super) fn go_on(&mut self, resume: RunInput) -> RunInput {
+        self.asked.clear();
+        self.answers.drain(..).fold(resume, |input, (id, decision)| input.decide(id, decision))
+    }
+
+    /// The turn is given up: what was decided is told, as far as it can be without making a call.
+    pub(super) fn give_up(&mut self, resume: RunInput, state: &State) -> RunInput {
+        let asked = std::mem::take(&mut self.asked);
+        let decided = self.answers.drain(..).filter_map(|(id, record)| {
+            let question = asked.iter().find(|question| question.id == id)?;
+            Some((question.clone(), record.decision))
+        });
+        left_decisions(state, decided).into_iter().fold(resume, RunInput::message)
+    }
+
+    /// Whether something was decided or said that the thread has not been given.
+    pub(super) fn has_left(&self) -> bool {
+        !self.answers.is_empty() || !self.next.is_empty()
+    }
+
+    /// The thread is given what was decided, and what was said for the turn after this one: whoever goes on with it finds that.
+    pub(super) fn leave_to(&mut self, resume: RunInput) -> RunInput {
+        self.kept += self.next.len();
+        let said: Vec<String> = self.next.drain(..).collect();
+        said.into_iter().fold(self.go_on(resume), RunInput::message)
+    }
+
+    /// Says what turns are not begun, if there are some.
     pub(super) fn unsaid(&self) {
         if !self.next.is_empty() {
-            output::print_error(&format!("{} after it not begun", count(self.next.len() as u64, "turn")));
+            let said: Vec<String> = self.next.iter().map(|text| json!(first_line(text, UNSAID)).to_string()).collect();
+            let turns = count(said.len() as u64, "turn");
+            output::print_error(&format!("{turns} after it not begun: {}", said.join(", ")));
         }
     }
 
     /// Nobody is left to decide: says what stays open, and how to go on with it.
     pub(super) fn leave(&self, questions: usize, thread: &str) {
-        let open = questions.saturating_sub(self.answers.len());
-        let calls = count(open as u64, "call");
-        let unsaid = match self.next.len() {
+        let calls = count(questions as u64, "call");
+        let kept = match self.kept {
             0 => String::new(),
-            more => format!("; {} after it not begun", count(more as u64, "turn")),
+            kept => format!("; {} kept with the thread until then", count(kept as u64, "message")),
         };
         output::print_error(&format!(
-            "the input ended before {calls} had been decided on{unsaid}; go on with `deepagents run --resume {thread} \
-             --approve ask`"
+            "the input ended before {calls} had been decided on{kept}; go on with `deepagents run --resume {thread} \
+             --approve ask --json --input-format stream-json`"
         ));
     }
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Instant;
 
-use deepagents::{ActionRequest, Decision, Event, EventKind, FinishReason, RunError, RunInput};
+use deepagents::{
+    ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, RunError, RunInput,
+};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -37,7 +39,7 @@ impl Stream<'_> {
     ) -> io::Result<TurnEnd> {
         (talk.asked, talk.answers, talk.interrupted) = (Vec::new(), Vec::new(), false);
         let mut input = input;
-        let (mut stopped, mut over) = (false, None);
+        let (mut stopped, mut over) = (None, None);
         loop {
             let began = Instant::now();
             let mut run = self.agent.run(self.limits.apply(input, taken.elapsed).within(&taken.shared));
@@ -45,13 +47,18 @@ impl Stream<'_> {
             if talk.interrupted {
                 run.cancel();
             }
+            // What was decided is kept, and nothing is done about it any more.
+            if stopped.is_some() {
+                run.handle().suspend();
+                HowToStop::Leave.stop(&run.handle(), true);
+            }
             let (mut failed, mut answers) = (None, 0);
             loop {
                 let shown = tokio::select! {
                     biased;
                     signal = signals.recv() => {
-                        stopped = true;
                         let how = HowToStop::from(signal);
+                        stopped = Some(how);
                         match how {
                             HowToStop::Cancel => run.interrupt(),
                             HowToStop::Leave => how.stop(&run.handle(), true),
@@ -93,13 +100,13 @@ impl Stream<'_> {
                 }
             };
             taken.usage += outcome.usage;
-            if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| !stopped) {
+            if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| stopped.is_none()) {
                 talk.take_back();
                 words.iter().for_each(|words| output::print_error(words));
                 talk.unsaid();
                 return Ok(TurnEnd::Exit(exit));
             }
-            if stopped || outcome.stop != FinishReason::Interrupted {
+            if stopped.is_some() || outcome.stop != FinishReason::Interrupted {
                 over = Some(Box::new(outcome));
                 break;
             }
@@ -108,23 +115,30 @@ impl Stream<'_> {
             // One that was ended just before it began to wait is ended all the same.
             let decided =
                 if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
-            match decided {
-                Decided::All | Decided::Interrupted => {}
+            input = match decided {
+                Decided::All => talk.go_on(RunInput::resume(&self.thread)),
+                Decided::Interrupted => talk.give_up(RunInput::resume(&self.thread), &outcome.state),
+                Decided::Signal | Decided::InputEnded if talk.has_left() => {
+                    stopped = matches!(decided, Decided::Signal).then_some(HowToStop::Leave);
+                    talk.leave_to(RunInput::resume(&self.thread))
+                }
                 Decided::Signal => return Ok(TurnEnd::Exit(Exit::Interrupted)),
                 Decided::InputEnded => {
                     talk.leave(questions.len(), &self.thread);
                     return Ok(TurnEnd::Exit(Exit::Done));
                 }
+            };
+        }
+        if let Some(how) = stopped {
+            // A run that is left keeps what was said to it.
+            if how == HowToStop::Cancel {
+                talk.take_back();
             }
-            let answers = std::mem::take(&mut talk.answers);
-            talk.asked.clear();
-            input = RunInput::resume(&self.thread);
-            if !talk.interrupted {
-                input = answers.into_iter().fold(input, |input, (id, decision)| input.decide(id, decision));
-            }
+            talk.unsaid();
+            return Ok(TurnEnd::Exit(Exit::Interrupted));
         }
         talk.take_back();
-        Ok(if stopped { TurnEnd::Exit(Exit::Interrupted) } else { TurnEnd::Over(over) })
+        Ok(TurnEnd::Over(over))
     }
 
     /// Waits until all questions are decided, the turn is given up, or nobody is left to decide.
@@ -135,9 +149,12 @@ impl Stream<'_> {
         signals: &mut Signals,
     ) -> io::Result<Decided> {
         if self.approve != Approve::Ask {
-            let reject =
-                || Decision::Reject { message: Some("nothing may be changed or run here (--approve deny)".to_owned()) };
-            let decision = || if self.approve == Approve::Auto { Decision::Approve } else { reject() };
+            let why = || Some(format!("nothing may be changed or run here ({})", self.said));
+            let reject = || Decision::Reject { message: why() };
+            let decision = || {
+                let decision = if self.approve == Approve::Auto { Decision::Approve } else { reject() };
+                DecisionRecord::new(decision, DecisionAuthor::Rule { text: self.said.to_owned() })
+            };
             talk.answers = questions.iter().map(|question| (question.id.clone(), decision())).collect();
             return Ok(Decided::All);
         }

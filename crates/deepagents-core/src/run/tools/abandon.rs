@@ -47,13 +47,17 @@ impl Driver {
                 Progress::Pending => self.queue_started(turn, at),
                 Progress::Running | Progress::Interrupted => {}
             }
-            let text = match planned.state {
+            let running = turn.by_task.values().find(|task| task.at == at);
+            let told = turn.told.remove(&at).or_else(|| running.and_then(|task| task.info.take_told()));
+            let mut text = match planned.state {
                 Progress::Pending if planned.begun => unknown_outcome(planned.call.name()),
                 _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
             };
+            if let Some(told) = told {
+                text = format!("{text} What it had put out until then:\n{told}");
+            }
             // What a sub-agent had changed before it began to wait is kept.
             let call = planned.id.clone();
-            let running = turn.by_task.values().find(|task| task.at == at);
             let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
             untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
             if aborted.contains(&call) {
@@ -79,8 +83,9 @@ impl Driver {
             };
             match joined {
                 Some(Err(error)) if error.is_cancelled() => {
-                    let aborted = turn.by_task.remove(&error.id());
-                    turn.untaken.extend(aborted.into_iter().flat_map(|task| task.info.take_left(None)));
+                    let Some(aborted) = turn.by_task.remove(&error.id()) else { continue };
+                    turn.untaken.extend(aborted.info.take_left(None));
+                    turn.told.extend(aborted.info.take_told().map(|told| (aborted.at, told)));
                 }
                 Some(joined) => {
                     kept = kept.and(self.joined(turn, joined));

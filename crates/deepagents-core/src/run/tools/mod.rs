@@ -5,8 +5,7 @@ mod batch;
 mod results;
 mod unmade;
 
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -127,16 +126,7 @@ impl Driver {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
             let left = self.take_children(&planned.id);
             let PendingCall::Valid(call) = &planned.call else { continue };
-            let info = CallInfo {
-                id: planned.id.clone(),
-                provider_call_id: call.id.clone(),
-                name: call.name.clone(),
-                args: call.args.clone(),
-                asked: AtomicU32::new(0),
-                children: AtomicU32::new(0),
-                left: Mutex::new(left),
-            };
-            let info = Arc::new(info);
+            let info = Arc::new(CallInfo::new(planned.id.clone(), call.clone(), left));
             let cx = Context::at(&self.shared, &self.state, planned.id.turn);
             let request =
                 ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::with_call(cx, info.clone()));

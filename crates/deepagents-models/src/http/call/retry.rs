@@ -5,7 +5,7 @@ use std::time::Duration;
 use deepagents_core::model::{ErrorInfo, ModelError};
 use tokio::time::Instant;
 
-use super::Call;
+use super::{Call, State};
 use crate::http::Endpoint;
 
 /// Calls that waited for a shared backoff start within this time of each other.
@@ -16,7 +16,7 @@ impl Call {
     pub(super) fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
         self.failures += 1;
         let now = Instant::now();
-        let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
+        let policy = &self.endpoint.retry;
         let asked = error.info().retry_after;
         let after = asked.unwrap_or_else(|| policy.pause(self.failures));
         let next = now.checked_add(after);
@@ -26,12 +26,25 @@ impl Call {
             ModelError::Overloaded(_) => asked.is_some(),
             _ => false,
         };
-        if let Some(until) = next.filter(|_| holds) {
-            endpoint.backoff.hold(endpoint.backoff_key, until);
-        }
+        let until = next.filter(|_| holds);
         if self.renews(error) {
             return Some(Duration::ZERO);
         }
+        let pause = self.next_pause(error, after, next);
+        let (backoff, key) = (&self.endpoint.backoff, self.endpoint.backoff_key);
+        match until {
+            Some(until) if pause.is_some() => {
+                self.hold.take().into_iter().for_each(|hold| backoff.release(key, hold));
+                self.hold = Some(backoff.hold_while_waiting(key, until));
+            }
+            Some(until) => backoff.hold(key, until),
+            None => {}
+        }
+        pause
+    }
+
+    /// The pause, if there is another attempt.
+    fn next_pause(&mut self, error: &ModelError, after: Duration, next: Option<Instant>) -> Option<Duration> {
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
         if !error.is_retryable() || self.failures >= policy.max_attempts {
             return None;
@@ -53,6 +66,16 @@ impl Call {
         let credentials = self.endpoint.credentials.as_ref().zip(self.credential.as_ref());
         self.renewed = credentials.is_some_and(|(credentials, refused)| credentials.renew(refused));
         self.renewed
+    }
+}
+
+impl Drop for Call {
+    /// Who gives a call up that waits has what is asked next go out at once. A call that ended by itself is still a limit that
+    /// was run into.
+    fn drop(&mut self) {
+        if let (State::Backoff(_), Some(hold)) = (&self.state, self.hold) {
+            self.endpoint.backoff.release(self.endpoint.backoff_key, hold);
+        }
     }
 }
 

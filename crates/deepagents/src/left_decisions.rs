@@ -1,0 +1,73 @@
+//! What a person had decided when they left the questions: the model is told so with what is said next.
+
+use std::collections::BTreeSet;
+
+use deepagents_core::interrupt::{ActionRequest, Decision};
+use deepagents_core::message::{Block, Message, ToolMessage};
+use deepagents_core::state::State;
+
+use crate::middleware::approval::rejection;
+
+/// What the model is told of decisions about calls that a person then left together with other questions: the results of
+/// the calls, and remarks on those that are no calls of the last answer, such as a sub-agent's. None of them was made.
+///
+/// ```
+/// use deepagents::{ActionRequest, Decision, Message, RunInput, State, left_decisions};
+/// fn goes_on(thread: &str, state: &State, decided: Vec<(ActionRequest, Decision)>) -> RunInput {
+///     let told = left_decisions(state, decided);
+///     RunInput::messages(told.into_iter().chain([Message::user("Something else.")])).thread(thread)
+/// }
+/// ```
+pub fn left_decisions(state: &State, decided: impl IntoIterator<Item = (ActionRequest, Decision)>) -> Vec<Message> {
+    let mut answered = BTreeSet::new();
+    let message = |(request, decision): (ActionRequest, Decision)| {
+        // A call that asked more than once has one result.
+        let call = open_call(state, &request).filter(|id| answered.insert(id.clone()));
+        let (text, is_error) = in_words(&request, &decision);
+        match call {
+            Some(call_id) => {
+                let content = vec![Block::text(text)];
+                Message::Tool(ToolMessage { call_id, name: request.tool, content, is_error, ..ToolMessage::default() })
+            }
+            None => {
+                let of =
+                    request.agent.map(|agent| format!("About a call of the sub-agent {agent}: ")).unwrap_or_default();
+                Message::harness(format!("{of}{text}"))
+            }
+        }
+    };
+    decided.into_iter().map(message).collect()
+}
+
+/// The id that the model gave the call of a question, where it is one of the last answer and has no result.
+fn open_call(state: &State, request: &ActionRequest) -> Option<String> {
+    if !request.call.path.is_empty() {
+        return None;
+    }
+    let messages = state.messages();
+    let at = messages.last_assistant()?;
+    let mut calls = messages.get(at)?.as_assistant()?.content.iter().filter_map(|block| match block {
+        Block::ToolCall(call) => Some((&call.id, &call.name)),
+        Block::InvalidToolCall(call) => Some((&call.id, &call.name)),
+        _ => None,
+    });
+    let (id, name) = calls.nth(usize::try_from(request.call.index).ok()?)?;
+    let mut results = messages.tail(at).filter_map(|message| message.as_tool());
+    (*name == request.tool && !results.any(|result| result.call_id == *id)).then(|| id.clone())
+}
+
+/// What was decided, and whether that is no result as the tool would give it.
+fn in_words(request: &ActionRequest, decision: &Decision) -> (String, bool) {
+    const STOPPED: &str = "and stopped before the other calls were decided on. It was not made.";
+    let name = &request.tool;
+    match decision {
+        Decision::Respond { message } if request.call.path.is_empty() => (message.clone(), false),
+        Decision::Respond { message } => (format!("User answered the call of {name}: {message}"), true),
+        Decision::Reject { message } => (rejection(name, message.as_deref()), true),
+        Decision::Edit { edited_action } => {
+            let args = &edited_action.args;
+            (format!("User changed the call of {name} to {} {args}, {STOPPED}", edited_action.name), true)
+        }
+        _ => (format!("User approved the call of {name}, {STOPPED}"), true),
+    }
+}
