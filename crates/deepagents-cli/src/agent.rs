@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
 use crate::exit::WrongUsage;
-use crate::mcp;
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
+use crate::protected;
 use crate::proxy;
 use crate::rules::Rules;
 use crate::small_file::without_mark;
@@ -37,7 +37,7 @@ use crate::trust::{Brought, Undecided};
 
 /// The agent that the options describe, to be built and looked at.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let files = open(args.directory())?;
+    let files = open(args)?;
     let own = OwnFiles::inside(args.directory(), None, None)?;
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
@@ -225,6 +225,11 @@ impl Shape {
         Ok(())
     }
 
+    /// What hooks of the directory are kept from, which are commands like the agent's own.
+    pub(crate) fn confinement(&self, files: &LocalBackend, own: &OwnFiles) -> Confinement {
+        Confinement::Sandboxed(SandboxPolicy { rules: vec![self.rules.permissions()], ..confined(files, own) })
+    }
+
     /// Refuses what would say nothing: rules about commands where none are run.
     pub(crate) fn check(&self) -> Result<()> {
         self.rules.check_commands(self.execute)
@@ -310,12 +315,12 @@ fn web(searches: bool) -> Web {
 
 /// The directory without what is the program's own, and commands in it.
 pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<Arc<dyn Backend>> {
-    let shell = shell(files.host_path(), args, own)?;
+    let shell = shell(&files, args, own)?;
     Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
 }
 
 /// Commands in a directory, as far as they may go.
-pub(crate) fn shell(root: &Path, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
+pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
     let mut variables = Vec::new();
     for (name, value) in &args.env {
         let value = value.clone().or_else(|| env(name));
@@ -334,30 +339,38 @@ pub(crate) fn shell(root: &Path, args: &CommandArgs, own: &OwnFiles) -> Result<L
             hosts => Network::AllowList(hosts.to_vec()),
         };
         let tools = if args.share_caches { tools.shared_caches() } else { tools };
-        let (hidden, hidden_host) = (own.paths().to_vec(), own.host_paths());
-        let protected_places = mcp::protected(root);
-        let mut policy =
-            SandboxPolicy { network, tools, hidden, hidden_host, protected_places, ..SandboxPolicy::default() };
+        let mut policy = SandboxPolicy { network, tools, ..confined(files, own) };
         if args.mode() == SandboxMode::ReadOnly {
             let nothing = Rule::new(AccessMode::Deny, ["/**"]).only([Operation::Write]);
             policy.rules.push(Permissions::new([nothing])?);
         }
         Confinement::Sandboxed(policy)
     };
-    let shell = LocalShell::open(root, confinement);
+    let shell = LocalShell::open(files.host_path(), confinement);
     let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
     Ok(variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value)))
 }
 
+/// What every command in a directory is kept from: what nobody changes on the side, and what is the program's own.
+fn confined(files: &LocalBackend, own: &OwnFiles) -> SandboxPolicy {
+    SandboxPolicy {
+        hidden: own.paths().to_vec(),
+        hidden_host: own.host_paths(),
+        protected_places: files.protected_places().clone(),
+        ..SandboxPolicy::default()
+    }
+}
+
 /// The directory as a workspace.
-pub(crate) fn open(root: &Path) -> Result<LocalBackend> {
-    open_recorded(root, None)
+pub(crate) fn open(args: &AgentArgs) -> Result<LocalBackend> {
+    open_recorded(args, None)
 }
 
 /// The directory as a workspace whose changes may be recorded.
-pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<LocalBackend> {
-    let records = store.is_some();
-    let options = LocalOptions { undo: store, protected: mcp::protected(root), ..LocalOptions::default() };
+pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
+    let (root, records) = (args.directory(), store.is_some());
+    let protected = protected::places(root, args.mcp.mcp_config.as_deref());
+    let options = LocalOptions { undo: store, protected, ..LocalOptions::default() };
     LocalBackend::open_with(root, options).map_err(|error| {
         if records && LocalBackend::open(root).is_ok() {
             return anyhow!(
@@ -374,6 +387,11 @@ pub(crate) fn open_recorded(root: &Path, store: Option<UndoStore>) -> Result<Loc
             _ => anyhow!("the directory `{root}` cannot be used: {}", error.source),
         }
     })
+}
+
+/// A directory by itself as a workspace.
+pub(crate) fn open_at(root: &Path) -> Result<LocalBackend> {
+    open(&AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() })
 }
 
 /// A system prompt as given: a text, or `@` and a file that holds it.

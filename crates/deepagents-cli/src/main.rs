@@ -26,6 +26,7 @@ mod money;
 mod output;
 mod own_files;
 mod permissions;
+mod protected;
 mod proxy;
 mod render;
 mod replay;

@@ -40,7 +40,7 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
 }
 
 /// The user's home directory, which need not be in the environment.
-fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     env("HOME").map(PathBuf::from).or_else(std::env::home_dir)
 }
 

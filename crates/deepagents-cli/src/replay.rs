@@ -38,7 +38,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     }
     // What the harness itself keeps in files goes to a directory with no more than the recorded memory and skills.
     let scratch = tempfile::tempdir().map_err(|error| anyhow!("no directory could be made for the replay: {error}"))?;
-    let files = agent::open(scratch.path())?;
+    let files = agent::open_at(scratch.path())?;
     runtime.block_on(sources::unpack(&shape.carried, &files))?;
     let mut builder = shape.builder(recording.model());
     builder = if shape.execute { builder.backend(WithShell::new(files, NoShell)) } else { builder.backend(files) };

@@ -98,6 +98,25 @@ pub fn is_binary(head: &[u8]) -> bool {
     memchr::memchr(0, head.get(..SNIFFED).unwrap_or(head)).is_some()
 }
 
+/// The text of content in UTF-16, which its first bytes say; none where it is not that, or no text.
+pub fn utf16_text(content: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match content {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let (units, rest) = content.as_chunks::<2>();
+    let units = units.iter().skip(1).map(|bytes| unit(*bytes));
+    let text = char::decode_utf16(units).collect::<Result<String, _>>().ok()?;
+    (rest.is_empty() && !text.is_empty() && !text.contains('\0')).then_some(text)
+}
+
+/// Whether content that is no UTF-8 looks like text in an older encoding: there are none of the bytes that text does not have.
+pub fn is_older_text(head: &[u8]) -> bool {
+    let head = head.get(..SNIFFED).unwrap_or(head);
+    !head.iter().any(|byte| matches!(byte, 0..=7 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))
+}
+
 fn by_signature(head: &[u8]) -> Option<(ContentKind, &'static str)> {
     use ContentKind::{Audio, Document, Image, Video};
     let at = |offset: usize, mark: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(mark));

@@ -144,16 +144,22 @@ impl Parts {
             }
         }
         let (parts, setup) = (self.clone(), setup.clone());
-        let files = {
+        let (files, confinement) = {
             let (parts, options) = (parts.clone(), options.clone());
-            tokio::task::spawn_blocking(move || parts.files(&options)).await??
+            let opened = tokio::task::spawn_blocking(move || {
+                let files = parts.files(&options)?;
+                let own = OwnFiles::inside(options.directory(), parts.database.as_deref(), None)?;
+                let confinement = agent::Shape::from_args(&options)?.confinement(&files, &own);
+                Ok::<_, anyhow::Error>((files, confinement))
+            });
+            opened.await??
         };
         // There is no terminal to ask at.
         let undecided = Undecided::for_run(&options, true);
         let brought = Brought::find(&options, &files, undecided).await?;
         let commands = slash::Commands::find(&options, &files, undecided).await?.usable;
         let mode = setup.clone();
-        let hooks = hooks::find(&options, &brought).await?;
+        let hooks = hooks::find(&options, &brought, confinement).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
         let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
         // It looks for files and tries the sandbox.
@@ -189,7 +195,7 @@ impl Parts {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!("the directory `{}` does not exist", directory.display())
             }
-            Ok(_) | Err(_) => agent::open_recorded(directory, store),
+            Ok(_) | Err(_) => agent::open_recorded(options, store),
         }
     }
 
@@ -251,7 +257,7 @@ impl Parts {
 
     /// Commands in the directory, in a sandbox; where there is none they are refused.
     fn shell(&self, files: &LocalBackend, options: &AgentArgs, own: &OwnFiles) -> Result<OwnShell> {
-        let shell = agent::shell(files.host_path(), &options.commands, own)?;
+        let shell = agent::shell(files, &options.commands, own)?;
         let sandboxed = options.commands.mode() != SandboxMode::Unconfined
             && *self.sandboxed.get_or_init(|| Sandbox::new().probe().level > Level::None);
         Ok(OwnShell { shell: Arc::new(shell), sandboxed })

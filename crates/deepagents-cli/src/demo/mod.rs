@@ -34,7 +34,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
     files::write(&directory).map_err(|error| cannot_use(&directory, &error))?;
     let model = ScriptedModel::new(script::turns(thinking)).with_name("scripted:demo");
     let agent =
-        DeepAgent::builder().model(pace::Paced::new(model, typing)).backend(agent::open(&directory)?).build()?;
+        DeepAgent::builder().model(pace::Paced::new(model, typing)).backend(agent::open_at(&directory)?).build()?;
     let shown = directory.display();
     output::print(&format!(
         "A demo without a key: the model's answers are a fixed script. Everything else is real: the agent and\n\

@@ -3,15 +3,17 @@
 use std::fs;
 
 use anyhow::{Result, bail};
+use deepagents::fs::LocalBackend;
 use deepagents::middleware::hooks::{HookAnswer, HookEvent, HookPermission, HookRun, HookRunner};
 use serde_json::{Value, json};
 
-use super::find::find;
+use super::find::{brought as found, find, place};
 use crate::args::{AgentArgs, HooksArgs, HooksCommand};
 use crate::exit::{Exit, WrongUsage};
+use crate::own_files::OwnFiles;
 use crate::render::{escaped, json_text};
 use crate::small_file::without_mark;
-use crate::trust::{Brought, Undecided};
+use crate::trust::{Brought, Undecided, is_users_own};
 use crate::{agent, output, runtime};
 
 /// Lists hooks, or runs those of an event.
@@ -23,16 +25,31 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
         no_agents: true,
         ..AgentArgs::default()
     };
-    let files = agent::open(options.directory())?;
+    let files = agent::open(&options)?;
     runtime::start()?.block_on(async {
         // What nobody has agreed to is not run for a look either.
         let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
-        let runner = find(&options, &brought).await?;
+        let own = OwnFiles::inside(options.directory(), None, None)?;
+        let confinement = agent::Shape::from_args(&options)?.confinement(&files, &own);
+        let runner = find(&options, &brought, confinement).await?;
         match &args.command {
-            HooksCommand::List => list(runner.as_ref(), args.json),
+            HooksCommand::List => {
+                list(runner.as_ref(), args.json)?;
+                if !args.json && !are_agreed_to(&files, &options, &brought).await? {
+                    output::print("those of /.deepagents/hooks.json are left out: nobody has agreed to them")?;
+                }
+                Ok(Exit::Done)
+            }
             HooksCommand::Test { event, input } => test(runner.as_ref(), event, input, args.json).await,
         }
     })
+}
+
+/// Whether the hooks that a directory brings, if it brings any, may be used.
+async fn are_agreed_to(files: &LocalBackend, options: &AgentArgs, brought: &Brought) -> Result<bool> {
+    let root = options.directory().to_owned();
+    let Ok(Some(found)) = found(files, &root).await else { return Ok(true) };
+    Ok(is_users_own(&root, &found) || brought.has(&place()?))
 }
 
 fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {

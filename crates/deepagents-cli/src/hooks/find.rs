@@ -1,23 +1,27 @@
 //! Which hooks there are, and where they run.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::State;
+use deepagents::fs::permissions::programs_of;
 use deepagents::fs::shell::{Confinement, LocalShell};
 use deepagents::fs::{Backend, ByteRange, FsError, VPath};
 use deepagents::middleware::hooks::{HookRunner, Hooks, HooksError};
-use deepagents::trust::{FoundItem, TrustItem, TrustKind};
+use deepagents::trust::{FoundItem, TrustKind};
 use serde_json::Value;
 
 use super::sender::Sender;
 use crate::args::AgentArgs;
 use crate::model_choice::{env, ordered_providers};
 use crate::output;
+use crate::own_files::home;
+use crate::small_file;
 use crate::sources::OWN;
-use crate::trust::Brought;
+use crate::trust::{Brought, Whole};
 
 /// What a file of hooks is called.
 const FILE: &str = "hooks.json";
@@ -33,13 +37,17 @@ pub(crate) struct FoundHooks {
     pub(crate) problems: Vec<String>,
 }
 
-/// The hooks of a run in a root: those of the directory first, as far as they may be used, then the user's; what is wrong
-/// with them is told.
+/// The hooks of a run in a root: those of the directory first, as far as they may be used, held in as the agent's commands
+/// are; then the user's. What is wrong with them is told.
 ///
 /// # Errors
 /// As for [`find_quietly`].
-pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Option<HookRunner>> {
-    let FoundHooks { runner, problems } = find_quietly(options, brought).await?;
+pub(crate) async fn find(
+    options: &AgentArgs,
+    brought: &Brought,
+    confinement: Confinement,
+) -> Result<Option<HookRunner>> {
+    let FoundHooks { runner, problems } = find_quietly(options, brought, confinement).await?;
     problems.iter().for_each(|problem| output::remark(problem));
     Ok(runner)
 }
@@ -48,7 +56,11 @@ pub(crate) async fn find(options: &AgentArgs, brought: &Brought) -> Result<Optio
 ///
 /// # Errors
 /// When a file cannot be used: a guard that is not there must not go unnoticed.
-pub(crate) async fn find_quietly(options: &AgentArgs, brought: &Brought) -> Result<FoundHooks> {
+pub(crate) async fn find_quietly(
+    options: &AgentArgs,
+    brought: &Brought,
+    confinement: Confinement,
+) -> Result<FoundHooks> {
     if options.no_hooks {
         return Ok(FoundHooks::default());
     }
@@ -60,7 +72,7 @@ pub(crate) async fn find_quietly(options: &AgentArgs, brought: &Brought) -> Resu
     if brought.has(&of_root) && !is_users {
         let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MOST)).await;
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
-        let shell = shell(&root, Confinement::sandboxed(), false)?;
+        let shell = shell(&root, confinement, false)?;
         // It may not send what it is told anywhere.
         let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
         hooks = hooks.and(read.map_err(unusable)?.only_restricting());
@@ -98,12 +110,13 @@ fn same(a: &Path, b: &Path) -> bool {
     a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
-fn place() -> Result<VPath> {
+pub(super) fn place() -> Result<VPath> {
     VPath::parse(&format!("/{OWN}/{FILE}")).map_err(|error| anyhow!("{error}"))
 }
 
-/// The hooks of a directory as something that it brings, if it brings any; what cannot be looked at is a problem.
-pub(crate) async fn brought(files: &dyn Backend) -> Result<Option<FoundItem>, String> {
+/// The hooks of a directory, with the programs in it that they run, as something that it brings, if it brings any; what
+/// cannot be looked at is a problem.
+pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<FoundItem>, String> {
     let path = place().map_err(|error| error.to_string())?;
     let read = match files.read(&State::default(), &path, ByteRange::first(MOST + 1)).await {
         Ok(read) => read,
@@ -113,9 +126,27 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<Option<FoundItem>, St
     if read.bytes.len() as u64 > MOST {
         return Err(format!("{path} has more than {} MB and is left out", MOST >> 20));
     }
-    let item = TrustItem::new(TrustKind::Hook, FILE, path.as_str(), &read.bytes);
-    let asks_for = commands(&read.bytes).into_iter().map(|command| format!("to run `{command}`")).collect();
-    Ok(Some(FoundItem::new(item, asks_for).file(path, read.bytes)))
+    let (commands, root) = (commands(&read.bytes), root.to_owned());
+    let asks_for = commands.iter().map(|command| format!("to run `{command}`")).collect();
+    let whole = Whole { kind: TrustKind::Hook, name: FILE.to_owned(), source: path.as_str().to_owned(), asks_for };
+    // What they run is read.
+    let item = tokio::task::spawn_blocking(move || {
+        let root = root.canonicalize().unwrap_or(root);
+        whole.with(read.bytes.to_vec(), &run_by(&commands, &root), &root)
+    });
+    item.await.map(Some).map_err(|error| format!("hooks: {error}"))
+}
+
+/// The programs of a directory that hooks run: the user's own, and those that it brings.
+pub(crate) fn run_here(root: &Path) -> BTreeSet<VPath> {
+    let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE));
+    let files = users.into_iter().chain([root.join(OWN).join(FILE)]);
+    let texts = files.filter_map(|file| small_file::bytes(&file, MOST).ok()?);
+    texts.flat_map(|text| run_by(&commands(&text), root)).collect()
+}
+
+fn run_by(commands: &[String], root: &Path) -> BTreeSet<VPath> {
+    commands.iter().flat_map(|command| programs_of(command, root, root, home().as_deref())).collect()
 }
 
 /// The commands in a file of hooks, as far as it is one.

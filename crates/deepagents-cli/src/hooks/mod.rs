@@ -5,4 +5,4 @@ mod find;
 mod sender;
 
 pub(crate) use command::hooks;
-pub(crate) use find::{FoundHooks, brought, find, find_quietly};
+pub(crate) use find::{FoundHooks, brought, find, find_quietly, run_here};

@@ -1,25 +1,29 @@
 //! What somebody agrees to who agrees to a server of the project, and what keeps it as it is.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use deepagents::fs::VPath;
-use deepagents::fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces};
+use deepagents::fs::permissions::programs_of;
 use deepagents::mcp::{Entry, Sampling, TransportConfig};
-use deepagents::trust::{FoundItem, TrustItem, TrustKind};
+use deepagents::trust::{FoundItem, TrustKind};
 
 use super::discover::{self, Described};
 use crate::model_choice::env;
-use crate::small_file;
+use crate::own_files::home;
+use crate::trust::Whole;
 
-/// Bytes of a file that a server runs, which are read to know it again.
-const MOST: u64 = 64 << 20;
-/// Bytes of one that is shown.
-const MOST_SHOWN: usize = 64 << 10;
+/// How files end that programs of their language load by their names.
+const LOADED: [&str; 8] = ["py", "js", "cjs", "mjs", "ts", "cts", "mts", "node"];
+/// Entries of a directory that are looked at.
+const MOST_BESIDE: usize = 1000;
+/// Programs that run more than they are told to by name, and files that say what some of them run.
+const RUNNERS: [&str; 11] = ["npm", "pnpm", "yarn", "bun", "deno", "make", "just", "cargo", "go", "uv", "poetry"];
+const MANIFESTS: [&str; 5] = ["package.json", "deno.json", "Makefile", "makefile", "justfile"];
 
 impl Described {
     /// What is agreed to: the entry as it is written, by the name of its file in the project, and the files of the project
-    /// that it names, which are what is run.
+    /// that it names, with those beside them, which are what is run.
     pub(super) fn item(&self, root: &Path) -> FoundItem {
         let source = format!("/{}", self.file.strip_prefix(root).unwrap_or(&self.file).display());
         let text = match &self.entry {
@@ -27,31 +31,13 @@ impl Described {
             Err(error) => error.to_string(),
         };
         let mut asks_for = self.entry.as_ref().map(asks_for).unwrap_or_default();
-        let item = |name: &str, content: &[u8]| TrustItem::new(TrustKind::McpServer, name, &source, content);
-        let mut hashes = BTreeMap::from([(source.clone(), item(&self.name, text.as_bytes()))]);
-        let mut shown = Vec::new();
-        for (path, file) in self.entry.as_ref().map(|entry| run_by(entry, root)).unwrap_or_default() {
-            let (content, is_read) = match small_file::bytes(&file, MOST) {
-                Ok(content) => (content.unwrap_or_default(), true),
-                Err(error) => {
-                    asks_for.push(format!("the file {path}, whose changes are not seen: {error}"));
-                    (error.to_string().into_bytes(), false)
-                }
-            };
-            hashes.insert(path.as_str().to_owned(), item(path.as_str(), &content));
-            if is_read && content.len() <= MOST_SHOWN {
-                shown.push((path, content));
-            }
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let run = self.entry.as_ref().map(|entry| run_by(entry, &root)).unwrap_or_default();
+        if run.is_partly_known {
+            asks_for.push("to run what lies in the directory, whose changes are not all seen".to_owned());
         }
-        let whole = if hashes.len() == 1 {
-            item(&self.name, text.as_bytes())
-        } else {
-            let all = hashes.iter().map(|(path, item)| (path.as_str(), item.sha256.as_str()));
-            TrustItem::from_files(TrustKind::McpServer, &self.name, &source, all)
-        };
-        let found = FoundItem::new(whole, asks_for);
-        let entry = VPath::parse(&source).ok().map(|path| (path, text.into_bytes()));
-        entry.into_iter().chain(shown).fold(found, |found, (path, content)| found.file(path, content))
+        let whole = Whole { kind: TrustKind::McpServer, name: self.name.clone(), source, asks_for };
+        whole.with(text.into_bytes(), &run.files, &root)
     }
 }
 
@@ -77,36 +63,93 @@ fn asks_for(entry: &Entry) -> Vec<String> {
     asks
 }
 
-/// The files below a directory that an entry names in its command and arguments.
-fn run_by(entry: &Entry, root: &Path) -> BTreeMap<VPath, PathBuf> {
-    let Some(TransportConfig::Stdio(program)) = entry.config(&env).ok().map(|config| config.transport) else {
-        return BTreeMap::new();
-    };
-    let Ok(root) = root.canonicalize() else { return BTreeMap::new() };
-    let start = program.cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
-    let words = [&program.command].into_iter().chain(&program.args);
-    // The value of an option may name one too.
-    let names = words.flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]).flatten();
-    names
-        .flat_map(|name| {
-            let written = start.join(name);
-            let real = written.canonicalize().ok().filter(|file| file.is_file());
-            // Whoever exchanges a link says what is run as well; one on the way to a file is not seen.
-            real.into_iter().flat_map(move |real| [written.clone(), real])
-        })
-        .filter_map(|file| {
-            let path = VPath::parse(&format!("/{}", file.strip_prefix(&root).ok()?.to_str()?)).ok()?;
-            Some((path, file))
-        })
-        .collect()
+/// What a server runs from a directory.
+#[derive(Debug, Default)]
+struct Run {
+    /// The files that are known.
+    files: BTreeSet<VPath>,
+    /// The directories that programs of them load others from.
+    directories: BTreeSet<VPath>,
+    /// Whether it may run others.
+    is_partly_known: bool,
 }
 
-/// What nobody changes on the side in a directory: the standard places, and the files that servers of tools are run from, since
-/// these run outside of the sandbox and are started anew by a call.
-pub(crate) fn protected(root: &Path) -> ProtectedPlaces {
-    let entries = discover::files(root).into_iter().filter_map(|(file, _)| discover::read(&file).ok()?);
-    let entries = entries.flat_map(|file| file.servers).filter_map(|(_, entry)| entry.ok());
-    let files = entries.filter(|entry| !entry.disabled).flat_map(|entry| run_by(&entry, root).into_keys());
-    let asked = files.map(|path| ProtectedPlace { place: Place::At(path), mode: AccessMode::Ask });
-    ProtectedPlaces::new(ProtectedPlaces::default().iter().cloned().chain(asked))
+/// What an entry names in its command and arguments, what those programs name, and what lies beside programs that load what
+/// lies beside them.
+fn run_by(entry: &Entry, root: &Path) -> Run {
+    let Some(TransportConfig::Stdio(program)) = entry.config(&env).ok().map(|config| config.transport) else {
+        return Run::default();
+    };
+    let start = program.cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
+    let words: Vec<&str> =
+        [program.command.as_str()].into_iter().chain(program.args.iter().map(String::as_str)).collect();
+    // The value of an option may name one too.
+    let names = words.iter().flat_map(|word| [Some(*word), word.split_once('=').map(|(_, value)| value)]).flatten();
+    let named = names.flat_map(|name| {
+        let written = start.join(name);
+        let real = written.canonicalize().ok().filter(|file| file.is_file());
+        // Whoever exchanges a link says what is run as well; one on the way to a file is not seen.
+        real.into_iter().flat_map(move |real| [written.clone(), real])
+    });
+    let mut run = Run { files: named.filter_map(|file| below(&file, root)).collect(), ..Run::default() };
+    run.files.extend(programs_of(&words.join(" "), root, &start, home().as_deref()));
+    let tool = Path::new(&program.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if RUNNERS.contains(&tool) && start.starts_with(root) {
+        let manifests = MANIFESTS.iter().map(|name| start.join(name)).filter(|file| file.is_file());
+        run.files.extend(manifests.filter_map(|file| below(&file, root)));
+        run.is_partly_known = true;
+    }
+    for file in run.files.clone() {
+        let Some(directory) = file.parent().filter(|_| loads_beside(&file)) else { continue };
+        if directory.is_root() {
+            // What else lies there is the project's.
+            run.is_partly_known = true;
+        } else if run.directories.insert(directory.clone()) {
+            match beside(root, &directory) {
+                Some(files) => run.files.extend(files),
+                None => run.is_partly_known = true,
+            }
+        }
+    }
+    run
+}
+
+/// The programs in a directory; none where there are too many to be looked at.
+fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
+    let (mut todo, mut left) = (vec![root.join(directory.relative())], MOST_BESIDE);
+    let mut files = BTreeSet::new();
+    while let Some(directory) = todo.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            left = left.checked_sub(1)?;
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => todo.push(path),
+                _ => files.extend(below(&path, root).filter(loads_beside)),
+            }
+        }
+    }
+    Some(files)
+}
+
+/// Whether a file is of a language whose programs load what lies beside them.
+fn loads_beside(file: &VPath) -> bool {
+    let ending = Path::new(file.as_str()).extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| LOADED.contains(&ending))
+}
+
+fn below(file: &Path, root: &Path) -> Option<VPath> {
+    VPath::parse(&format!("/{}", file.strip_prefix(root).ok()?.to_str()?)).ok()
+}
+
+/// What servers of tools are run from in a directory, since these run outside of the sandbox and are started anew by a
+/// call; `named` is a file of servers beside the user's and the project's.
+pub(crate) fn run_here(root: &Path, named: Option<&Path>) -> BTreeSet<VPath> {
+    let files = discover::files(root).into_iter().map(|(file, _)| file).chain(named.map(Path::to_owned));
+    let entries = files.filter_map(|file| discover::read(&file).ok()?).flat_map(|file| file.servers);
+    let runs = entries.filter_map(|(_, entry)| entry.ok()).filter(|entry| !entry.disabled);
+    let runs: Vec<Run> = runs.map(|entry| run_by(&entry, root)).collect();
+    let directories: BTreeSet<VPath> = runs.iter().flat_map(|run| run.directories.clone()).collect();
+    let is_in_one = |file: &VPath| file.ancestors().any(|above| directories.contains(&above));
+    let files = runs.into_iter().flat_map(|run| run.files).filter(|file| !is_in_one(file));
+    files.chain(directories.clone()).collect()
 }

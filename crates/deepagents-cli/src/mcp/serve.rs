@@ -39,16 +39,17 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;
-    let files = agent::open(options.directory())?;
+    let files = agent::open(options)?;
     // Stdin is the client's, so nobody can be asked there.
     let undecided = Undecided::for_run(options, true);
     let brought = runtime.block_on(Brought::find(options, &files, undecided))?;
     let (found, outside) = sources::find(options, &brought)?;
     shape.sources = found;
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
+    let confinement = shape.confinement(&files, &own);
     let workspace = agent::workspace(options, files, &own, &outside)?;
     let definitions = outside.beside(brought.files.clone());
-    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    let hooks = runtime.block_on(hooks::find(options, &brought, confinement))?;
     let servers = super::servers(options, undecided, args.approve == Approve::Ask, false, &model)?;
     let known = (choice.name.as_str(), options.base_url.as_deref());
     let noted =

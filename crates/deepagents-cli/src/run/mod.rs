@@ -98,7 +98,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
     let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
     let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-    let files = agent::open_recorded(options.directory(), store)?;
+    let files = agent::open_recorded(options, store)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     if args.max_cost.is_some() && model.profile().price.is_none() {
@@ -117,6 +117,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let (sources, outside) = sources::find(options, &brought)?;
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
     shape.sources = sources;
+    let confinement = shape.confinement(&files, &own);
     let workspace = agent::workspace(options, files, &own, &outside)?;
     let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some(), &model)?;
     if let Some(servers) = &servers {
@@ -134,7 +135,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(file) = &args.json_schema {
         builder = builder.response_format(answer_format(file)?);
     }
-    let hooks = runtime.block_on(hooks::find(options, &brought))?;
+    let hooks = runtime.block_on(hooks::find(options, &brought, confinement))?;
     if hooks.is_some() && args.record.is_some() {
         bail!("hooks cannot be part of a recording: say --no-hooks to record without them");
     }

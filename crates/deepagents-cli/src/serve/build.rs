@@ -64,14 +64,15 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let has_files = plan.layout.is_none() || options.root.is_some();
     let mut builder = if has_files {
         own_files::check_root(options.root.as_deref())?;
-        let files = agent::open(options.directory())?;
+        let files = agent::open(options)?;
         let brought = shared.runtime.block_on(Brought::find(options, &files, undecided))?;
         let (found, outside) = sources::find(options, &brought)?;
         shape.sources = found;
         let own = OwnFiles::inside(options.directory(), shared.database.as_deref(), None)?;
+        let confinement = shape.confinement(&files, &own);
         let workspace = agent::workspace(options, files, &own, &outside)?;
         let definitions = outside.beside(brought.files.clone());
-        let hooks = shared.runtime.block_on(hooks::find(options, &brought))?;
+        let hooks = shared.runtime.block_on(hooks::find(options, &brought, confinement))?;
         let builder = hooks.into_iter().fold(shape.builder(model), DeepAgentBuilder::hooks);
         match &plan.layout {
             Some(layout) => laid_out(builder, layout, workspace)?,

@@ -15,7 +15,7 @@ use deepagents::rewind::{Done, Rewind, RewindError};
 use deepagents_persist::Sqlite;
 use serde_json::Value;
 
-use crate::args::{Conflicts, RewindFiles};
+use crate::args::{AgentArgs, Conflicts, RewindFiles};
 use crate::render::escaped;
 use crate::render::style::printable;
 use crate::{agent, output};
@@ -42,7 +42,8 @@ pub(super) async fn rewind(
     if !Path::new(root).is_dir() {
         bail!("the directory {root} of thread {} is not there; with --files no its files stay as they are", info.id);
     }
-    let files_of = agent::open_recorded(Path::new(root), Some(store.clone()))
+    let options = AgentArgs { root: Some(root.into()), ..AgentArgs::default() };
+    let files_of = agent::open_recorded(&options, Some(store.clone()))
         .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
     let builder = DeepAgent::builder().model(NoModel).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;

@@ -97,7 +97,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         BackendKind::Local => {
             own_files::check_root(args.root.as_deref())?;
             let root = args.root.as_deref().unwrap_or(Path::new("."));
-            let (local, own) = (agent::open(root)?, OwnFiles::inside(root, None, None)?);
+            let (local, own) = (agent::open_at(root)?, OwnFiles::inside(root, None, None)?);
             (agent::with_commands(local, &args.commands, &own)?, Update::none())
         }
     };

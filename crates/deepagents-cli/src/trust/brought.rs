@@ -68,7 +68,7 @@ pub(crate) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey
     }
     let mut found = survey(files, &places).await;
     if !args.no_hooks {
-        match hooks::brought(files).await {
+        match hooks::brought(files, args.directory()).await {
             Ok(item) => found.items.extend(item),
             Err(problem) => found.problems.push(problem),
         }

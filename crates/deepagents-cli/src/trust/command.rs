@@ -53,7 +53,7 @@ fn standing_text(consent: Consent) -> &'static str {
 
 /// What a directory brings, whether it may be used, and what it says.
 fn show(root: &Path, as_json: bool) -> Result<Exit> {
-    let files = agent::open(root)?;
+    let files = agent::open_at(root)?;
     let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
     let runtime = runtime::start()?;
     let mut survey = runtime.block_on(brought::look(&options, &files))?;

@@ -4,6 +4,7 @@ mod admit;
 mod ask;
 mod brought;
 mod command;
+mod whole;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::model_choice::env;
 pub(crate) use admit::admit;
 pub(crate) use brought::{Brought, is_users_own, look};
 pub(crate) use command::trust;
+pub(crate) use whole::Whole;
 
 /// What happens to what nobody has agreed to yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

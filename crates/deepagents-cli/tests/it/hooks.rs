@@ -1,6 +1,7 @@
 //! Hooks of the user's and of a directory, with the program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -295,4 +296,114 @@ fn hooks_are_listed_and_tried() {
     place.hooks(&place.home(), &hook("Stop", "exit 7"));
     let broken = place.command(&["test", "Stop"]);
     assert!(broken.out.contains("broken: it ended with exit code 7") && broken.code == Some(1), "{broken:?}");
+}
+
+/// The model writes a file, and nobody is there to be asked.
+fn write(path: &str, text: &str) -> Server {
+    Server::start([
+        // What is there is read before it is written.
+        Reply::Call("read_file", json!({"file_path": path})),
+        Reply::Call("write_file", json!({"file_path": path, "content": text})),
+        Reply::Text(vec!["Done."]),
+    ])
+}
+
+fn put(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_programs_of_hooks_are_agreed_to_as_they_are_and_changed_by_nobody_on_the_side() {
+    let place = Place::new();
+    let guard = place.root().join("scripts/guard.sh");
+    put(&guard, "#!/bin/sh\necho 'no writing here' >&2; exit 2\n");
+    place.hooks(&place.root(), &hook("PreToolUse", "\"$CLAUDE_PROJECT_DIR\"/scripts/guard.sh"));
+    let shown = finish(deepagents().env("HOME", place.home()).args(["trust", "show"]).arg(place.root()));
+    assert!(shown.out.contains("/scripts/guard.sh") && shown.out.contains("no writing here"), "{shown:?}");
+    let list = place.command(&["list"]);
+    assert!(list.out.contains("nobody has agreed to them"), "{list:?}");
+    let listed = finish(place.run(&write("/scripts/guard.sh", "#!/bin/sh\n")).args(["--trust", "Write."]));
+    assert!(fs::read_to_string(&guard).unwrap().contains("no writing"), "{listed:?}");
+    assert!(!place.command(&["list"]).out.contains("nobody has agreed"));
+    // Not by a run without hooks either, and what is another program now has to be agreed to again.
+    finish(place.run(&write("/scripts/guard.sh", "#!/bin/sh\n")).args(["--no-hooks", "Write."]));
+    assert!(fs::read_to_string(&guard).unwrap().contains("no writing"));
+    put(&guard, "#!/bin/sh\nexit 0\n");
+    let changed = finish(place.run(&writing()).arg("Write."));
+    assert!(changed.err.contains("hook hooks.json (/.deepagents/hooks.json)"), "{changed:?}");
+    // What else lies there is written as ever.
+    finish(place.run(&write("/scripts/other.sh", "x")).arg("Write."));
+    assert!(place.root().join("scripts/other.sh").exists());
+}
+
+#[test]
+fn hooks_of_a_directory_are_bound_by_the_rules_and_see_nothing_of_the_programs_own() {
+    if !has_sandbox() {
+        return skip("sandbox", "hooks of a directory run in it");
+    }
+    let place = Place::new();
+    // The root holds the home.
+    let root = place.dir.path().to_owned();
+    put(&root.join("secret/k"), "the secret");
+    put(&place.home().join(".deepagents/auth-x.json"), "the key");
+    let text = "cat secret/k home/.deepagents/auth-x.json > leak.txt; echo x > docs.txt; true";
+    place.hooks(&root, &hook("PreToolUse", text));
+    fs::write(root.join("docs.txt"), "mine").unwrap();
+    let rules = place.home().join("rules.json");
+    let deny = json!([
+        {"operations": ["read", "write"], "paths": ["/secret/**"], "mode": "deny"},
+        {"operations": ["write"], "paths": ["/docs.txt"], "mode": "ask"},
+    ]);
+    fs::write(&rules, deny.to_string()).unwrap();
+    let server = writing();
+    let mut command = run(&root, &server.address);
+    let done = finish(command.env("HOME", place.home()).args(["--trust", "Write.", "--rules"]).arg(&rules));
+    assert_eq!(fs::read_to_string(root.join("leak.txt")).unwrap(), "", "{done:?}");
+    assert_eq!(fs::read_to_string(root.join("docs.txt")).unwrap(), "mine");
+}
+
+#[test]
+fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_on_the_side() {
+    let place = Place::new();
+    for name in ["lint.sh", "check.py", "line", "tell.sh", "edit.sh"] {
+        put(&place.root().join("scripts").join(name), "#!/bin/sh\ntrue\n");
+    }
+    put(&place.root().join("scripts/lint.sh"), "#!/bin/sh\npython3 scripts/check.py src/main.py\n");
+    put(&place.root().join(".venv/bin/git"), "#!/bin/sh\n");
+    place.hooks(&place.home(), &hook("PostToolUse", "cd scripts && ./lint.sh Cargo.toml"));
+    let config = "status_line = \"scripts/line --short\"\neditor = \"./scripts/edit.sh\"\n[notify]\ncommand = \"sh ./scripts/tell.sh\"\n";
+    fs::write(place.home().join(".deepagents/config.toml"), config).unwrap();
+    let path = format!("{}:{}", place.root().join(".venv/bin").display(), std::env::var("PATH").unwrap());
+    let written = |path_of: &str| {
+        let done = finish(place.run(&write(path_of, "evil")).env("PATH", &path).arg("Write."));
+        let text = fs::read_to_string(place.root().join(path_of.trim_start_matches('/'))).unwrap_or_default();
+        (text == "evil", done)
+    };
+    for name in ["lint.sh", "check.py", "line", "tell.sh", "edit.sh"] {
+        let (changed, done) = written(&format!("/scripts/{name}"));
+        assert!(!changed, "{name}: {done:?}");
+    }
+    assert!(!written("/.venv/bin/git").0 && !written("/.venv/bin/python3").0);
+    for name in ["/scripts/new.sh", "/Cargo.toml", "/src/main.rs", "/.venv/lib/x.py"] {
+        let (changed, done) = written(name);
+        assert!(changed, "{name}: {done:?}");
+    }
+}
+
+#[test]
+fn what_the_users_own_settings_have_git_run_is_written_by_nobody_on_the_side() {
+    let place = Place::new();
+    fs::create_dir_all(place.root().join(".git")).unwrap();
+    put(&place.root().join("tools/fsm"), "#!/bin/sh\n");
+    fs::write(place.home().join(".gitconfig"), "[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/fsm\n").unwrap();
+    fs::write(place.root().join(".git/config"), "[include]\n\tpath = ~/../root/inc\n").unwrap();
+    for path in ["/.githooks/pre-commit", "/tools/fsm", "/inc"] {
+        let done = finish(place.run(&write(path, "evil")).arg("Write."));
+        let text = fs::read_to_string(place.root().join(path.trim_start_matches('/'))).unwrap_or_default();
+        assert_ne!(text, "evil", "{path}: {done:?}");
+    }
+    finish(place.run(&writing()).arg("Write."));
+    assert!(place.root().join("a.txt").exists());
 }

@@ -481,3 +481,65 @@ fn what_a_client_gets_wrong_is_named_and_a_question_that_it_cannot_ask_is_a_refu
     drop(to);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
+    let place = Place::new();
+    let put = |name: &str, text: &str| {
+        fs::create_dir_all(place.at(name).parent().unwrap()).unwrap();
+        fs::write(place.at(name), text).unwrap();
+    };
+    let write = |args: &[&str], path: &str| {
+        let call = Reply::Call("write_file", json!({"file_path": path, "content": "evil"}));
+        // What is there is read before it is written.
+        let read = Reply::Call("read_file", json!({"file_path": path}));
+        let server = Server::start([read, call, Reply::Text(vec!["Done."])]);
+        let mut command = run(&place.at("root"), &server.address);
+        let done = finish(command.env("HOME", place.at("home")).args(args).arg("Go."));
+        let text = fs::read_to_string(place.at("root").join(path.trim_start_matches('/'))).unwrap_or_default();
+        (text == "evil", done)
+    };
+    for name in ["tools/server.py", "pkg/mod/__main__.py", "pkg/mod/part.py", "js/index.js"] {
+        put(&format!("root/{name}"), "");
+    }
+    put("root/package.json", "{}");
+    let servers = json!({"mcpServers": {
+        "a": {"command": "sh", "args": ["-c", "cd tools && exec python3 server.py"]},
+        "b": {"command": "python3", "args": ["-m", "pkg.mod"]},
+        "c": {"command": "npm", "args": ["run", "serve"]},
+    }});
+    // The user's own, and one that is named.
+    put("home/.deepagents/.mcp.json", &servers.to_string());
+    let named = json!({"mcpServers": {"d": {"command": "node", "args": [place.at("root/js")]}}});
+    put("home/named.json", &named.to_string());
+    let file = place.at("home/named.json").display().to_string();
+    for path in ["/tools/server.py", "/tools/json.py", "/pkg/mod/part.py", "/pkg/mod/json.py", "/package.json"] {
+        let (changed, done) = write(&[], path);
+        assert!(!changed, "{path}: {done:?}");
+    }
+    assert!(!write(&["--mcp-config", &file], "/js/index.js").0);
+    for path in ["/src/json.py", "/other.json", "/js/index.js"] {
+        let (changed, done) = write(&[], path);
+        assert!(changed, "{path}: {done:?}");
+    }
+
+    // What somebody agreed to covers what lies beside the program.
+    fs::remove_file(place.at("home/.deepagents/.mcp.json")).unwrap();
+    let servers = json!({"mcpServers": {
+        "e": {"command": "python3", "args": ["tools/server.py"]},
+        "f": {"command": "npm", "args": ["run", "serve"]},
+    }});
+    put("root/.mcp.json", &servers.to_string());
+    let hash = |place: &Place| {
+        let shown =
+            finish(deepagents().env("HOME", place.at("home")).args(["trust", "show", "--json"]).arg(place.at("root")));
+        serde_json::from_str::<serde_json::Value>(&shown.out).unwrap()[0]["item"]["sha256"].clone()
+    };
+    let shown = finish(deepagents().env("HOME", place.at("home")).args(["trust", "show"]).arg(place.at("root"))).out;
+    assert_eq!(shown.matches("whose changes are not all seen").count(), 1, "{shown}");
+    let before = hash(&place);
+    put("root/tools/notes.txt", "kept by the server");
+    assert_eq!(hash(&place), before);
+    put("root/tools/json.py", "evil");
+    assert_ne!(hash(&place), before);
+}

@@ -1,5 +1,6 @@
 //! A directory on disk.
 
+mod attributes;
 #[cfg(target_os = "linux")]
 mod cached;
 mod led;
@@ -170,6 +171,11 @@ impl LocalBackend {
     /// The directory on the host, as it was when it was opened. For people and for shells; never show it to a model.
     pub fn host_path(&self) -> &Path {
         &self.root.path
+    }
+
+    /// What cannot be changed through these files, for whoever holds a shell to the same.
+    pub fn protected_places(&self) -> &ProtectedPlaces {
+        &self.root.options.protected
     }
 
     async fn blocking<T: Send + 'static, E: From<FsError> + Send + 'static>(

@@ -1,5 +1,6 @@
 //! Keeping protected places as they are.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::open::{At, DIRECTORY, SAFE, failed, same_mount};
 use super::remove::up;
 use super::resolve::{Last, Place};
 use super::{Links, Root};
-use crate::permissions::{AccessMode, Place as Protected, run_from};
+use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, run_from};
 use crate::{FsError, VPath};
 
 /// Bytes of a `.git` that is a file which are looked at.
@@ -49,9 +50,12 @@ impl Root {
         if self.options.protected.denied_name(".git").is_none() {
             return false;
         }
-        path.ancestors().map(|above| above.child(".git")).any(|git| {
-            let there = statat(&self.fd, git.relative(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
-            let named = if there { run_from(&self.path, Path::new(git.relative())) } else { Default::default() };
+        let is_there = |git: &VPath| statat(&self.fd, git.relative(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let repositories: Vec<VPath> =
+            path.ancestors().map(|above| above.child(".git")).filter(|git| is_there(git)).collect();
+        let user = if repositories.is_empty() { UserGit::default() } else { UserGit::read() };
+        repositories.iter().any(|git| {
+            let named = run_from(&self.path, Path::new(git.relative()), &user);
             let named = named.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
             named.map(Protected::At).any(|place| place.covers(path))
         })
@@ -59,14 +63,11 @@ impl Root {
 
     fn is_asked_by_link(&self, path: &VPath) -> bool {
         let asked = self.options.protected.iter().filter(|place| place.mode == AccessMode::Ask);
-        let mut leads = asked.filter_map(|place| match &place.place {
-            Protected::At(at) => {
-                let real = self.walk_by(at, Last::Follow, Links::Follow).ok()?.shown();
-                (real != *at).then_some(Protected::At(real))
-            }
-            Protected::Named(_) => None,
+        let mut led = asked.flat_map(|place| match &place.place {
+            Protected::At(at) => leads(&self.path, at),
+            Protected::Named(_) => BTreeSet::new(),
         });
-        leads.any(|place| place.covers(path))
+        led.any(|place| Protected::At(place).covers(path))
     }
 
     /// Whether a directory on the way may be made.

@@ -215,7 +215,11 @@ impl Worker<'_> {
         }
         let size = usize::try_from(host.st_size).unwrap_or(usize::MAX);
         let mut file = File::from(fd);
-        let lines = match self.fill(&mut file, size) {
+        let filled = self.fill(&mut file, size);
+        if let Some(text) = matches!(filled, Ok(true)).then(|| classify::utf16_text(&self.buffer)).flatten() {
+            self.buffer = text.into_bytes();
+        }
+        let lines = match filled {
             Err(error) => Err(error),
             Ok(_) if classify::is_binary(&self.buffer) => {
                 found.binary += 1;

@@ -63,14 +63,31 @@ pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(8)
 }
 
+/// Levels below which directories wait until there are no others, so that one branch does not take all the time.
+const DEEP: usize = 64;
+/// Directories that are held open for what lies in them.
+const MOST_HELD: usize = 64;
+
 struct Visit {
     relative: String,
+    /// Levels above it.
+    depth: usize,
+    /// The directory that it is in, where the way to that is long.
+    parent: Option<Arc<Held>>,
     progress: Arc<Progress>,
     ignores: Ignores,
 }
 
+/// A directory that is open, and one of those that may be.
+struct Held {
+    fd: OwnedFd,
+    _count: Arc<()>,
+}
+
 struct Queue {
     todo: VecDeque<Visit>,
+    /// Those that lie deep.
+    deep: VecDeque<Visit>,
     /// Of their paths.
     bytes: usize,
     busy: usize,
@@ -89,6 +106,8 @@ pub(super) struct Walked {
 pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, control: &Control) -> Walked {
     let first = Visit {
         relative: String::new(),
+        depth: 0,
+        parent: None,
         progress: Arc::new(pattern.start()),
         ignores: ignores.cloned().unwrap_or_default(),
     };
@@ -97,8 +116,9 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
         pattern,
         gitignore: ignores.is_some(),
         control,
-        queue: Mutex::new(Queue { todo: VecDeque::from([first]), bytes: 0, busy: 0 }),
+        queue: Mutex::new(Queue { todo: VecDeque::from([first]), deep: VecDeque::new(), bytes: 0, busy: 0 }),
         ready: Condvar::new(),
+        held: Arc::default(),
         found: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         full: AtomicBool::new(false),
@@ -126,6 +146,8 @@ struct Walker<'a> {
     control: &'a Control,
     queue: Mutex<Queue>,
     ready: Condvar,
+    /// How many directories are held open is how often this is.
+    held: Arc<()>,
     /// Files so far, of all threads.
     found: AtomicUsize,
     /// Of their paths.
@@ -156,8 +178,9 @@ impl Walker<'_> {
                 self.ready.notify_all();
                 return None;
             }
-            // The last one first, so that the queue stays short.
-            if let Some(visit) = queue.todo.pop_back() {
+            // The last one first, so that the queue stays short; deep ones take turns.
+            let next = queue.todo.pop_back();
+            if let Some(visit) = next.or_else(|| queue.deep.pop_front()) {
                 queue.busy += 1;
                 queue.bytes = queue.bytes.saturating_sub(visit.relative.len());
                 return Some(visit);
@@ -175,8 +198,10 @@ impl Walker<'_> {
         queue.busy -= 1;
         let more = below.len();
         queue.bytes += below.iter().map(|visit| visit.relative.len()).sum::<usize>();
-        queue.todo.extend(below.drain(..));
-        if queue.todo.len() > MOST_FILES || queue.bytes > MOST_PATH_BYTES {
+        for visit in below.drain(..) {
+            if visit.depth < DEEP { queue.todo.push_back(visit) } else { queue.deep.push_back(visit) }
+        }
+        if queue.todo.len() + queue.deep.len() > MOST_FILES || queue.bytes > MOST_PATH_BYTES {
             self.full.store(true, Ordering::Relaxed);
         }
         if more > 1 || queue.busy == 0 {
@@ -207,7 +232,14 @@ impl Walker<'_> {
     }
 
     fn read(&self, visit: &Visit, out: &mut Walked, below: &mut Vec<Visit>) -> Result<(), Errno> {
-        let fd = self.base.open(&visit.relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = match (&visit.parent, visit.relative.rsplit('/').next()) {
+            (Some(parent), Some(name)) => openat(&parent.fd, name, flags | SAFE | OFlags::NOFOLLOW, Mode::empty())?,
+            _ => self.base.open(&visit.relative, flags)?,
+        };
+        let holds = visit.depth + 1 >= DEEP && Arc::strong_count(&self.held) <= MOST_HELD;
+        let held = if holds { fd.try_clone().ok() } else { None };
+        let held = held.map(|fd| Arc::new(Held { fd, _count: self.held.clone() }));
         let here = self.gitignore.then(|| self.base.vpath(&visit.relative));
         let ignores = match &here {
             Some(here) => {
@@ -266,7 +298,8 @@ impl Walker<'_> {
                             if progress == *visit.progress { visit.progress.clone() } else { Arc::new(progress) };
                         let relative = join(name);
                         bytes += relative.len();
-                        below.push(Visit { relative, progress, ignores: ignores.clone() });
+                        let (depth, parent) = (visit.depth + 1, held.clone());
+                        below.push(Visit { relative, depth, parent, progress, ignores: ignores.clone() });
                     }
                 }
                 _ => {}

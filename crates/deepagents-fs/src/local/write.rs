@@ -12,11 +12,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::Root;
 use super::lock::DirectoryLock;
 use super::open::{At, SAFE, failed, to_stat, version_of};
 use super::resolve::Last;
 use super::temporary::Temporary;
+use super::{Root, attributes};
 use crate::permissions::AccessMode;
 use crate::sandbox::appeared;
 use crate::{FsError, VPath, Version, WriteMode};
@@ -63,33 +63,36 @@ impl Root {
         // What replaces a file may hold its text: nobody else reads it before it has that file's mode.
         let temporary = Temporary::create(target, Mode::from_raw_mode(if bits.is_some() { 0o600 } else { 0o644 }))?;
         (&temporary.file).write_all(data).at(path)?;
-        if let Some(before) = &before {
-            let owner = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
-            let mine = fstat(&temporary.file).at(path)?;
-            if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid) {
-                // Only root may give files away; for others the file becomes their own.
-                let _ = fchown(&temporary.file, Some(owner.0), Some(owner.1));
-            }
-        }
+        let has_group = match &before {
+            Some(before) => give(&temporary.file, before).at(path)?,
+            None => true,
+        };
         if let Some(bits) = bits {
             fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
+        }
+        // After the mode, a part of which is in the list of who may do what.
+        let kept = before.is_none() || (attributes::copy(target, &temporary.file) && has_group);
+        if let Some(bits) = bits.filter(|_| !kept) {
+            // Nobody may do with it what they could not before; it is written in place where that can be.
+            fchmod(&temporary.file, Mode::from_raw_mode(bits & !0o070)).at(path)?;
         }
         stamp(&temporary.file, target.modified).at(path)?;
         if self.options.sync {
             temporary.file.sync_all().at(path)?;
         }
-        let version = self.commit(target, temporary, data, mode, based)?;
+        let version = self.commit(target, temporary, kept, data, mode, based)?;
         if self.options.sync {
             rustix::fs::fsync(target.directory).at(path)?;
         }
         Ok(version)
     }
 
-    /// Puts the temporary file in place if the condition holds.
+    /// Puts the temporary file in place if the condition holds. `kept` says that the same people may do the same with it.
     fn commit(
         &self,
         target: &Target<'_>,
         temporary: Temporary<'_>,
+        kept: bool,
         data: &[u8],
         mode: &WriteMode,
         based: Option<&Based>,
@@ -107,7 +110,8 @@ impl Root {
         let written = appeared::change(&self.fd, target.real, |in_place| {
             closed = in_place;
             match &there {
-                Some(there) if in_place => self.write_in_place(target, there, data),
+                // What has other names may have them outside of the workspace.
+                Some(there) if in_place || (!kept && there.st_nlink == 1) => self.write_in_place(target, there, data),
                 there => put(target, temporary, there.as_ref(), conditional),
             }
         })?;
@@ -117,7 +121,8 @@ impl Root {
         Ok(written)
     }
 
-    /// Writes to the file that is there, where another one in its place would be open to a command that may not write it.
+    /// Writes to the file that is there, where another one in its place would be open to a command that may not write it, or to
+    /// other people.
     /// Unlike a file that is replaced, it is half written if the program ends meanwhile.
     fn write_in_place(&self, target: &Target<'_>, there: &rustix::fs::Stat, data: &[u8]) -> Result<Version, FsError> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE;
@@ -133,6 +138,20 @@ impl Root {
         }
         Ok(version_of(&fstat(&file).at(target.path)?))
     }
+}
+
+/// Gives a file to the owner of another one; tells whether it has its group.
+fn give(file: &File, before: &rustix::fs::Stat) -> Result<bool, Errno> {
+    let (user, group) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
+    let mine = fstat(file)?;
+    if (mine.st_uid, mine.st_gid) == (before.st_uid, before.st_gid) {
+        return Ok(true);
+    }
+    // Only root may give files away; for others the file becomes their own, in a group of theirs.
+    if fchown(file, Some(user), Some(group)).is_err() && mine.st_gid != before.st_gid {
+        return Ok(fchown(file, None, Some(group)).is_ok());
+    }
+    Ok(true)
 }
 
 /// Puts a file in its place.

@@ -7,16 +7,24 @@
 
 mod commands;
 #[cfg(unix)]
-mod git_settings;
+mod git;
 mod guarded;
+#[cfg(unix)]
+mod links;
+#[cfg(unix)]
+mod programs;
 mod protected;
 
 use serde::{Deserialize, Serialize};
 
 pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 #[cfg(unix)]
-pub(crate) use git_settings::run_from;
+pub(crate) use git::{UserGit, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
+#[cfg(unix)]
+pub(crate) use links::leads;
+#[cfg(unix)]
+pub use programs::programs_of;
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 #[cfg(target_os = "linux")]
 pub(crate) use protected::{REPOSITORY, is_repository};

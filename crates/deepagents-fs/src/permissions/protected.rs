@@ -22,9 +22,9 @@ pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 /// * `/.deepagents` and `/AGENTS.md`: a person is asked, and commands, which cannot ask, only read them; what a
 ///   command makes there is renamed when it ends ([`Moved`](crate::shell::Moved)).
 ///
-/// With these go what the last two lead to where they are links, and what the settings of a repository have git run or include
-/// (`core.hooksPath`, `include.path`, filters), if it lies in the workspace: commands only read it, and a person is asked where
-/// the repository is that of a directory above.
+/// With these go what the last two, and links in them, lead to, and what the settings of a repository or of the user have git run
+/// or include (`core.hooksPath`, `include.path`, filters), what links in a repository lead to and what its hooks name, if it lies
+/// in the workspace: commands only read it, and a person is asked where the repository is that of a directory above.
 ///
 /// A path is judged as it is written and where it leads. Case does not count, as some disks do not keep it apart. All
 /// below a place is protected with it, and a directory that holds one cannot be deleted.

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Whether an address belongs to the internet, and to another machine than this one. What is special by the registries
-/// of the IANA does not: loopback, private and link-local networks, documentation, multicast and so on.
+/// of the IANA does not: loopback, private and link-local networks, documentation, multicast and so on; nor what a cloud offers its machines under an
+/// address that looks public.
 pub fn is_elsewhere(address: SocketAddr) -> bool {
     is_global(address.ip()) && !is_own(address)
 }
@@ -23,6 +24,8 @@ fn is_global_v4(address: Ipv4Addr) -> bool {
         [100, 64..=127, ..] | [169, 254, ..] => true,
         // Protocols, documentation, relays, measurements.
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => true,
+        // What Azure tells and gives its machines.
+        [168, 63, 129, 16] => true,
         // Multicast and reserved.
         [224..=255, ..] => true,
         _ => false,
@@ -68,12 +71,18 @@ mod tests {
             "0.0.0.0",
             "10.1.2.3",
             "100.64.0.1",
+            "100.100.100.200",
             "127.0.0.1",
             "127.255.255.254",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
             "169.254.169.254",
+            "169.254.170.2",
             "172.16.0.1",
             "172.31.255.255",
             "192.0.0.8",
+            "192.0.0.192",
             "192.0.2.1",
             "192.168.1.1",
             "198.19.0.1",
@@ -93,6 +102,8 @@ mod tests {
             "2002:7f00:1::",
             "fc00::1",
             "fd12::1",
+            "fd00:ec2::254",
+            "fd20:ce::254",
             "fe80::1",
             "fec0::1",
             "ff02::1",
@@ -102,6 +113,7 @@ mod tests {
         }
         for address in [
             "1.1.1.1",
+            "168.63.129.17",
             "172.32.0.1",
             "100.128.0.1",
             "192.0.1.1",

@@ -23,7 +23,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat, symlinkat};
 
 use super::{Git, SandboxPolicy};
 use crate::VPath;
-use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, run_from};
+use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, UserGit, leads, run_from};
 use crate::shell::Moved;
 use found::{Found, look};
 
@@ -97,20 +97,17 @@ impl Appeared {
         let this = fstat(&root).map(|found| (device(&found), found.st_ino))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut start = Self { id, root, this, places: places.collect(), moved: Mutex::default() };
-        let led =
-            protected.iter().filter(|place| place.mode != AccessMode::Allow).filter_map(|place| match &place.place {
-                Place::At(path) => leads_to(at, path),
-                Place::Named(_) => None,
-            });
+        let led: BTreeSet<VPath> = start.places.iter().flat_map(|place| leads(at, place)).collect();
         let by_git = if policy.git == Git::Writable || protected.denied_name(".git").is_none() {
             BTreeSet::new()
         } else {
-            run_from(at, Path::new(".git"))
+            run_from(at, Path::new(".git"), &UserGit::read())
         };
-        let by_git: Vec<VPath> = by_git.iter().filter_map(|path| VPath::parse(path.to_str()?).ok()).collect();
+        let by_git = by_git.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
+        let by_git: Vec<VPath> = by_git.chain(led).collect();
         let closed = Closed {
             places: protected.clone(),
-            paths: policy.protected.iter().chain(&policy.hidden).cloned().chain(led).chain(by_git.clone()).collect(),
+            paths: policy.protected.iter().chain(&policy.hidden).cloned().chain(by_git.clone()).collect(),
             rules: policy.rules.clone(),
         };
         start.places.extend(by_git);
@@ -236,13 +233,6 @@ pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
     let Ok(parent) = fstat(&directory) else { return };
     let Ok(there) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     lock(&APPROVED).insert((device(&parent), parent.st_ino, name.to_owned()), content(&there));
-}
-
-/// Where links lead from a path below a root, if it is another place there.
-fn leads_to(root: &Path, path: &VPath) -> Option<VPath> {
-    let real = root.join(path.relative()).canonicalize().ok()?;
-    let real = VPath::parse(&format!("/{}", real.strip_prefix(root).ok()?.to_str()?)).ok()?;
-    (real != *path).then_some(real)
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]

@@ -12,7 +12,7 @@ use super::protocol::{
 };
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace};
+use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace, UserGit, leads};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -56,10 +56,11 @@ impl Sandbox {
             caches: policy.tools.caches.clone(),
             writable: policy.writable.clone(),
             identities: task.identities.to_vec(),
-            guarded: guarded(policy),
+            guarded: guarded(policy, task.root),
             hidden_host: policy.hidden_host.clone(),
             rules: policy.rules.iter().map(Permissions::file_rules).collect(),
             named: named(policy),
+            user_git: task.root.map(|_| UserGit::read()).unwrap_or_default(),
             limits: policy.limits,
             least: policy.least(),
             program: task.program.to_owned(),
@@ -84,7 +85,7 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
     ["localhost", "127.0.0.1", "::1"].iter().filter(|own| !listed(own)).map(|own| (*own).to_owned()).collect()
 }
 
-fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
+fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
     let of =
         |guard, any_case| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard, any_case };
     let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
@@ -92,10 +93,14 @@ fn guarded(policy: &SandboxPolicy) -> Vec<GuardedPath> {
         Place::At(path) => Some(path),
         Place::Named(_) => None,
     });
+    let places: Vec<&VPath> = places.collect();
+    let led = root.into_iter().flat_map(|root| places.iter().flat_map(move |place| leads(root, place)));
+    let led: BTreeSet<VPath> = led.collect();
     // What is hidden comes first, so that a place that is protected too is not shown.
     let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
     let protected = policy.protected.iter().map(of(Guard::Protect, false));
-    hidden.chain(places.map(of(Guard::Protect, true))).chain(protected).collect()
+    let places = places.into_iter().map(of(Guard::Protect, true));
+    hidden.chain(places).chain(protected).chain(led.iter().map(of(Guard::Protect, false))).collect()
 }
 
 fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {

@@ -74,7 +74,8 @@ pub struct SandboxPolicy {
     pub required: Option<Level>,
 }
 
-/// Which network a command sees.
+/// Which network a command sees. But for the host's, a socket in the workspace at which a program outside takes connections when
+/// a command starts is unreadable; to tell, one is made and closed.
 ///
 /// ```
 /// use deepagents_fs::sandbox::{Network, SandboxPolicy};
@@ -86,7 +87,8 @@ pub struct SandboxPolicy {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Network {
-    /// A loopback of its own, with nothing on it but what the command itself starts.
+    /// A loopback of its own, with nothing on it but what the command itself starts. Sockets in the workspace at which a
+    /// program outside takes connections when a command starts are unreadable.
     #[default]
     None,
     /// A loopback of its own, and on it an HTTP proxy that connects to these hosts alone. Programs find it by the

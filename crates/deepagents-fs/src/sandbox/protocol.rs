@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::Limits;
 use super::{Cache, Level, Part};
-use crate::permissions::Rule;
+use crate::permissions::{Rule, UserGit};
 
 /// Marks a process as a stage of the helper: its first argument.
 pub(crate) const OUTER: &str = "--deepagents-sandbox=outer";
@@ -54,6 +54,8 @@ pub(crate) struct InnerPlan {
     pub(crate) rules: Vec<Vec<Rule>>,
     /// What has these names at any depth.
     pub(crate) named: Vec<GuardedName>,
+    /// What the user's own settings have git run.
+    pub(crate) user_git: UserGit,
     pub(crate) limits: Limits,
     pub(crate) least: Level,
     pub(crate) program: PathBuf,

@@ -67,10 +67,15 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
         while size < BATCH && batch.len() < 256 {
             let Some(path) = walk.next(&control).await else { break };
             match read_whole(backend, state, &path).await {
-                Ok(file) if classify::is_binary(&file.bytes) => found.binary += 1,
                 Ok(file) => {
-                    size += file.bytes.len();
-                    batch.push((path, file.bytes));
+                    let decoded = classify::utf16_text(&file.bytes).map(Bytes::from);
+                    let Some(bytes) = decoded.or_else(|| Some(file.bytes).filter(|bytes| !classify::is_binary(bytes)))
+                    else {
+                        found.binary += 1;
+                        continue;
+                    };
+                    size += bytes.len();
+                    batch.push((path, bytes));
                 }
                 Err(error) => found.errors.push(error),
             }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use deepagents_fs::permissions::{AccessMode, Permissions, ProtectedPlaces, Rule};
-use deepagents_fs::sandbox::{Git, Level, SandboxPolicy};
+use deepagents_fs::sandbox::{Git, Level, Network, SandboxPolicy};
 use deepagents_fs::shell::Exit;
 use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, ShellError};
 use deepagents_testing::skip::skip;
@@ -362,4 +362,70 @@ async fn what_git_runs_and_includes_is_read_only_and_gets_another_name_where_it_
     fs::create_dir(free.path(".git")).unwrap();
     fs::write(free.path(".git/config"), crate::protected::SETTINGS).unwrap();
     assert_eq!(free.run("echo mine > .gitconfig").await.moved, []);
+}
+
+#[tokio::test]
+async fn what_links_and_hooks_of_a_repository_lead_to_is_only_read_by_commands() {
+    let jail = jail!();
+    crate::protected::linked_repository(jail.dir.path());
+    fs::create_dir_all(jail.path(".deepagents")).unwrap();
+    fs::create_dir_all(jail.path("share/agents")).unwrap();
+    symlink("../share/agents", jail.path(".deepagents/agents")).unwrap();
+    symlink("../NOTES.md", jail.path(".deepagents/AGENTS.md")).unwrap();
+    for name in [
+        "gitconfig",
+        "scripts/linked.sh",
+        "scripts/check",
+        "scripts/husky.sh",
+        ".husky/pre-commit",
+        "share/agents/a.md",
+    ] {
+        let done = jail.run(&format!("echo evil > {name}")).await;
+        assert!(!done.exit.success(), "{name}");
+    }
+    let done = jail
+        .run("echo x >> Cargo.toml; echo x > scripts/new.sh; mkdir tools; echo evil > tools/fsm; echo evil > NOTES.md")
+        .await;
+    assert!(done.exit.success(), "{done:?}");
+    let mut moved: Vec<&str> = done.moved.iter().map(|moved| moved.from.as_str()).collect();
+    moved.sort_unstable();
+    assert_eq!(moved, ["NOTES.md", "tools/fsm"]);
+    assert!(
+        jail.path("scripts/new.sh").exists() && !jail.path("tools/fsm").exists() && !jail.path("NOTES.md").exists()
+    );
+}
+
+#[tokio::test]
+async fn settings_that_include_themselves_hold_no_command_up() {
+    let jail = jail!();
+    fs::create_dir_all(jail.path(".git")).unwrap();
+    fs::create_dir_all(jail.path("sub/.git")).unwrap();
+    for name in [".git/config", "sub/.git/config"] {
+        fs::write(jail.path(name), "[include]\n\tpath = config\n".repeat(100)).unwrap();
+    }
+    assert!(jail.run("true").await.exit.success());
+}
+
+#[tokio::test]
+async fn a_socket_of_a_program_outside_is_not_reached_and_one_that_is_left_over_is_removed() {
+    let jail = jail!();
+    if !has("python3") {
+        return;
+    }
+    let _listens = std::os::unix::net::UnixListener::bind(jail.path("host.sock")).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(jail.path("old.sock")).unwrap());
+    let connect = |name: &str| {
+        format!(
+            "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{name}\"); print(\"reached\")'"
+        )
+    };
+    let done = jail.run(&connect("host.sock")).await;
+    assert!(!done.output.contains("reached"), "{}", done.output);
+    let own = "import socket, os; a = socket.socket(socket.AF_UNIX); a.bind(\"old.sock\"); a.listen(); \
+        b = socket.socket(socket.AF_UNIX); b.connect(\"old.sock\"); print(\"own\")";
+    let done = jail.run(&format!("rm old.sock && python3 -c '{own}'")).await;
+    assert!(done.output.contains("own"), "{}", done.output);
+    let open = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
+    let _listens = std::os::unix::net::UnixListener::bind(open.path("host.sock")).unwrap();
+    assert!(open.run(&connect("host.sock")).await.output.contains("reached"));
 }

@@ -7,6 +7,8 @@ mod appeared;
 mod attack;
 mod attack_all;
 #[cfg(target_os = "linux")]
+mod attributes;
+#[cfg(target_os = "linux")]
 mod bound;
 mod bounds;
 mod classify;

@@ -266,3 +266,95 @@ async fn a_person_is_asked_about_what_git_runs_and_includes() {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
     }
 }
+
+/// A program that anybody may run.
+fn program(file: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A repository whose hooks and settings are links into the workspace, and whose hooks run programs of it.
+pub(crate) fn linked_repository(root: &Path) {
+    std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    std::fs::write(root.join("gitconfig"), "[core]\n\tfsmonitor = tools/fsm\n\thooksPath = .husky\n").unwrap();
+    symlink("../gitconfig", root.join(".git/config")).unwrap();
+    program(&root.join("scripts/linked.sh"), "#!/bin/sh\n");
+    program(&root.join("scripts/check"), "#!/bin/sh\n. \"$(dirname \"$0\")/../scripts/deep\"\n");
+    program(&root.join("scripts/more.py"), "");
+    program(&root.join("scripts/beside"), "#!/bin/sh\n");
+    symlink("../../scripts/linked.sh", root.join(".git/hooks/post-commit")).unwrap();
+    program(&root.join(".git/hooks/pre-commit"), "#!/bin/sh\nexec ./scripts/check Cargo.toml\n");
+    program(
+        &root.join(".git/hooks/pre-push"),
+        "#!/bin/sh\npython3 \"$(git rev-parse --show-toplevel)/scripts/more.py\"\n",
+    );
+    program(&root.join(".git/hooks/update.sample"), "#!/bin/sh\n./scripts/beside\n");
+    program(&root.join("scripts/husky.sh"), "#!/bin/sh\n");
+    std::fs::create_dir_all(root.join(".husky")).unwrap();
+    symlink("../scripts/husky.sh", root.join(".husky/pre-merge-commit")).unwrap();
+    std::fs::write(root.join("Cargo.toml"), "").unwrap();
+}
+
+#[tokio::test]
+async fn a_person_is_asked_about_what_links_of_a_repository_lead_to_and_about_what_its_hooks_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    linked_repository(&root);
+    let files = LocalBackend::open(&root).unwrap();
+    for path in [
+        "/gitconfig",
+        "/tools/fsm",
+        "/scripts/linked.sh",
+        "/scripts/check",
+        "/scripts/more.py",
+        "/scripts/husky.sh",
+        "/.husky/pre-commit",
+    ] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    for path in ["/Cargo.toml", "/scripts/beside", "/scripts/new.sh", "/tools/other", "/src/main.rs"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
+    // A directory of hooks that is a link.
+    std::fs::remove_dir_all(root.join(".git/hooks")).unwrap();
+    symlink("../.githooks", root.join(".git/hooks")).unwrap();
+    std::fs::create_dir(root.join(".githooks")).unwrap();
+    assert_eq!(files.change_access(&p("/.githooks/pre-commit")).await, AccessMode::Ask);
+}
+
+#[tokio::test]
+async fn settings_that_include_each_other_are_read_once() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("sub/.git")).unwrap();
+    let include = |name: &str| format!("[include]\n\tpath = {name}\n[include]\n\tpath = ./{name}\n").repeat(60);
+    std::fs::write(dir.path().join("sub/.git/config"), include("config") + &include("../other")).unwrap();
+    std::fs::write(dir.path().join("sub/other"), include(".git/config") + "[core]\n\tfsmonitor = tools/fsm\n").unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    assert_eq!(files.change_access(&p("/sub/a.txt")).await, AccessMode::Allow);
+    assert_eq!(files.change_access(&p("/sub/tools/fsm")).await, AccessMode::Ask);
+}
+
+#[tokio::test]
+async fn a_person_is_asked_about_what_links_in_the_places_lead_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in [".deepagents/skills/one", "share/agents", "share/two", "share/three"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    symlink("../share/agents", at(".deepagents/agents")).unwrap();
+    symlink("../NOTES.md", at(".deepagents/AGENTS.md")).unwrap();
+    symlink("../../share/two", at(".deepagents/skills/two")).unwrap();
+    std::fs::write(at("share/SKILL.md"), "").unwrap();
+    symlink("../../../share/SKILL.md", at(".deepagents/skills/one/SKILL.md")).unwrap();
+    symlink(".", at(".deepagents/skills/here")).unwrap();
+    symlink("../..", at(".deepagents/skills/up")).unwrap();
+    let files = LocalBackend::open(dir.path()).unwrap();
+    for path in ["/share/agents/new.md", "/NOTES.md", "/share/two/SKILL.md", "/share/SKILL.md"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    for path in ["/share/three/x", "/share/other.md", "/README.md"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
+}

@@ -312,3 +312,28 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn deep_directories_hide_nothing_of_themselves_or_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let depth = 300;
+    for branch in ["a", "b"] {
+        let mut at = dir.path().join(branch);
+        for level in 0..depth {
+            std::fs::create_dir_all(at.join(if level % 2 == 0 { "even" } else { "odd" })).unwrap();
+            std::fs::write(at.join("needle"), "needle\n").unwrap();
+            at.push("d");
+            std::fs::create_dir(&at).unwrap();
+        }
+    }
+    std::fs::create_dir(dir.path().join("z")).unwrap();
+    std::fs::write(dir.path().join("z/needle"), "needle\n").unwrap();
+    for kernel_resolution in [true, false] {
+        let options = deepagents_fs::LocalOptions { kernel_resolution, ..deepagents_fs::LocalOptions::default() };
+        let files = LocalBackend::open_with(dir.path(), options).unwrap();
+        let found = files.glob(&State::default(), &GlobQuery::new("**/needle", p("/")).unwrap()).await.unwrap();
+        assert_eq!((found.files.len(), found.truncation), (2 * depth + 1, None));
+        let found = files.grep(&State::default(), &GrepQuery::new("needle", p("/"))).await.unwrap();
+        assert_eq!(found.files.len(), 2 * depth + 1);
+    }
+}

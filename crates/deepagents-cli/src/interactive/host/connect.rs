@@ -62,7 +62,8 @@ impl ProgramHost {
             shell_session: args.commands.session(),
             ..FilesystemOptions::default()
         });
-        let FoundHooks { runner, problems: hook_problems } = hooks::find_quietly(args, &brought).await?;
+        let FoundHooks { runner, problems: hook_problems } =
+            hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let servers = self.use_servers().await?;
@@ -125,7 +126,7 @@ impl ProgramHost {
         let undo_file = undo::file(&self.database)?;
         let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, directory));
         let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-        Ok((agent::open_recorded(directory, store)?, !inside))
+        Ok((agent::open_recorded(&self.args, store)?, !inside))
     }
 
     /// Makes the model, and notes what the screens and threads say of it.

@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::failure::{At, Failure};
 use super::mounts::{bind, read_only_below};
@@ -17,7 +20,7 @@ use super::root_fs::TABLE;
 use super::rules::Rules;
 use crate::permissions::{REPOSITORY, is_repository, run_from};
 use crate::sandbox::Part;
-use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan};
+use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan, NetworkAccess};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
@@ -73,11 +76,13 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
                         guards.add(root, &found.join(path), *guard)?;
                     }
                     if named.name == ".git" {
-                        for path in run_from(root, &found) {
+                        for path in run_from(root, &found, &plan.user_git) {
                             guards.add(root, &path, Guard::Protect)?;
                         }
                     }
                 }
+                // Who has the host's network has its sockets.
+                None if plan.network == NetworkAccess::Host && is_socket(&root.join(&found)) => {}
                 None => guards.add(root, &found, Guard::Hide)?,
             }
         }
@@ -177,7 +182,7 @@ impl Guards {
 }
 
 /// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
-/// that names a directory. What is [closed](Closed) comes without a name.
+/// that names a directory. What is [closed](Closed), and a socket of a program outside, comes without a name.
 pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, Option<&'a GuardedName>)> {
     let mut found = Vec::new();
     let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
@@ -199,6 +204,9 @@ pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec
                     found.push((path, Some(named)));
                 }
                 None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
+                None if kind.is_some_and(|kind| kind.is_socket()) && is_listened_to(&root.join(&path)) => {
+                    found.push((path, None));
+                }
                 None => {}
             }
         }
@@ -209,6 +217,23 @@ pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec
         }
     }
     found
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// Whether somebody takes connections at a socket, who is outside of the sandbox then. What is left of one that is gone can be
+/// removed.
+fn is_listened_to(path: &Path) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let address = SocketAddrUnix::new(path);
+    match (socket, address) {
+        (Ok(socket), Ok(address)) => connect(&socket, &address) != Err(Errno::CONNREFUSED),
+        // A path that is too long for a connection.
+        _ => true,
+    }
 }
 
 /// A directory that cannot be looked into now, but a command may see to it that it can: as its owner, who may open it

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::PipeReader;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -27,12 +27,14 @@ impl Inner {
         caller: &PipeReader,
         progress: Option<mpsc::Sender<String>>,
     ) -> Result<CommandOutput, ShellError> {
-        let timeout = self.check(command)?;
+        let (timeout, began) = (self.check(command)?, Instant::now());
         let cwd = self.directory(&command.cwd)?;
         let mut env = self.env.clone();
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let job = self.job(&command.text, &cwd, env, timeout, None)?;
+        let mut job = self.job(&command.text, &cwd, env, timeout, None)?;
         let places = self.places()?;
+        // What is looked at before it starts is a part of its time.
+        job.timeout = timeout.saturating_sub(began.elapsed());
         let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
         let moved = places.map(|places| places.moved()).unwrap_or_default();
         let (exit, level) = self.end_of(&done)?;

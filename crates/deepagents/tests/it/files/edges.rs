@@ -146,6 +146,43 @@ async fn what_is_not_text_is_attached_as_what_its_bytes_are() {
 }
 
 #[tokio::test]
+async fn text_in_other_encodings_is_shown_and_found_and_not_edited() {
+    let utf16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(bytes).collect()
+    };
+    let text = "one\r\nn\u{ef}ve \u{1f600}\r\n";
+    let folder = Folder::with(&[
+        ("little.txt", &utf16(text, u16::to_le_bytes)),
+        ("big.txt", &utf16(text, u16::to_be_bytes)),
+        ("latin.c", b"/* caf\xe9 */\nint one;\n"),
+        ("marks.dat", b"\xff\xfe"),
+        ("broken.dat", b"\xff\xfea\0\0\xd8"),
+    ]);
+    let edit = |name: &str| ("edit_file", json!({"file_path": name, "old_string": "one", "new_string": "two"}));
+    let results = folder
+        .calls(&[
+            read("/little.txt", 0, 100),
+            read("/big.txt", 1, 1),
+            read("/latin.c", 0, 100),
+            ("grep", json!({"pattern": "one"})),
+            edit("/little.txt"),
+            edit("/latin.c"),
+        ])
+        .await;
+    let note = "[it is UTF-16, shown as text; edit_file cannot change it";
+    assert_eq!(results[0].0, format!("     1\tone\n     2\tn\u{ef}ve \u{1f600}\n{note}]"));
+    assert!(results[1].0.starts_with("     2\tn\u{ef}ve"), "{}", results[1].0);
+    assert!(results[2].0.starts_with("     1\t/* caf\u{fffd} */\n     2\tint one;\n["), "{}", results[2].0);
+    assert!(results[2].0.contains("edit_file cannot change it"), "{}", results[2].0);
+    for name in ["/little.txt", "/big.txt", "/latin.c"] {
+        assert!(results[3].0.contains(name), "{}", results[3].0);
+    }
+    assert!(results[4].1 && results[5].1, "{results:?}");
+    let attached = folder.outcome(&[read("/broken.dat", 0, 1)], FilesystemOptions::default()).await;
+    assert!(attached.messages().iter().filter_map(|m| m.as_tool()).any(|t| matches!(t.content[0], Block::Media(_))));
+}
+
+#[tokio::test]
 async fn what_is_too_large_to_be_attached_is_refused_with_its_size() {
     let folder = Folder::with(&[("big.png", &[0x89; 2000]), ("big.dat", &[0; 2000]), ("big.txt", &[b'a'; 2000])]);
     let options = FilesystemOptions { max_media_bytes: 1999, ..FilesystemOptions::default() };

@@ -80,7 +80,27 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
         (ContentKind::Text, _) if args.limit <= 0 => {
             return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
         }
-        (ContentKind::Text, _) => text(&files, &args, &path, head, &*backend, &cx).await?,
+        (ContentKind::Text, _) => text(&files, &args, &path, head, &*backend, &cx, Vec::new()).await?,
+        (ContentKind::Binary, _) if args.limit > 0 && classify::is_older_text(&head.bytes) => {
+            let notices = vec!["it is not UTF-8, so edit_file cannot change it".to_owned()];
+            text(&files, &args, &path, head, &*backend, &cx, notices).await?
+        }
+        (ContentKind::Binary, mime)
+            if args.limit > 0
+                && (head.bytes.starts_with(b"\xff\xfe") || head.bytes.starts_with(b"\xfe\xff"))
+                && head.stat.size <= files.options.max_media_bytes =>
+        {
+            let read = backend.read(cx.state(), &path, ByteRange::ALL).await.map_err(failed)?;
+            match classify::utf16_text(&read.bytes) {
+                Some(decoded) => {
+                    let notices = vec!["it is UTF-16, shown as text; edit_file cannot change it".to_owned()];
+                    let stat = Stat { size: decoded.len() as u64, ..read.stat };
+                    let decoded = FileRead { bytes: decoded.into(), stat };
+                    text(&files, &args, &path, decoded, &*backend, &cx, notices).await?
+                }
+                None => media(&files, &path, ContentKind::Binary, mime, &head.stat, &*backend, &cx).await?,
+            }
+        }
         (kind, mime) => media(&files, &path, kind, mime, &head.stat, &*backend, &cx).await?,
     };
     Ok(output.with_update(seen))
@@ -93,6 +113,7 @@ async fn text(
     head: FileRead,
     backend: &dyn Backend,
     cx: &ToolContext,
+    mut notices: Vec<String>,
 ) -> Answered {
     let offset = u64::try_from(args.offset).unwrap_or(0);
     let limit = u64::try_from(args.limit).unwrap_or(0);
@@ -116,7 +137,7 @@ async fn text(
         return Ok(format!("The file exists but holds nothing but white space: {lines} lines of it.").into());
     }
     let early = || format!("offset {} is before the start of the file; line 1 is the first", args.offset);
-    let notices = (args.offset < 0).then(early).into_iter().collect();
+    notices.extend((args.offset < 0).then(early));
     let shown = render::Shown { format: files.options.read_format, budget, column: args.column, notices };
     Ok(render::window(&window, shown).into())
 }

@@ -1,0 +1,144 @@
+//! What git runs from a workspace, by the settings of its repositories and of the user, and by hooks.
+//!
+//! Settings of a repository may name files that lie beside it: more settings, hooks, filters. Whoever writes those has his way
+//! with the next `git status` of a person, although the settings themselves stay as they are. The same holds for what links
+//! in a repository lead to, and for what hooks run.
+
+mod text;
+mod user;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::programs::{Search, beginning, is_program, without_variables, words};
+use text::{Setting, settings};
+pub(crate) use user::UserGit;
+use user::expanded;
+
+/// Bytes of one file of settings that are looked at, and of all.
+const MOST: u64 = 256 << 10;
+const MOST_IN_ALL: u64 = 1 << 20;
+/// Files of settings that are read.
+const MOST_FILES: usize = 64;
+/// Entries of a directory of hooks that are looked at.
+const MOST_HOOKS: usize = 128;
+/// The directory in which Husky has hooks that run those beside it.
+const HUSKY: &str = "_";
+
+/// The files and directories below a root that a repository has git run, or take settings from; they need not be there.
+/// `repository` is the path below the root of a `.git` or of what is a repository by another name.
+pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeSet<PathBuf> {
+    let git = root.join(repository);
+    let is_named = repository.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
+    let tree = if is_named { git.parent().unwrap_or(root) } else { &git };
+    let directory = match beginning(&git, MOST) {
+        Some(text) => text.strip_prefix(b"gitdir:").map_or(git.clone(), |path| tree.join(path_of(path))),
+        None => git.clone(),
+    };
+    let common = beginning(&directory.join("commondir"), MOST).map(|path| directory.join(path_of(&path)));
+    let search = Search::new(root, tree, user.home.as_deref());
+    let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MOST_IN_ALL };
+    for directory in std::iter::once(&directory).chain(&common) {
+        for name in ["config", "config.worktree"] {
+            found.read(&directory.join(name));
+        }
+        found.hooks(&directory.join("hooks"));
+    }
+    for setting in &user.settings {
+        found.take(setting, None);
+    }
+    // What is in the repository is protected as a part of it.
+    let own = [Some(directory.clone()), directory.canonicalize().ok()];
+    let inside = |path: &PathBuf| own.iter().flatten().any(|own| root.join(path).starts_with(own));
+    found.search.found.into_iter().filter(|path| !inside(path)).collect()
+}
+
+struct Repository<'a> {
+    root: &'a Path,
+    /// What relative paths of programs are relative to.
+    tree: &'a Path,
+    user: &'a UserGit,
+    search: Search<'a>,
+    /// Files of settings that were read: they may include each other, and themselves.
+    read: BTreeSet<PathBuf>,
+    /// Bytes of them that may still be.
+    left: u64,
+}
+
+impl Repository<'_> {
+    fn read(&mut self, first: &Path) {
+        let mut todo = vec![first.to_owned()];
+        while let Some(file) = todo.pop() {
+            self.search.add(&file);
+            let Ok(real) = file.canonicalize() else { continue };
+            if self.read.len() >= MOST_FILES || !self.read.insert(real) {
+                continue;
+            }
+            let Some(text) = beginning(&file, MOST.min(self.left)) else { continue };
+            self.left = self.left.saturating_sub(text.len() as u64);
+            for setting in settings(&String::from_utf8_lossy(&text)) {
+                todo.extend(self.take(&setting, file.parent()));
+            }
+        }
+    }
+
+    /// Adds what a setting names. Gives the file of settings that it takes in; what the user's take in was read.
+    fn take(&mut self, setting: &Setting, directory: Option<&Path>) -> Option<PathBuf> {
+        let home = self.user.home.as_deref();
+        if setting.includes() {
+            let included = expanded(&setting.value, home, directory.unwrap_or(self.root));
+            self.search.add(&included);
+            return directory.map(|_| included);
+        }
+        if (setting.section.as_str(), setting.key.as_str()) == ("core", "hookspath") {
+            let hooks = expanded(&setting.value, home, self.tree);
+            self.search.add(&hooks);
+            self.hooks(&hooks);
+            if let (Some(beside), true) = (hooks.parent(), hooks.ends_with(HUSKY)) {
+                self.search.add(beside);
+                self.hooks(beside);
+            }
+            return None;
+        }
+        // Many settings hold commands, so each that names a file here counts.
+        let value = without_variables(&setting.value);
+        for word in words(&value) {
+            for path in self.search.places(word, self.tree, &[]) {
+                // The user's are for all repositories, so that words of theirs may be names of anything here.
+                let is_there = if directory.is_some() { path.is_file() } else { is_program(&path) };
+                if is_there {
+                    self.search.program(&path);
+                } else if setting.runs() && may_be_a_program(word) && !path.exists() {
+                    self.search.add(&path);
+                }
+            }
+        }
+        None
+    }
+
+    /// Adds what the entries of a directory of hooks lead to, and what those run.
+    fn hooks(&mut self, directory: &Path) {
+        if directory.is_symlink() {
+            self.search.add(directory);
+        }
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(MOST_HOOKS) {
+            let hook = entry.path();
+            if hook.extension().is_some_and(|ending| ending == "sample") || !hook.is_file() {
+                continue;
+            }
+            self.search.program(&hook);
+        }
+    }
+}
+
+/// Whether a word looks like the path of a program that may come to be there.
+fn may_be_a_program(word: &str) -> bool {
+    let is_path = word.contains('/') && !word.ends_with('/') && !word.starts_with(['-', '/']);
+    is_path && !word.contains([':', '*', '?', '[', '%', '\\', '@', ','])
+}
+
+fn path_of(text: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(text.trim_ascii()))
+}

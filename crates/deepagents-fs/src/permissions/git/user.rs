@@ -1,0 +1,54 @@
+//! What a person's own settings have git run in any repository.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::text::{Setting, settings};
+use crate::permissions::programs::beginning;
+
+/// Bytes of settings that are looked at.
+const MOST: u64 = 256 << 10;
+/// Files that are read.
+const MOST_FILES: usize = 32;
+
+/// The settings of the user and of the machine that hold commands or places of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct UserGit {
+    pub(super) home: Option<PathBuf>,
+    pub(super) settings: Vec<Setting>,
+}
+
+impl UserGit {
+    /// Reads them.
+    pub(crate) fn read() -> Self {
+        let home = std::env::home_dir();
+        let own = home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
+        let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).collect();
+        let (mut read, mut found) = (BTreeSet::new(), Vec::new());
+        while let Some(file) = todo.pop().filter(|_| read.len() < MOST_FILES) {
+            if !read.insert(file.clone()) {
+                continue;
+            }
+            let text = beginning(&file, MOST).unwrap_or_default();
+            for mut setting in settings(&String::from_utf8_lossy(&text)) {
+                if setting.includes() {
+                    let included = expanded(&setting.value, home.as_deref(), file.parent().unwrap_or(Path::new("/")));
+                    setting.value = included.to_string_lossy().into_owned();
+                    todo.push(included);
+                }
+                found.extend(Some(setting).filter(|setting| setting.runs()));
+            }
+        }
+        Self { home, settings: found }
+    }
+}
+
+/// A path of settings: `~/` is the home directory.
+pub(super) fn expanded(value: &str, home: Option<&Path>, directory: &Path) -> PathBuf {
+    match (value.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => directory.join(value),
+    }
+}

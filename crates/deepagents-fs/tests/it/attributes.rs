@@ -1,0 +1,48 @@
+//! Who may do what with a file that is written anew.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use deepagents_fs::LocalBackend;
+use deepagents_testing::skip::skip;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+use crate::suite::Files;
+
+/// A list of who may do what, as the kernel stores it: the owner and one user may read and write, the group may do nothing.
+fn only_for_one_user() -> Vec<u8> {
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, u32::MAX), (2, 6, 1000), (4, 0, u32::MAX), (0x10, 6, u32::MAX), (0x20, 0, u32::MAX)];
+    let entries = entries.iter().flat_map(|(tag, may, id)| {
+        [tag.to_le_bytes().to_vec(), may.to_le_bytes().to_vec(), id.to_le_bytes().to_vec()].concat()
+    });
+    2u32.to_le_bytes().into_iter().chain(entries).collect()
+}
+
+fn attribute(file: &Path, name: &str) -> Vec<u8> {
+    let mut value = vec![0; 1000];
+    let length = getxattr(file, name, value.as_mut_slice()).unwrap_or(0);
+    value.truncate(length);
+    value
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_anew_keeps_its_attributes_and_opens_to_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("shared.txt");
+    std::fs::write(&file, "one").unwrap();
+    let acl = only_for_one_user();
+    let set = |name: &str, value: &[u8]| setxattr(&file, name, value, XattrFlags::empty());
+    if let Err(error) = set("user.note", b"mine").and_then(|()| set("system.posix_acl_access", &acl)) {
+        return skip("attributes", error);
+    }
+    let mode = |file: &Path| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    let before = mode(&file);
+    let mut files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    files.write("/shared.txt", "two").await.unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
+    assert_eq!(attribute(&file, "user.note"), b"mine");
+    assert_eq!(attribute(&file, "system.posix_acl_access"), acl);
+    assert_eq!(mode(&file), before);
+}
