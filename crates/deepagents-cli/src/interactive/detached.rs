@@ -47,7 +47,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     let mode = mode_in(args, mode, thread.as_ref());
     // What is wrong is told here, where somebody reads it.
-    let (files, undecided) = (agent::open(options.directory())?, Undecided::for_run(&options, true));
+    let (files, undecided) = (agent::open(&options)?, Undecided::for_run(&options, true));
     runtime.block_on(slash::Commands::find(&options, &files, undecided))?.read(task)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
     model_choice::make(&choice, &options, &env, WithoutKey::Refuse)?;

@@ -180,20 +180,24 @@ impl<'a> Talk<'a> {
 
     /// Whether something was decided or said that the thread has not been given.
     pub(super) fn has_left(&self) -> bool {
-        !self.answers.is_empty() || !self.next.is_empty()
+        !self.answers.is_empty() || self.next.iter().any(|typed| typed.skill.is_none())
     }
 
     /// The thread is given what was decided, and what was said for the turn after this one: whoever goes on with it finds that.
+    /// What is to be done with a skill is not: a turn under way is shown none.
     pub(super) fn leave_to(&mut self, resume: RunInput) -> RunInput {
-        self.kept += self.next.len();
-        let said: Vec<String> = self.next.drain(..).collect();
-        said.into_iter().fold(self.go_on(resume), RunInput::message)
+        let (plain, skilled): (VecDeque<Typed>, VecDeque<Typed>) =
+            self.next.drain(..).partition(|typed| typed.skill.is_none());
+        self.next = skilled;
+        self.kept += plain.len();
+        plain.into_iter().fold(self.go_on(resume), |input, typed| input.message(typed.text))
     }
 
     /// Says what turns are not begun, if there are some.
     pub(super) fn unsaid(&self) {
         if !self.next.is_empty() {
-            let said: Vec<String> = self.next.iter().map(|text| json!(first_line(text, UNSAID)).to_string()).collect();
+            let said: Vec<String> =
+                self.next.iter().map(|typed| json!(first_line(&typed.text, UNSAID)).to_string()).collect();
             let turns = count(said.len() as u64, "turn");
             output::print_error(&format!("{turns} after it not begun: {}", said.join(", ")));
         }

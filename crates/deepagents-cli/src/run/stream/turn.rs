@@ -125,6 +125,7 @@ impl Stream<'_> {
                 Decided::Signal => return Ok(TurnEnd::Exit(Exit::Interrupted)),
                 Decided::InputEnded => {
                     talk.leave(questions.len(), &self.thread);
+                    talk.unsaid();
                     return Ok(TurnEnd::Exit(Exit::Done));
                 }
             };
