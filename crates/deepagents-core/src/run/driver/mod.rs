@@ -200,7 +200,8 @@ impl Driver {
     }
 
     async fn finish(mut self: Box<Self>, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
-        let mut result = result;
+        // Nobody wished an end that came with the loss of the thread.
+        let mut result = self.log.why_lost().map_or(result, |lost| Err(lost.into()));
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));
