@@ -28,7 +28,10 @@ impl Driver {
             ModelNext::around(parts.stack.clone(), parts.model.clone(), cx).run(request)
         };
         self.machine.model_asked();
-        let response = match self.guard_foreign(call).await {
+        let answered = self.guard_foreign(call).await;
+        // However the call has ended.
+        self.update(self.shared.take_kept())?;
+        let response = match answered {
             Ok(response) => response?,
             Err(halt) => {
                 self.keep_interrupted()?;

@@ -108,6 +108,7 @@ impl Driver {
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
+            kept: std::sync::Mutex::default(),
             log: std::sync::OnceLock::new(),
             root: setting.root,
         });
