@@ -141,6 +141,11 @@ impl App {
         found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
     }
 
+    /// Whether somebody works on a thread who is not known to be gone.
+    pub(crate) fn is_owned(&self, info: &ThreadInfo) -> bool {
+        info.owner.is_some() && !self.agents().iter().any(|agent| agent.agent.definition().is_owner_gone(info))
+    }
+
     /// Takes out of metadata what clients neither see nor set: a client that could name the address of a thread's model would
     /// have whoever goes on with the thread send a key there.
     pub(crate) fn take_own(&self, metadata: &mut Map<String, Value>) {

@@ -256,11 +256,11 @@ impl BudgetTracker {
         spent.tool_calls = spent.tool_calls.saturating_sub(1);
     }
 
-    /// What may still be spent, here and above.
+    /// What may still be spent, here and above, of what the budget is to cover: requests are refused by the same.
     pub(crate) fn remaining(&self) -> BudgetRemaining {
         let book = self.lock();
         let time = book.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let own = BudgetRemaining { time, ..book.budget.remaining(&book.spent) };
+        let own = BudgetRemaining { time, ..book.budget.remaining(&book.all()) };
         drop(book);
         match &self.above {
             Some(above) => own.least(above.remaining()),

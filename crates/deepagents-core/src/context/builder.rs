@@ -246,6 +246,7 @@ impl ContextBuilder {
             root: None,
             tools: Mutex::new(tools),
             passed: Mutex::new(None),
+            kept: Mutex::default(),
         };
         Context { stop, ..Context::at(&Arc::new(shared), &state, turn) }
     }

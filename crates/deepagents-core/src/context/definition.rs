@@ -128,8 +128,9 @@ impl AgentDefinition {
         Arc::new(Self { journal: Some(journal.clone()), process, ..(**self).clone() })
     }
 
-    /// Whether the owner of a thread is known to be gone.
-    pub(crate) fn is_owner_gone(&self, thread: &ThreadInfo) -> bool {
+    /// Whether the owner of a thread is known to be gone, by the [process](crate::journal::ProcessIdentity) of the agent: a run
+    /// takes the thread from it though its lease lasts.
+    pub fn is_owner_gone(&self, thread: &ThreadInfo) -> bool {
         thread.is_noted_by_owner() && self.process.as_ref().is_some_and(|process| process.is_gone(thread))
     }
 

@@ -1,5 +1,6 @@
 //! How the agents of a run tell what happens.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -25,6 +26,9 @@ struct Out {
     /// Held while observers and the hub are given events, so that all see the same order.
     order: Mutex<Order>,
 }
+
+/// What an observer panicked with.
+type Panic = Box<dyn Any + Send>;
 
 #[derive(Default)]
 struct Order {
@@ -75,7 +79,11 @@ impl Emitter {
     pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
-        let Some(event) = out.event(&mut order, &self.run, path, position, kind()) else { return };
+        let event = match out.event(&mut order, &self.run, path, position, kind()) {
+            Ok(Some(event)) => event,
+            Ok(None) => return,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
         let waiting = out.hub.push(std::slice::from_ref(&event), None);
         out.forward(&[event]);
         drop(order);
@@ -92,12 +100,14 @@ impl Emitter {
     ) {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
-        let all = kinds.into_iter().filter_map(|(at, kind)| out.event(&mut order, &self.run, path, at, kind));
-        let events: Vec<_> = all.collect();
+        let (events, panic) = out.events(&mut order, &self.run, kinds.into_iter().map(|(at, kind)| (path, at, kind)));
         let waiting = out.hub.push(&events, state);
         out.forward(&events);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
+        if let Some(panic) = panic {
+            std::panic::resume_unwind(panic);
+        }
     }
 
     /// Gives out events of an agent in the background as part of this run; says whether the run is still under way.
@@ -108,24 +118,25 @@ impl Emitter {
         if order.ended {
             return false;
         }
-        let relayed: Vec<_> = events
-            .iter()
-            .filter_map(|event| {
-                let kind = match &event.kind {
-                    // The run goes on when that one has ended.
-                    EventKind::RunStarted { .. } | EventKind::RunFinished { .. } => return None,
-                    EventKind::RunFailed { kind, error } => {
-                        EventKind::AgentFailed { kind: kind.clone(), error: error.clone() }
-                    }
-                    other => other.clone(),
-                };
-                out.event(&mut order, &self.run, &event.path, None, kind)
-            })
-            .collect();
+        let relayed = events.iter().filter_map(|event| {
+            let kind = match &event.kind {
+                // The run goes on when that one has ended.
+                EventKind::RunStarted { .. } | EventKind::RunFinished { .. } => return None,
+                EventKind::RunFailed { kind, error } => {
+                    EventKind::AgentFailed { kind: kind.clone(), error: error.clone() }
+                }
+                other => other.clone(),
+            };
+            Some((&event.path, None, kind))
+        });
+        let (relayed, panic) = out.events(&mut order, &self.run, relayed);
         let waiting = out.hub.push(&relayed, None);
         out.forward(&relayed);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
+        if let Some(panic) = panic {
+            std::panic::resume_unwind(panic);
+        }
         true
     }
 }
@@ -142,6 +153,23 @@ impl Out {
         }
     }
 
+    /// Events as observers have seen them, up to one that an observer panics at, and that panic.
+    fn events<'a>(
+        &self,
+        order: &mut Order,
+        run: &RunId,
+        all: impl Iterator<Item = (&'a Arc<[String]>, Option<LogPosition>, EventKind)>,
+    ) -> (Vec<Arc<Event>>, Option<Panic>) {
+        let mut events = Vec::new();
+        for (path, position, kind) in all {
+            match self.event(order, run, path, position, kind) {
+                Ok(event) => events.extend(event),
+                Err(panic) => return (events, Some(panic)),
+            }
+        }
+        (events, None)
+    }
+
     /// The event as observers have seen it; nothing once the run has told its end.
     fn event(
         &self,
@@ -150,11 +178,11 @@ impl Out {
         path: &Arc<[String]>,
         position: Option<LogPosition>,
         kind: EventKind,
-    ) -> Option<Arc<Event>> {
+    ) -> Result<Option<Arc<Event>>, Panic> {
         if order.ended {
-            return None;
+            return Ok(None);
         }
-        order.ended = kind.is_end();
+        let ends = kind.is_end();
         let event = Event {
             v: EVENT_VERSION,
             seq: order.next,
@@ -165,16 +193,18 @@ impl Out {
             position,
             kind,
         };
-        order.next += 1;
         if let Some(SharedObserver(observer)) = &self.observer {
             let seen = std::panic::catch_unwind(AssertUnwindSafe(|| observer.event(&event)));
             // It fails a run under way. What is over cannot be failed any more, and others are to be told of its end.
             if let Err(panic) = seen
-                && !order.ended
+                && !ends
             {
-                std::panic::resume_unwind(panic);
+                return Err(panic);
             }
         }
-        Some(Arc::new(event))
+        // An event that is never told has no number: those who read count on it that none is missing.
+        order.next += 1;
+        order.ended = ends;
+        Ok(Some(Arc::new(event)))
     }
 }

@@ -25,7 +25,7 @@ use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
 use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
-use crate::state::{Channel, State};
+use crate::state::{Channel, State, Update};
 use crate::status::FinishReason;
 use crate::store::Store;
 use crate::tool::{DynTool, ToolSet, coerce_call};
@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) tools: std::sync::Mutex<ToolSet>,
     /// The last history that was found fit for a provider.
     pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
+    /// What wraps of the present model call have kept.
+    pub(crate) kept: std::sync::Mutex<Update>,
 }
 
 impl Shared {
@@ -121,6 +123,11 @@ impl Shared {
         let mut ids = self.answer_ids();
         ids.attempt = attempt;
         ids.of(attempt)
+    }
+
+    /// What wraps of the model call that has ended have kept.
+    pub(crate) fn take_kept(&self) -> Update {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     fn answer_ids(&self) -> std::sync::MutexGuard<'_, AnswerId> {
@@ -319,6 +326,45 @@ impl Context {
     /// When the model fails, or the request holds a history that providers refuse.
     pub async fn invoke_model(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
         model_call::invoke_aside(self, model, request).await
+    }
+
+    /// Keeps a change that a wrap around a model call has made, however the call ends: also where it fails, where the run is
+    /// cancelled meanwhile, or where another wrap throws the response away and asks again. It is part of the state once the
+    /// call has ended, before what the [response](crate::middleware::ModelResponse::update) changes. For what has been paid
+    /// for or done, and must not be done again for every try.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::wrap_model_call;
+    /// use deepagents_core::state::Update;
+    /// deepagents_core::last_value!(
+    ///     /// What is known of the world.
+    ///     pub Briefing("briefing"): String => private
+    /// );
+    /// /// Has the world looked at once, however many tries the answer takes.
+    /// let briefed = wrap_model_call(|request, next| async move {
+    ///     let cx = next.cx().with_kept()?;
+    ///     if cx.get::<Briefing>().is_empty() {
+    ///         cx.keep(Update::new::<Briefing>("It is round.".to_owned()));
+    ///     }
+    ///     next.run(request).await
+    /// });
+    /// ```
+    pub fn keep(&self, update: Update) {
+        let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *kept = std::mem::take(&mut *kept).and(update);
+    }
+
+    /// The same with the state as wraps of the present model call have [kept](Self::keep) it so far, in an earlier try.
+    ///
+    /// # Errors
+    /// When the state does not take what was kept.
+    pub fn with_kept(&self) -> Result<Self> {
+        let kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let mut cx = self.clone();
+        if !kept.is_empty() {
+            cx.state.apply(&kept)?;
+        }
+        Ok(cx)
     }
 
     /// What tells the application of what outlives a call, and keeps neither the run nor its agent.

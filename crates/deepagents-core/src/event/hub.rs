@@ -175,16 +175,18 @@ impl EventHub {
 
 impl Inner {
     fn delivery(&self, next: u64) -> Delivery {
-        let in_ring = self.ring.front().map_or(self.next, |first| first.seq);
-        let kept = next.checked_sub(in_ring).and_then(|at| self.ring.get(usize::try_from(at).ok()?));
-        if let Some(event) = kept {
+        // By their numbers: nothing says that none is missing.
+        let at = self.ring.partition_point(|event| event.seq < next);
+        let following = self.ring.get(at);
+        if let Some(event) = following.filter(|event| at > 0 || event.seq == next) {
             return Delivery::Event(event.clone());
         }
+        let in_ring = following.map_or(self.next, |event| event.seq);
         match self.log.since(next).first() {
             Some(event) if event.seq == next => Delivery::Event(event.clone()),
             durable => {
                 let until = durable.map_or(in_ring, |event| event.seq.min(in_ring));
-                Delivery::Lagged { seq: until.saturating_sub(1), dropped: until.saturating_sub(next) }
+                Delivery::Lagged { seq: until.saturating_sub(1).max(next), dropped: until.saturating_sub(next) }
             }
         }
     }

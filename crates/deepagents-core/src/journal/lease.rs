@@ -1,9 +1,11 @@
 //! Owning a thread.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -53,25 +55,46 @@ pub struct Lease {
     held: bool,
 }
 
-/// Who is told that a thread is lost.
+/// Whether a thread is lost, why, and who is told of it.
 #[derive(Default)]
-struct Lost {
-    token: CancellationToken,
+pub(super) struct Lost {
+    pub(super) token: CancellationToken,
+    why: OnceLock<JournalError>,
     /// The run that owns the thread with this lease.
     run: OnceLock<CancellationToken>,
+    /// Whether the thread was given up: what is found out about it afterwards concerns nobody.
+    given_up: AtomicBool,
 }
 
 impl Lost {
-    fn cancel(&self) {
+    /// The first reason stays.
+    fn lose(&self, why: JournalError) {
+        if self.given_up.load(Ordering::Acquire) {
+            return;
+        }
+        // Before anybody is told: a run that is cancelled asks whether this is why.
+        let _ = self.why.set(why);
+        self.tell();
+    }
+
+    fn tell(&self) {
         self.token.cancel();
         if let Some(run) = self.run.get() {
             run.cancel();
         }
     }
+
+    /// Why the thread is lost, if it is.
+    pub(super) fn why(&self) -> Option<JournalError> {
+        self.why.get().map(JournalError::duplicate)
+    }
 }
 
+/// No lease is longer: what ends later than clocks can say would never end.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 impl Lease {
-    /// Becomes the owner of a thread. A thread that does not exist begins to, and is gone again where nothing was written.
+    /// Becomes the owner of a thread, for a year at most. A thread that does not exist begins to, and is gone again where nothing was written.
     ///
     /// # Errors
     /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless the claim
@@ -79,10 +102,11 @@ impl Lease {
     pub async fn claim(
         journal: Arc<dyn Journal>,
         thread: impl Into<ThreadId>,
-        claim: Claim,
+        mut claim: Claim,
     ) -> Result<Self, JournalError> {
+        claim.lease = claim.lease.min(LONGEST);
         let (thread, owner, duration, claimed) = (thread.into(), claim.owner.clone(), claim.lease, Instant::now());
-        let fence = journal.claim(&thread, claim).await?;
+        let fence = Claiming::new(journal.clone(), thread.clone(), claim).done().await?;
         let lost: Arc<Lost> = Arc::default();
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
         let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost.clone()));
@@ -101,10 +125,10 @@ impl Lease {
         Self::claim(journal, thread, claim.take_over()).await
     }
 
-    /// Cancels the run too once the thread is lost.
+    /// Cancels the run too once the thread is lost. It asks [`why_lost`](Self::why_lost) then: nobody wished its end.
     pub(crate) fn of_run(self, run: CancellationToken) -> Self {
         if self.lost.run.set(run).is_ok() && self.lost.token.is_cancelled() {
-            self.lost.cancel();
+            self.lost.tell();
         }
         self
     }
@@ -140,6 +164,17 @@ impl Lease {
         &self.lost.token
     }
 
+    /// Why the thread is lost, if it is: [`JournalError::Fenced`] where somebody took it over, and
+    /// [`JournalError::Unavailable`] where the journal could not be reached for as long as the lease lasted.
+    pub fn why_lost(&self) -> Option<JournalError> {
+        self.lost.why()
+    }
+
+    /// The same for whoever writes to the thread.
+    pub(super) fn losing(&self) -> Arc<Lost> {
+        self.lost.clone()
+    }
+
     /// Renews the lease now: it then runs out after its full time. It is renewed in the background anyway; this tells for
     /// certain, before something that must not be done twice, that the thread is still owned.
     ///
@@ -147,8 +182,8 @@ impl Lease {
     /// [`JournalError::Fenced`] when it is not. [`lost`](Self::lost) is cancelled then.
     pub async fn renew(&self) -> Result<(), JournalError> {
         let renewed = self.journal.renew(&self.thread, self.fence, self.duration).await;
-        if matches!(renewed, Err(JournalError::Fenced { .. })) {
-            self.lost.cancel();
+        if let Err(fenced @ JournalError::Fenced { .. }) = &renewed {
+            self.lost.lose(fenced.duplicate());
         }
         renewed
     }
@@ -158,6 +193,9 @@ impl Lease {
     /// # Errors
     /// When the storage fails; the lease runs out by itself then.
     pub async fn release(mut self) -> Result<(), JournalError> {
+        // A renewal behind the release would find that the thread is not owned, and tell so to a run that has ended.
+        self.lost.given_up.store(true, Ordering::Release);
+        self.heartbeat.abort();
         self.held = false;
         self.journal.release(&self.thread, self.fence).await
     }
@@ -187,6 +225,45 @@ impl fmt::Debug for Lease {
     }
 }
 
+/// A claim that is made to its end if nobody waits for it any more, and given up then: journals may carry it out all the same, and
+/// the thread would be owned by nobody for a whole lease.
+struct Claiming {
+    journal: Arc<dyn Journal>,
+    thread: ThreadId,
+    claim: Option<BoxFuture<'static, Result<Fence, JournalError>>>,
+}
+
+impl Claiming {
+    fn new(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Self {
+        let (to, of) = (journal.clone(), thread.clone());
+        let claim = Box::pin(async move { to.claim(&of, claim).await });
+        Self { journal, thread, claim: Some(claim) }
+    }
+
+    async fn done(mut self) -> Result<Fence, JournalError> {
+        let claimed = match &mut self.claim {
+            Some(claim) => claim.as_mut().await,
+            None => Err(JournalError::Storage("the claim was made before".into())),
+        };
+        self.claim = None;
+        claimed
+    }
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        if let (Some(claim), Ok(runtime)) = (self.claim.take(), tokio::runtime::Handle::try_current()) {
+            let (journal, thread) = (self.journal.clone(), self.thread.clone());
+            runtime.spawn(async move {
+                if let Ok(fence) = claim.await {
+                    // It runs out if that fails.
+                    let _ = journal.release(&thread, fence).await;
+                }
+            });
+        }
+    }
+}
+
 /// Keeps a thread while its owner works.
 struct Heartbeat {
     journal: Arc<dyn Journal>,
@@ -200,25 +277,30 @@ impl Heartbeat {
     /// while no renewal was answered.
     async fn beat(self, claimed: Instant, lost: Arc<Lost>) {
         let pause = (self.lease / 3).max(Duration::from_millis(1));
-        let (mut ends, mut asks_at_once) = (claimed + self.lease, false);
+        // After a failure sooner, so that the lease does not run out although the storage is back.
+        let pause_after_failure = (self.lease / 30).max(Duration::from_millis(1));
+        let (mut ends, mut next) = (claimed + self.lease, pause);
         loop {
-            if !std::mem::take(&mut asks_at_once) {
-                tokio::time::sleep(pause).await;
+            if !next.is_zero() {
+                tokio::time::sleep(next).await;
             }
+            next = pause;
             let asked = Instant::now();
             let renewal = self.journal.renew(&self.thread, self.fence, self.lease);
             // A process that was stopped past the end of its lease asks once more: nobody may have come.
             let until = if asked < ends { ends } else { asked + pause };
             match tokio::time::timeout_at(until, renewal).await {
                 Ok(Ok(())) => ends = asked + self.lease,
-                Ok(Err(error)) if !matches!(error, JournalError::Fenced { .. }) && Instant::now() < ends => {}
+                Ok(Err(fenced @ JournalError::Fenced { .. })) => return lost.lose(fenced),
+                Ok(Err(_)) if Instant::now() < ends => next = pause_after_failure,
+                Ok(Err(error)) => return lost.lose(self.unavailable(&error.to_string())),
                 // One that was stopped while it waited for an answer asks again too: the time was up before it could be read.
-                Err(_) if Instant::now() >= until + pause / 2 => asks_at_once = true,
-                _ => {
-                    lost.cancel();
-                    return;
-                }
+                Err(_) if Instant::now() >= until + pause / 2 => next = Duration::ZERO,
+                Err(_) => return lost.lose(self.unavailable("no renewal was answered")),
             }
         }
+    }
+    fn unavailable(&self, why: &str) -> JournalError {
+        JournalError::Unavailable { source: format!("the lease of thread `{}` ran out: {why}", self.thread).into() }
     }
 }

@@ -34,7 +34,8 @@ pub enum RetentionPolicy {
 ///
 /// # Errors
 /// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::Fenced`] when somebody
-/// took it over meanwhile, [`JournalError::NotFound`] when there is none; otherwise
+/// took it over meanwhile, [`JournalError::Unavailable`] when the storage was away for longer than its lease,
+/// [`JournalError::NotFound`] when there is none; otherwise
 /// when the log cannot be read or written.
 pub async fn prune(
     journal: &Arc<dyn Journal>,
@@ -48,7 +49,9 @@ pub async fn prune(
     let lease = Lease::claim(journal.clone(), thread, Claim::new("prune", LEASE)).await?;
     let pruned = tokio::select! {
         biased;
-        () = lease.lost().cancelled() => Err(JournalError::Fenced { thread: thread.to_owned() }),
+        () = lease.lost().cancelled() => {
+            Err(lease.why_lost().unwrap_or_else(|| JournalError::Fenced { thread: thread.to_owned() }))
+        }
         pruned = replace(&**journal, thread, &schema, keep, lease.fence()) => pruned,
     };
     lease.release().await.and(pruned)

@@ -1,6 +1,5 @@
 //! One writer for all agents of a run: what they write at the same time is appended together.
 
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::lease::{Lease, Lost};
 use super::{Appended, Fence, Journal, JournalError, Record, Replay, load_replay};
 use crate::ids::{LogPosition, ThreadId};
 use crate::state::Schema;
@@ -31,6 +31,7 @@ struct Writing {
     thread: ThreadId,
     fence: Fence,
     lease: Duration,
+    lost: Arc<Lost>,
     queue: Mutex<Queue>,
     bytes: AtomicU64,
 }
@@ -53,17 +54,24 @@ impl LogWriter {
     /// A writer for the owner of a thread whose log ends at `end`.
     ///
     /// While the journal says that it cannot be reached for the moment, an append is tried again, for as long as the lease
-    /// may last.
-    pub(crate) fn new(
-        journal: Arc<dyn Journal>,
-        thread: ThreadId,
-        fence: Fence,
-        end: LogPosition,
-        lease: Duration,
-    ) -> Self {
+    /// may last. Once the thread is lost nothing more is written: an end that nobody wished would be the last word.
+    pub(crate) fn new(lease: &Lease, end: LogPosition) -> Self {
         let queue = Mutex::new(Queue { waiting: Vec::new(), busy: false, failed: false, end });
-        let bytes = AtomicU64::new(0);
-        Self { writing: Arc::new(Writing { journal, thread, fence, lease, queue, bytes }) }
+        let writing = Writing {
+            journal: lease.journal().clone(),
+            thread: lease.thread().to_owned(),
+            fence: lease.fence(),
+            lease: lease.duration(),
+            lost: lease.losing(),
+            queue,
+            bytes: AtomicU64::new(0),
+        };
+        Self { writing: Arc::new(writing) }
+    }
+
+    /// Why the thread is lost, if it is.
+    pub(crate) fn why_lost(&self) -> Option<JournalError> {
+        self.writing.lost.why()
     }
 
     /// Appends records and gives the position after them.
@@ -119,9 +127,10 @@ impl Writing {
     /// Appends, and sees to it that what has come meanwhile is appended.
     async fn write(self: Arc<Self>, records: Vec<Record>) -> Result<LogPosition, JournalError> {
         let count = records.len();
+        let turn = Turn { writing: self.clone(), is_over: false };
         let start = self.lock().end;
         let appended = self.append(start, records).await;
-        let waiting = self.next(&appended);
+        let waiting = turn.over(&appended);
         if !waiting.is_empty() {
             tokio::spawn(self.write_waiting(waiting));
         }
@@ -131,6 +140,7 @@ impl Writing {
     /// Appends what has been handed over together, until nothing waits any more.
     async fn write_waiting(self: Arc<Self>, mut waiting: Vec<Append>) {
         while !waiting.is_empty() {
+            let turn = Turn { writing: self.clone(), is_over: false };
             let mut end = self.lock().end;
             let mut records = Vec::new();
             let mut ends = Vec::new();
@@ -139,7 +149,7 @@ impl Writing {
                 records.extend(append.records);
             }
             let appended = self.append(end, records).await;
-            waiting = self.next(&appended);
+            waiting = turn.over(&appended);
             for (count, done) in ends {
                 end += count as LogPosition;
                 // Whoever wanted it may be gone.
@@ -152,7 +162,7 @@ impl Writing {
     }
 
     /// Notes how an append ended, and gives what is to be appended next; after a failure nothing is.
-    fn next(&self, appended: &Result<Appended, JournalError>) -> Vec<Append> {
+    fn next(&self, appended: Result<&Appended, &JournalError>) -> Vec<Append> {
         let mut queue = self.lock();
         match appended {
             Ok(appended) => {
@@ -176,17 +186,45 @@ impl Writing {
         if records.is_empty() {
             return Ok(Appended { end, bytes: 0 });
         }
-        let give_up = Instant::now() + self.lease;
+        let give_up = Instant::now().checked_add(self.lease);
         let mut pause = FIRST_PAUSE;
         loop {
+            if let Some(lost) = self.lost.why() {
+                return Err(lost);
+            }
             let appended = self.journal.append(&self.thread, self.fence, end, records.clone()).await;
             match appended {
-                Err(error) if error.is_transient() && Instant::now() + pause < give_up => {
-                    tokio::time::sleep(pause).await;
+                Err(error) if error.is_transient() && give_up.is_none_or(|end| Instant::now() + pause < end) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.lost.token.cancelled() => {}
+                    }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 ended => return ended,
             }
+        }
+    }
+}
+
+/// The time in which one appends and others wait. A journal that panics ends it as well: nobody waits for what never comes.
+struct Turn {
+    writing: Arc<Writing>,
+    is_over: bool,
+}
+
+impl Turn {
+    /// Gives what is to be appended next.
+    fn over(mut self, appended: &Result<Appended, JournalError>) -> Vec<Append> {
+        self.is_over = true;
+        self.writing.next(appended.as_ref())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.writing.next(Err(&failed_before()));
         }
     }
 }
@@ -197,7 +235,7 @@ struct Unfinished(Option<BoxFuture<'static, Result<LogPosition, JournalError>>>)
 impl Unfinished {
     async fn finish(mut self) -> Result<LogPosition, JournalError> {
         let ended = match &mut self.0 {
-            Some(append) => poll_fn(|cx| append.as_mut().poll(cx)).await,
+            Some(append) => append.as_mut().await,
             None => Err(failed_before()),
         };
         self.0 = None;

@@ -1,12 +1,13 @@
 //! The messages of a thread: a persistent vector with an index by id.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
 use rpds::{HashTrieMapSync, VectorSync};
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Block, Message, MessageOp};
+use super::{Block, Message, MessageId, MessageOp};
 
 /// The messages of a thread.
 ///
@@ -121,14 +122,27 @@ impl Messages {
         if start.is_some() {
             *self = Self::new();
         }
+        // What is removed in a row is left out at once: each time costs the whole history.
+        let mut gone: HashSet<MessageId> = HashSet::new();
         for op in ops.into_iter().skip(start.map_or(0, |at| at + 1)) {
             match op {
-                MessageOp::Put(message) => self.put(message),
+                MessageOp::Put(message) => {
+                    self.leave_out(&mut gone);
+                    self.put(message);
+                }
                 MessageOp::Remove(id) if self.at.contains_key(&id) => {
-                    *self = self.iter().filter(|m| m.id() != id).cloned().collect();
+                    gone.insert(id);
                 }
                 MessageOp::Remove(_) | MessageOp::RemoveAll => {}
             }
+        }
+        self.leave_out(&mut gone);
+    }
+
+    fn leave_out(&mut self, gone: &mut HashSet<MessageId>) {
+        if !gone.is_empty() {
+            *self = self.iter().filter(|message| !gone.contains(message.id())).cloned().collect();
+            gone.clear();
         }
     }
 }

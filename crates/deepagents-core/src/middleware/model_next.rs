@@ -29,7 +29,8 @@ use crate::state::Update;
 pub struct ModelResponse {
     /// The answer.
     pub output: ModelOutput,
-    /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it.
+    /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it; what is to
+    /// stay whatever becomes of the call is given to [`Context::keep`].
     pub update: Update,
     /// The attempt the answer came with; none for an answer that no model gave.
     pub(crate) attempt: Option<u32>,

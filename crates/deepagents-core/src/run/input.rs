@@ -119,7 +119,9 @@ impl RunInput {
 
     /// Names the run, in place of an id that is made for it. While a run with this id is under way on the agent,
     /// [`Agent::run`](crate::agent::Agent::run) with the same id and the same thread, or none, gives another owner of that
-    /// run and starts none, so that a request can be made again when nobody knows whether it arrived.
+    /// run and starts none, so that a request can be made again when nobody knows whether it arrived. One that was cancelled,
+    /// also by the drop of its last owner, is given as that: the log does not say which, and nobody who has cancelled a run
+    /// wants it back. [`Run::detach`](crate::run::Run::detach) lets it go on for whoever asks again.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());

@@ -46,8 +46,7 @@ impl Log {
         rule: SnapshotRule,
         left: &Replay,
     ) -> Self {
-        let (journal, thread) = (lease.journal().clone(), lease.thread().to_owned());
-        let writer = LogWriter::new(journal, thread, lease.fence(), end, lease.duration());
+        let writer = LogWriter::new(&lease, end);
         let runs = left.run.iter().map(|last| &last.run).chain(&left.earlier_runs).cloned().collect();
         let kept = left.kept.clone();
         Self { lease: Some(lease), to: Some(writer), end, rule, kept, thread: Some(instance), runs, ..Self::default() }
@@ -92,6 +91,12 @@ impl Log {
     /// Whether what is written is kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.to.is_some()
+    }
+
+    /// Why the thread is lost, if it is. Nothing more is written then: whoever goes on with the run finds the log as a
+    /// crash would have left it.
+    pub(crate) fn why_lost(&self) -> Option<JournalError> {
+        self.to.as_ref().and_then(LogWriter::why_lost)
     }
 
     /// How many records wait to be appended.
@@ -156,12 +161,13 @@ impl Log {
         replay.map(Some)
     }
 
-    /// Writes a snapshot if one is due. Everything must be in the log, and no call under way.
+    /// Writes a snapshot if one is due, unless it is given up first. Everything must be in the log, and no call under way.
     pub(crate) async fn snapshot_if_due(
         &mut self,
         run: &RunId,
         state: &State,
         machine: &Machine,
+        give_up: impl Future<Output = ()>,
     ) -> Result<(), JournalError> {
         let (Some(lease), true) = (&self.lease, self.is_snapshot_due()) else { return Ok(()) };
         let last = LastRun {
@@ -187,7 +193,12 @@ impl Log {
             self.rule.taken(0);
             return Ok(());
         };
-        match lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot).await {
+        let written = tokio::select! {
+            biased;
+            written = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot) => written,
+            () = give_up => Err(ended_waiting()),
+        };
+        match written {
             Ok(bytes) => self.rule.taken(bytes),
             Err(JournalError::Fenced { thread }) => return Err(JournalError::Fenced { thread }),
             Err(_) => self.rule.taken(0),

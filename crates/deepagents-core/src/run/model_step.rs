@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::abort::Break;
+use super::abort::{Break, halted_long_ago};
 use super::driver::Driver;
 use super::hooks::Phase;
 use crate::context::Context;
@@ -28,7 +28,10 @@ impl Driver {
             ModelNext::around(parts.stack.clone(), parts.model.clone(), cx).run(request)
         };
         self.machine.model_asked();
-        let response = match self.guard_foreign(call).await {
+        let answered = self.guard_foreign(call).await;
+        // However the call has ended.
+        self.update(self.shared.take_kept())?;
+        let response = match answered {
             Ok(response) => response?,
             Err(halt) => {
                 self.keep_interrupted()?;
@@ -49,7 +52,8 @@ impl Driver {
             self.log_step();
         }
         self.flush().await?;
-        self.log.snapshot_if_due(&self.shared.run, &self.state, &self.machine).await?;
+        let give_up = halted_long_ago(&self.shared);
+        self.log.snapshot_if_due(&self.shared.run, &self.state, &self.machine, give_up).await?;
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);

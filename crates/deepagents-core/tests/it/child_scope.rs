@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use deepagents_core::agent::{Agent, ChildEvent};
+use deepagents_core::agent::{Agent, ChildEvent, NewTask};
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, RunStatus};
@@ -257,6 +257,31 @@ async fn a_foreign_agent_is_charged_to_the_budget_of_the_tree() {
     assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Tokens));
     assert_eq!(*seen.lock().unwrap(), [Some(50), Some(0)]);
     assert_eq!(outcome.usage_by_agent["spender"].input, 100);
+}
+
+#[tokio::test]
+async fn what_agents_in_the_background_have_spent_is_not_left_for_a_foreign_agent() {
+    let used = |input| Usage { input, output: 0, ..Usage::default() };
+    let below = Agent::builder(ScriptedModel::new([Turn::text("sent").usage(used(30))])).name("below").build().unwrap();
+    let seen = Arc::new(Mutex::new(None));
+    let noted = seen.clone();
+    let spend = tool("spend", move |_, cx| {
+        let (agent, seen) = (below.clone(), noted.clone());
+        async move {
+            let state = cx.state().fork(agent.schema().clone())?;
+            let (id, name, input) = ("errand".to_owned(), "below".to_owned(), RunInput::new("Send both."));
+            let begun = cx.background().start(NewTask { id, name, agent, state, input }, 1);
+            begun.map_err(ToolError::fatal)?.outcome().await.map_err(ToolError::fatal)?;
+            let scope = cx.child_scope("s", "spender").await?;
+            *seen.lock().unwrap() = scope.remaining().tokens;
+            scope.finish(FinishReason::Done).await?;
+            Ok("spent")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("spend", json!({})).usage(used(10)), Turn::text("done")]);
+    let agent = Agent::builder(model).tool(spend).journal(MemoryJournal::new()).build().unwrap();
+    agent.invoke(RunInput::new("go").thread("t").budget(Budget::default().tokens(60))).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(20));
 }
 
 #[tokio::test]

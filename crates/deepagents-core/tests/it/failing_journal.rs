@@ -1,11 +1,16 @@
 //! Journals that do not answer, or not at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
-use deepagents_core::run::{FinishReason, RunInput};
+use deepagents_core::agent::NewTask;
+use deepagents_core::journal::{
+    Appended, Claim, Fence, Journal, JournalError, Loaded, LogPosition, MemoryJournal, Record, Snapshot, Threads,
+};
+use deepagents_core::run::{FinishReason, RunHandle, RunInput};
+use deepagents_core::state::State;
+use deepagents_core::tool::ToolError;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use serde_json::json;
@@ -157,4 +162,159 @@ async fn a_journal_that_panics_is_an_error_of_the_run_for_those_who_watch_it_and
     for error in [watched, invoked] {
         assert_eq!(error.to_string(), "the run panicked: the journal panics");
     }
+}
+
+/// A journal that waits with appends until it is let, and panics at one of them then.
+struct PanicsAt {
+    inner: MemoryJournal,
+    appends: AtomicUsize,
+    at: usize,
+    reached: Notify,
+    go: Notify,
+}
+
+impl Journal for PanicsAt {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            if self.appends.fetch_add(1, Ordering::SeqCst) == self.at {
+                self.reached.notify_one();
+                self.go.notified().await;
+                panic!("the journal panics");
+            }
+            self.inner.append(thread, fence, expected, records).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_panics_while_several_agents_write_leaves_none_of_them_waiting() {
+    let child = agent(ScriptedModel::rules().always(Turn::text("found")).build()).name("child").build().unwrap();
+    for at in 0.. {
+        let (inner, appends) = (MemoryJournal::new(), AtomicUsize::new(0));
+        let (reached, go) = (Notify::new(), Notify::new());
+        let journal = Arc::new(PanicsAt { inner, appends, at, reached, go });
+        let below = child.clone();
+        let delegate = tool("delegate", move |_, cx| {
+            let child = below.clone();
+            async move {
+                let state = State::new(child.schema().clone());
+                Ok(cx.run_child(&child, "task", state, "Find it.").await?.result?.text())
+            }
+        });
+        let calls = Turn::calls([("delegate", json!({})), ("delegate", json!({})), ("delegate", json!({}))]);
+        let model = ScriptedModel::new([calls, Turn::text("done")]);
+        let agent = agent(model).tool(delegate).journal(journal.clone()).build().unwrap();
+        let run = agent.run(RunInput::new("go").thread("t")).detach();
+        tokio::select! {
+            () = journal.reached.notified() => {}
+            // It came to its end without so many appends.
+            outcome = run.outcome() => return assert_eq!(outcome.unwrap().text(), "done", "append {at}"),
+        }
+        // What can write by now waits for its turn.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        journal.go.notify_one();
+        // However it ends, it does.
+        let _ = run.outcome().await;
+    }
+}
+
+/// A journal that never comes to an end with a snapshot, nor with a claim of a thread below another.
+#[derive(Default)]
+struct Hanging {
+    inner: MemoryJournal,
+    reached: Notify,
+    /// Whether snapshots are due.
+    snapshots: bool,
+}
+
+impl Hanging {
+    async fn hang<T>(&self) -> T {
+        self.reached.notify_one();
+        std::future::pending().await
+    }
+}
+
+impl Journal for Hanging {
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
+        if thread.contains('/') { Box::pin(self.hang()) } else { self.inner.claim(thread, claim) }
+    }
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.renew(thread, fence, lease)
+    }
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.release(thread, fence)
+    }
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        Box::pin(async move {
+            let appended = self.inner.append(thread, fence, expected, records).await?;
+            let bytes = if self.snapshots { 1 << 20 } else { 0 };
+            Ok(Appended { bytes, ..appended })
+        })
+    }
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        self.inner.load(thread, at)
+    }
+    crate::support::as_inner!(read);
+    fn put_snapshot<'a>(&'a self, _: &'a str, _: Fence, _: Snapshot) -> BoxFuture<'a, Result<u64, JournalError>> {
+        Box::pin(self.hang())
+    }
+    fn threads(&self) -> &dyn Threads {
+        self.inner.threads()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_hangs_does_not_keep_a_run_from_being_cancelled() {
+    let journal = Arc::new(Hanging { snapshots: true, ..Hanging::default() });
+    let agent = agent(ScriptedModel::new([Turn::text("done")])).journal(journal.clone()).build().unwrap();
+    let run = agent.run(RunInput::new("go").thread("t"));
+    journal.reached.notified().await;
+    let started = Instant::now();
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_hangs_as_it_begins_does_not_keep_an_agent_in_the_background_from_being_cancelled() {
+    let journal = Arc::new(Hanging::default());
+    let below = agent(ScriptedModel::new([])).name("below").build().unwrap();
+    let started: Arc<Mutex<Option<RunHandle>>> = Arc::default();
+    let handle = started.clone();
+    let start = tool("start", move |_, cx| {
+        let (agent, handle) = (below.clone(), handle.clone());
+        async move {
+            let state = cx.state().fork(agent.schema().clone())?;
+            let (id, name, input) = ("errand".to_owned(), "below".to_owned(), RunInput::new("Send both."));
+            let begun = cx.background().start(NewTask { id, name, agent, state, input }, 1);
+            *handle.lock().unwrap() = Some(begun.map_err(ToolError::fatal)?);
+            std::future::pending::<()>().await;
+            Ok("never")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("start", json!({}))]);
+    let agent = agent(model).tool(start).journal(journal.clone()).build().unwrap();
+    let _run = agent.run(RunInput::new("go").thread("t"));
+    journal.reached.notified().await;
+    let began = Instant::now();
+    let handle = started.lock().unwrap().clone().unwrap();
+    handle.cancel();
+    assert_eq!(handle.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(30));
 }

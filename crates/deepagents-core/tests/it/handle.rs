@@ -446,6 +446,46 @@ async fn an_observer_that_panics_fails_the_run_with_its_words_and_one_that_does_
     assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { .. }), "{events:?}");
 }
 
+/// Panics when it hears of the beginning of a sub-agent.
+struct PanicsAtChildren;
+
+impl RunObserver for PanicsAtChildren {
+    fn event(&self, event: &Event) {
+        assert!(!(event.path.len() == 1 && matches!(event.kind, EventKind::AgentStarted { .. })), "it cannot see this");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_at_an_event_of_a_sub_agent_leaves_the_events_of_the_run_whole() {
+    let child = agent(ScriptedModel::rules().always(Turn::text("found")).build()).name("child").build().unwrap();
+    let delegate = tool("delegate", move |_, cx| {
+        let child = child.clone();
+        async move {
+            let state = State::new(child.schema().clone());
+            Ok(cx.run_child(&child, "task", state, "Find it.").await?.result?.text())
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("delegate", json!({})), Turn::text("It is done.")]);
+    let agent = agent(model).tool(delegate).build().unwrap();
+    let mut run = agent.run(RunInput::new("go").observer(Arc::new(PanicsAtChildren)));
+    let mut from_start = run.handle().subscribe(Subscribe::Start);
+    let mut seen: Vec<Event> = Vec::new();
+    while let Some(event) = run.next().await {
+        assert!(seen.last().is_none_or(|last| last.seq < event.seq), "{event:?} after {:?}", seen.last());
+        seen.push(event);
+    }
+    assert!(seen.last().unwrap().kind.is_end(), "{:?}", seen.last());
+    assert!(!seen.iter().any(|event| matches!(event.kind, EventKind::Lagged { .. })), "{seen:?}");
+    let mut again = Vec::new();
+    while let Some(event) = from_start.next().await {
+        again.push(event);
+        assert!(again.len() <= seen.len(), "it is told without end");
+    }
+    let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+    assert_eq!(numbers(&again), numbers(&seen));
+    assert_eq!(numbers(&seen), (0..seen.len() as u64).collect::<Vec<_>>());
+}
+
 /// Suspends a run as soon as it hears of an answer.
 #[derive(Default)]
 struct StopsAtAnswer(OnceLock<RunHandle>);

@@ -1,21 +1,23 @@
 //! Threads that workers own: one at a time, until they give them up or lose them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::interrupt::DecisionKind;
 use deepagents_core::journal::{
-    Appended, Claim, Fence, Journal, JournalError, Lease, LogPosition, MemoryJournal, ProcessIdentity, Record,
-    RunStatus, ThreadInfo, ThreadQuery, Threads,
+    Appended, Claim, Fence, Journal, JournalError, Lease, Loaded, LogPosition, MemoryJournal, ProcessIdentity, Record,
+    RunStatus, Snapshot, ThreadInfo, ThreadQuery, Threads,
 };
 use deepagents_core::message::Message;
-use deepagents_core::run::RunInput;
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::Update;
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{lines, tool};
 
@@ -268,4 +270,108 @@ async fn a_lease_of_another_thread_is_refused_and_given_up() {
     let next = claimed(&shared, "next").await.unwrap();
     agent.update_state("t", Update::message(Message::user("x"))).await.unwrap_err();
     next.release().await.unwrap();
+}
+
+/// A journal that makes each claim a while after it was asked, as one does whose database is locked, whether or not anybody
+/// waits for it.
+struct Locked {
+    inner: Arc<MemoryJournal>,
+}
+
+impl Journal for Locked {
+    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
+        let (inner, thread) = (self.inner.clone(), thread.to_owned());
+        let claimed = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            inner.claim(&thread, claim).await
+        });
+        Box::pin(async move { claimed.await.unwrap() })
+    }
+    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.renew(thread, fence, lease)
+    }
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.release(thread, fence)
+    }
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        self.inner.append(thread, fence, expected, records)
+    }
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        self.inner.load(thread, at)
+    }
+    crate::support::as_inner!(read);
+    fn put_snapshot<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'a, Result<u64, JournalError>> {
+        self.inner.put_snapshot(thread, fence, snapshot)
+    }
+    fn threads(&self) -> &dyn Threads {
+        self.inner.threads()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_nobody_waits_for_any_more_is_given_up_when_it_is_made() {
+    let journal = Arc::new(Locked { inner: Arc::default() });
+    let model = ScriptedModel::rules().always(Turn::text("done")).build();
+    let agent = Agent::builder(model).journal(journal).build().unwrap();
+    let input = || RunInput::new("go").thread("t");
+    tokio::time::timeout(Duration::from_millis(100), agent.invoke(input())).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(agent.invoke(input()).await.unwrap().text(), "done");
+}
+
+/// A journal that takes a while to release a thread once it has.
+struct SlowRelease {
+    inner: MemoryJournal,
+}
+
+impl Journal for SlowRelease {
+    crate::support::as_inner!(but release);
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        self.inner.append(thread, fence, expected, records)
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.inner.release(thread, fence).await?;
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_has_ended_to_wait_is_not_cancelled_by_a_renewal_behind_its_release() {
+    let cancelled: Arc<Mutex<Option<CancellationToken>>> = Arc::default();
+    let token = cancelled.clone();
+    let ask = tool("ask", move |_, cx| {
+        *token.lock().unwrap() = Some(cx.cancellation().clone());
+        async move {
+            cx.interrupt("May I?", [DecisionKind::Approve])?;
+            Ok("asked")
+        }
+    });
+    let model = ScriptedModel::new([Turn::call("ask", json!({}))]);
+    let agent = Agent::builder(model).tool(ask).journal(SlowRelease { inner: MemoryJournal::new() }).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t").lease(Duration::from_secs(6))).await.unwrap();
+    assert_eq!(outcome.stop, FinishReason::Interrupted);
+    let token = cancelled.lock().unwrap().clone().unwrap();
+    assert!(!token.is_cancelled());
 }

@@ -36,6 +36,7 @@ mod log_events;
 mod message_rules;
 mod model_troubles;
 mod offered_tools;
+mod outages;
 mod parallel_tools;
 mod steering;
 mod storable;

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deepagents_core::event::EventKind;
+use deepagents_core::journal::MemoryJournal;
 use deepagents_core::last_value;
 use deepagents_core::message::AssistantMessage;
 use deepagents_core::middleware::{
     Middleware, ModelNext, ModelResponse, ToolResponse, wrap_model_call, wrap_tool_call,
 };
 use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest};
+use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
-use crate::support::{agent, assert_sound, echo, kinds, lines, tool, watch};
+use crate::support::{agent, assert_sound, echo, kinds, lines, tool, until, watch};
 
 last_value!(Tries("tries"): u32);
 
@@ -320,4 +322,55 @@ async fn an_observer_that_looks_at_events_alone_changes_nothing() {
     let outcome = agent.invoke(RunInput::new("Go.").observer(counts.clone())).await.unwrap();
     assert_eq!(outcome.text(), "Done.");
     assert!(counts.0.load(Ordering::Relaxed) > 5);
+}
+
+/// Keeps a number for each pass that has none yet, whatever becomes of the call.
+struct KeepsPasses;
+impl Middleware for KeepsPasses {
+    fn name(&self) -> &str {
+        "KeepsPasses"
+    }
+    fn channels(&self) -> Vec<ChannelSpec> {
+        vec![ChannelSpec::new::<Tries>()]
+    }
+    async fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelNext,
+    ) -> deepagents_core::error::Result<ModelResponse> {
+        let pass = next.cx().with_kept()?.get::<Tries>() + 1;
+        next.cx().keep(Update::new::<Tries>(pass));
+        next.run(request).await
+    }
+}
+
+#[tokio::test]
+async fn what_a_wrap_keeps_stays_where_the_call_fails_is_cancelled_or_is_tried_again() {
+    let refused = || Turn::error(ModelError::Invalid("no".into()));
+    let journal = Arc::new(MemoryJournal::new());
+    let model = ScriptedModel::new([
+        refused(),
+        Turn::text("never").delay(std::time::Duration::from_secs(3600)),
+        refused(),
+        Turn::text("done"),
+    ]);
+    let again = wrap_model_call(|request, next| async move {
+        let last = request.messages.last().map(|message| message.text());
+        match next.run(request.clone()).await {
+            Err(_) if last.as_deref() == Some("twice") => next.run(request).await,
+            answer => answer,
+        }
+    });
+    let agent = agent(model).middleware(again).middleware(KeepsPasses).journal(journal).build().unwrap();
+    let kept = async || agent.state("t").await.unwrap().get::<Tries>().copied();
+    let failed = agent.invoke(RunInput::new("fails").thread("t")).await.unwrap_err();
+    assert_eq!((failed.state.get::<Tries>(), kept().await), (Some(&1), Some(1)));
+    let mut run = agent.run(RunInput::new("waits").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { .. })).await;
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    assert_eq!(kept().await, Some(2));
+    // Two passes of one call see each other.
+    let outcome = agent.invoke(RunInput::new("twice").thread("t")).await.unwrap();
+    assert_eq!((outcome.text(), kept().await), ("done".to_owned(), Some(4)));
 }

@@ -118,8 +118,10 @@ impl Grant {
         }
         let basic = self.identify(&metadata, &mut params).await?;
         let answer = request(&client, &metadata.token_endpoint, &params, basic).await?;
-        let until =
-            answer.expires_in.map(|seconds| Instant::now() + Duration::from_secs(seconds).saturating_sub(EARLY));
+        // One that expires later than clocks can say is used until it is refused.
+        let until = answer
+            .expires_in
+            .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(EARLY)));
         let dpop = client.dpop().filter(|_| answer.token_type.eq_ignore_ascii_case("dpop")).cloned();
         Ok(Issued { token: answer.access_token, dpop, until, scopes })
     }

@@ -44,6 +44,15 @@ async fn an_issuer_that_takes_secrets_in_the_body_alone_gets_them_there() {
 }
 
 #[tokio::test]
+async fn a_token_may_be_good_for_longer_than_clocks_can_say() {
+    let issuer = Issuer::start().await.with(|wants| wants.expires_in = u64::MAX);
+    let folder = tempfile::tempdir().unwrap();
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    assert_eq!(called(&config, folder.path()).await, written());
+    assert_eq!(issuer.requests("POST /token").len(), 1);
+}
+
+#[tokio::test]
 async fn a_client_with_a_key_signs_who_it_is() {
     let issuer = Issuer::start().await.with(|wants| wants.methods = vec!["private_key_jwt"]);
     let folder = tempfile::tempdir().unwrap();

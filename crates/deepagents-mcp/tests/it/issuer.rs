@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) methods: Vec<&'static str>,
     /// What a call of a tool needs beside what everything needs.
     pub(crate) call_scope: Option<&'static str>,
+    /// For how many seconds it says that a token is good.
+    pub(crate) expires_in: u64,
     /// Where tokens are issued, if not here.
     pub(crate) elsewhere: Option<String>,
     /// Where people log in, if not here.
@@ -68,6 +70,7 @@ impl Issuer {
         let state = State {
             requests: Vec::new(),
             dpop: false,
+            expires_in: 3600,
             documents: false,
             methods: vec!["none", "client_secret_basic"],
             call_scope: None,
@@ -178,7 +181,9 @@ impl State {
         let token = format!("token-{}", self.requests.len());
         self.tokens.push((token.clone(), request.param("scope").unwrap_or_else(|| "notes:read".to_owned())));
         let kind = if self.dpop { "DPoP" } else { "Bearer" };
-        ok(json!({"access_token": token, "token_type": kind, "expires_in": "3600", "refresh_token": "again-1"}))
+        // Some say it as a text.
+        let expires = if self.expires_in == 3600 { json!("3600") } else { json!(self.expires_in) };
+        ok(json!({"access_token": token, "token_type": kind, "expires_in": expires, "refresh_token": "again-1"}))
     }
 
     /// A server with one tool.

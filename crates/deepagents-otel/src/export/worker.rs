@@ -17,6 +17,8 @@ use crate::otlp;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest that a receiver is waited for that names a time.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Tries of the end to reach a receiver.
 const TRIES_AT_END: u32 = 2;
@@ -131,7 +133,8 @@ async fn send(
         };
         // Up to a half more, so that processes do not come back together.
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
-        let again = Instant::now() + error.retry_after().unwrap_or(pause + spread);
+        // A receiver may name any time.
+        let again = Instant::now() + error.retry_after().map_or(pause + spread, |after| after.min(LONGEST_WAIT));
         let is_given_up = tries_at_end >= TRIES_AT_END && matches!(error, ExportError::Transport(_));
         if !error.is_retryable() || is_given_up || until.is_some_and(|until| again >= until) {
             return Err(error);

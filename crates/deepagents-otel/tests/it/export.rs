@@ -100,6 +100,27 @@ async fn a_receiver_that_is_busy_for_a_moment_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_receiver_may_name_any_time_to_come_back_and_the_exporter_lives_on() {
+    for seconds in ["9223372036854775807", "18446744073709551615"] {
+        let receiver = Receiver::start(false, Behaviour::BusyOnce(seconds)).await;
+        let config = ExportConfig {
+            metrics: None,
+            timeout: Duration::ZERO,
+            schedule_delay: Duration::from_millis(1),
+            ..config(Protocol::HttpProtobuf, &receiver)
+        };
+        let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
+        answers(1).invoke(tracer.observe("Go.")).await.unwrap();
+        while receiver.received.lock().unwrap().requests == 0 {
+            tokio::task::yield_now().await;
+        }
+        // The end does not wait for that time.
+        let report = tracer.shutdown(LONG).await;
+        assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_receiver_refuses_is_counted_and_not_sent_again() {
     for (protocol, behaviour) in [
         (Protocol::HttpProtobuf, Behaviour::Fails(400)),

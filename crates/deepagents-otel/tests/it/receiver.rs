@@ -30,6 +30,8 @@ pub(crate) enum Behaviour {
     Fails(u16),
     /// Fails once, and takes what comes after.
     FailsOnce(u16),
+    /// Is busy once, for so many seconds.
+    BusyOnce(&'static str),
     Hangs,
 }
 
@@ -111,11 +113,16 @@ async fn answer(
         Behaviour::Hangs => std::future::pending().await,
         Behaviour::Fails(status) => Some(status),
         Behaviour::FailsOnce(status) if first => Some(status),
+        Behaviour::BusyOnce(_) if first => Some(429),
         _ => None,
     };
     if let Some(status) = fails {
         let answer = Response::builder();
         let answer = if grpc { answer.header("grpc-status", status) } else { answer.status(status) };
+        let answer = match behaviour {
+            Behaviour::BusyOnce(seconds) => answer.header("retry-after", seconds),
+            _ => answer,
+        };
         return Ok(answer.body(Full::new(Bytes::from("not now")).boxed()).unwrap());
     }
     let message = if grpc { body.slice(5..) } else { body };

@@ -142,7 +142,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         run.change(|record| *record = stored);
         return Ok(Ending::Elsewhere);
     }
-    if again && info.owner.is_some() {
+    if again && app.is_owned(&info) {
         run.change(|record| *record = stored);
         return Ok(Ending::Owned);
     }

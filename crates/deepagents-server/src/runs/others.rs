@@ -187,7 +187,7 @@ async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
 
 /// A run that this process does not have, and whose process may be no more.
 async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
-    let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| info.owner.is_some());
+    let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
         Some(record) if record.status.is_open() => {
             if !is_owned && until_due(&record).is_zero() && app.agent(&record.graph_id).is_some() {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
-use deepagents::{DeepAgent, InterruptPolicy, Journal, tool_fn};
+use deepagents::{DeepAgent, DeepAgentBuilder, InterruptPolicy, Journal, tool_fn};
+use deepagents_core::journal::{ProcessIdentity, ThreadInfo};
 use deepagents_core::store::Store;
 use deepagents_persist::{Postgres, Sqlite};
 use deepagents_server::Server;
 use deepagents_testing::skip::skip;
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::support::{City, Client, Nothing, roles, run, say};
@@ -94,6 +95,10 @@ async fn serve(place: &Place, begun: &Arc<Semaphore>, go: &Arc<Semaphore>) -> Cl
 
 /// Told to hold it holds, told anything else it says so.
 pub(crate) fn holding_agent(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go: Arc<Semaphore>) -> DeepAgent {
+    holding(journal, begun, go).build().unwrap()
+}
+
+fn holding(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go: Arc<Semaphore>) -> DeepAgentBuilder {
     let hold = tool_fn("hold", "Waits.", move |_: Nothing, _cx| {
         let (begun, go) = (begun.clone(), go.clone());
         async move {
@@ -108,7 +113,45 @@ pub(crate) fn holding_agent(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go
         Some(last) => Turn::text(format!("You said {}.", last.text())),
         None => Turn::text("Nothing was said."),
     }));
-    DeepAgent::builder().model(model.build()).journal(journal).tool(hold).build().unwrap()
+    DeepAgent::builder().model(model.build()).journal(journal).tool(hold)
+}
+
+/// A process with a number; those before it are gone.
+struct Numbered(u64);
+
+impl ProcessIdentity for Numbered {
+    fn metadata(&self) -> Map<String, Value> {
+        Map::from_iter([("number".to_owned(), json!(self.0))])
+    }
+
+    fn is_gone(&self, thread: &ThreadInfo) -> bool {
+        thread.metadata["number"].as_u64().unwrap() < self.0
+    }
+}
+
+/// The lease of the first server would last for an hour more, as where a clock was set back after its process had ended.
+#[tokio::test]
+async fn a_run_of_a_process_that_is_known_to_be_gone_is_gone_on_with_whatever_its_lease_says() {
+    let place = Place::file();
+    let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let serve = async |number| {
+        let (journal, store) = place.open().await;
+        let agent = holding(journal.clone(), begun.clone(), go.clone()).process(Numbered(number)).build().unwrap();
+        let server = Server::new(journal, store).agent("agent", agent).unwrap().lease(Duration::from_secs(3600));
+        let (client, end, serving) = run(server).await;
+        std::mem::forget(end);
+        drop(serving);
+        client
+    };
+    let first = serve(1).await;
+    let runs = format!("/threads/{}/runs", first.thread().await);
+    let made = first.post(&runs, say("hold")).await;
+    begun.acquire().await.unwrap().forget();
+    let second = serve(2).await;
+    let run = format!("{runs}/{}", made["run_id"].as_str().unwrap());
+    let values = second.get(&format!("{run}/join")).await;
+    assert_eq!(roles(&values), ["human", "ai", "tool", "ai"]);
+    assert_eq!(second.get(&run).await["status"], "success");
 }
 
 /// Makes a test of both kinds of storage.

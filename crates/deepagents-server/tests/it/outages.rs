@@ -95,6 +95,7 @@ fn pass_on(
 }
 
 const SHORT: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(15);
 
 /// What is under way on a database that goes away, and what came of it when it is there again.
 struct Outage {
@@ -110,6 +111,10 @@ struct Outage {
 impl Outage {
     /// A server with a run that is held and one that waits behind it.
     async fn new(url: &str) -> Self {
+        Self::with_lease(url, LEASE).await
+    }
+
+    async fn with_lease(url: &str, lease: Duration) -> Self {
         let schema = format!("outages_{}", uuid::Uuid::now_v7().simple());
         let options = Postgres::options().schema(&schema).connections(8);
         let options = options.statement_timeout(SHORT).acquire_timeout(SHORT).connect_timeout(SHORT);
@@ -117,7 +122,7 @@ impl Outage {
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let agent = holding_agent(journal.clone(), begun.clone(), go.clone());
-        let (client, end, serving) = run(Server::new(journal, store).agent("agent", agent).unwrap()).await;
+        let (client, end, serving) = run(Server::new(journal, store).agent("agent", agent).unwrap().lease(lease)).await;
         // It serves until the test ends.
         std::mem::forget(end);
         drop(serving);
@@ -191,6 +196,21 @@ async fn while_a_postgres_cannot_be_reached_requests_are_503_and_all_goes_on_by_
 #[tokio::test]
 async fn while_a_postgres_is_silent_requests_are_503_and_all_goes_on_by_itself_afterwards() {
     Box::pin(cut(Link::Silent)).await;
+}
+
+/// The run that is held has lost its thread then, though nobody wished its end.
+#[tokio::test]
+async fn a_postgres_that_is_away_for_longer_than_a_lease_ends_no_run() {
+    let Some(url) = url() else { return };
+    let line = Line::new(&url).await;
+    let outage = Outage::with_lease(&line.url, SHORT).await;
+    line.way.send_replace(Link::Closed);
+    let cut = std::time::Instant::now();
+    while cut.elapsed() < SHORT * 4 {
+        are_unavailable(&outage.client, &outage.writes).await;
+    }
+    line.way.send_replace(Link::Open);
+    Box::pin(outage.ends()).await;
 }
 
 fn postgres(action: &str, folder: &Path) -> String {

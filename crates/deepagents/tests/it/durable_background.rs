@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,17 +35,21 @@ pub(crate) struct Process {
     appends: AtomicUsize,
     /// As many appends to the threads of tasks get through.
     tasks: Semaphore,
+    /// Whether the logs of tasks are damaged.
+    damaged: AtomicBool,
 }
 
 impl Process {
     pub(crate) fn ending_after(inner: &Arc<MemoryJournal>, appends: usize) -> Arc<Self> {
         let tasks = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends), tasks })
+        let damaged = AtomicBool::new(false);
+        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends), tasks, damaged })
     }
 
     /// It comes to a stop where it would begin a task.
     fn stopped_at_a_task(inner: &Arc<MemoryJournal>) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(usize::MAX), tasks: Semaphore::new(0) })
+        let (appends, damaged) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
+        Arc::new(Self { inner: inner.clone(), appends, tasks: Semaphore::new(0), damaged })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -82,7 +86,13 @@ impl Journal for Process {
         self.inner.release(thread, fence)
     }
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        self.inner.load(thread, at)
+        Box::pin(async move {
+            if thread.contains('/') && self.damaged.load(Ordering::SeqCst) {
+                let (thread, reason) = (thread.to_owned(), "it is no JSON".to_owned());
+                return Err(JournalError::Damaged { thread, position: 3, reason });
+            }
+            self.inner.load(thread, at).await
+        })
     }
     fn read<'a>(
         &'a self,
@@ -698,4 +708,40 @@ async fn files_that_a_task_has_changed_go_back_with_its_conversation() {
     let back = Rewind::new(&next, &files, "t", oldest);
     back.apply(&back.plan().await.unwrap(), OnConflict::Refuse).await.unwrap();
     assert!(!dir.path().join("one.md").exists() && !dir.path().join("two.md").exists());
+}
+
+#[tokio::test]
+async fn a_task_whose_log_cannot_be_read_has_failed_is_told_once_and_its_conversation_goes_on() {
+    for ends in [true, false] {
+        let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
+        let process = Process::ending_after(&journal, usize::MAX);
+        {
+            let agent = agent(&world, process.clone()).build().unwrap();
+            say(&agent, start(&json!([["gate", {}]]))).await;
+            world.gate.begun.acquire().await.unwrap().forget();
+            if ends {
+                world.gate.go.add_permits(1);
+                agent.background("t").await.unwrap()[0].outcome().await.unwrap();
+            }
+        }
+        // One that was under way has been left where it was.
+        tokio::task::yield_now().await;
+        process.damaged.store(true, Ordering::SeqCst);
+        let agent = agent(&world, process.clone()).build().unwrap();
+        for words in ["Anything?", "And now?"] {
+            let outcome = say(&agent, words).await;
+            check_history(outcome.messages()).unwrap();
+            let news = told(&outcome);
+            assert_eq!(news.len(), 1, "ended: {ends}: {news:?}");
+            assert!(
+                news[0].contains("status: error") && news[0].contains("It is lost: record 3 of thread"),
+                "{news:?}"
+            );
+        }
+        let id = &agent.background("t").await.unwrap()[0].id;
+        let checked = say(&agent, json!(["check_async_task", {"task_id": id}]).to_string()).await;
+        assert!(answers(&checked).contains("record 3 of thread"), "{}", answers(&checked));
+        let more = json!(["update_async_task", {"task_id": id, "message": "Go on."}]).to_string();
+        assert!(answers(&say(&agent, more).await).contains("Error: "), "it cannot go on");
+    }
 }

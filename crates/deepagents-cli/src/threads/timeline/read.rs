@@ -4,12 +4,17 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use deepagents::core::agent::ThreadAccess;
-use deepagents::core::journal::ThreadInfo;
+use deepagents::core::journal::{LogPosition, Record, ThreadInfo};
+use deepagents::core::message::MessageOp;
 use deepagents::core::run::BudgetUsage;
+use deepagents::core::state::MessagesChannel;
 use deepagents::models::Catalogue;
 use deepagents::otel::{ModelName, Operation, Span, SpanId, TraceBuilder};
-use deepagents::{ActionRequest, Event, EventKind, FinishReason, State, Usage};
+use deepagents::{ActionRequest, Event, EventKind, FinishReason, Message, Usage};
 use serde_json::{Value, json};
+
+/// How many records are read at once.
+const PAGE: LogPosition = 1_000;
 
 /// The runs of a thread and what they waited for in between.
 pub(super) struct Timeline {
@@ -47,8 +52,8 @@ pub(super) struct Row {
 
 impl Timeline {
     pub(super) async fn of(threads: &ThreadAccess, info: &ThreadInfo, catalogue: &Catalogue) -> Result<Self> {
-        let events = events(threads, info).await?;
-        let models = models(threads, info).await?;
+        let (from, events) = events(threads, info).await?;
+        let models = models(threads, info, from).await?;
         let (mut builder, mut parts) = (TraceBuilder::default(), Vec::new());
         let (mut spans, mut asked, mut waiting) = (Vec::new(), Vec::new(), None);
         let last = events.len().checked_sub(1);
@@ -105,33 +110,48 @@ fn tool(question: &ActionRequest) -> String {
     question.tool.clone()
 }
 
-/// What happened, from as early as the log tells it.
-async fn events(threads: &ThreadAccess, info: &ThreadInfo) -> Result<Vec<Event>> {
+/// What happened, from as early as the log tells it, and where that is.
+async fn events(threads: &ThreadAccess, info: &ThreadInfo) -> Result<(LogPosition, Vec<Event>)> {
     let first = match threads.events(&info.id, 0).await {
-        Ok(events) => return Ok(events),
+        Ok(events) => return Ok((0, events)),
         // What was pruned is not told.
         Err(error) => match threads.history(&info.id, None, usize::MAX).await?.pop() {
             Some(first) => first,
             None => return Err(error.into()),
         },
     };
-    Ok(threads.events(&info.id, first.position).await?)
+    Ok((first.position, threads.events(&info.id, first.position).await?))
 }
 
-/// The models of answers, by their ids, as the conversations note them.
-async fn models(threads: &ThreadAccess, info: &ThreadInfo) -> Result<HashMap<String, ModelName>> {
+/// The models of answers of all agents, by the ids of the answers, as the records from a position on note them: the state of each
+/// sub-agent would take a reading of the whole log.
+async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) -> Result<HashMap<String, ModelName>> {
     let mut models = HashMap::new();
-    let mut read = |state: &State| {
-        for answer in state.messages().iter().filter_map(|message| message.as_assistant()) {
-            if let Some(origin) = &answer.origin {
-                let name = ModelName::new(&format!("{}:{}", origin.provider, origin.model));
-                models.insert(answer.id.clone(), name);
-            }
+    let mut note = |message: &Message| {
+        if let Some(answer) = message.as_assistant()
+            && let Some(origin) = &answer.origin
+        {
+            let name = ModelName::new(&format!("{}:{}", origin.provider, origin.model));
+            models.insert(answer.id.clone(), name);
         }
     };
-    read(&threads.state(&info.id).await?);
-    for agent in threads.sub_agents(&info.id).await? {
-        read(&threads.sub_agent_state(&info.id, &agent.path).await?);
+    threads.state(&info.id).await?.messages().iter().for_each(|message| note(message));
+    let mut next = from;
+    while next < info.end {
+        let page = next..info.end.min(next + PAGE);
+        next = page.end;
+        for entry in threads.journal().read(&info.id, page).await? {
+            let record = match entry.record {
+                Record::Child { entry, .. } => *entry,
+                record => record,
+            };
+            let (Record::Update { update } | Record::StateUpdated { update }) = record else { continue };
+            for op in update.resolve(threads.schema())?.get::<MessagesChannel>().flatten() {
+                if let MessageOp::Put(message) = op {
+                    note(message);
+                }
+            }
+        }
     }
     Ok(models)
 }

@@ -258,6 +258,7 @@ impl ToolContext {
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(cx.tools.clone()),
             passed: std::sync::Mutex::new(None),
+            kept: std::sync::Mutex::default(),
             log: std::sync::OnceLock::new(),
             root: None,
         });

@@ -108,6 +108,7 @@ impl Driver {
             answer_id: std::sync::Mutex::default(),
             tools: std::sync::Mutex::new(parts.tools.clone()),
             passed: std::sync::Mutex::new(None),
+            kept: std::sync::Mutex::default(),
             log: std::sync::OnceLock::new(),
             root: setting.root,
         });
@@ -200,7 +201,8 @@ impl Driver {
     }
 
     async fn finish(mut self: Box<Self>, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
-        let mut result = result;
+        // Nobody wished an end that came with the loss of the thread.
+        let mut result = self.log.why_lost().map_or(result, |lost| Err(lost.into()));
         // However it ended, what stays must be a history that can be gone on with.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));

@@ -88,22 +88,27 @@ impl Driver {
             Some(observer) => Some((observer, input.record()?)),
             None => None,
         };
-        let left = match (place, self.shared.thread.clone()) {
-            (Place::Background(new), Some(thread)) => Some(self.open_child(*new, thread, &input).await?),
-            (_, Some(thread)) => {
+        let left = match self.shared.thread.clone() {
+            Some(thread) => {
                 let journal = self.shared.agent.journal()?.clone();
                 let shared = self.shared.clone();
+                let opened = async {
+                    match place {
+                        Place::Background(new) => self.open_child(*new, journal, thread, &input).await,
+                        _ => self.open_thread(journal, thread, &input).await,
+                    }
+                };
                 tokio::select! {
                     biased;
-                    left = self.open_thread(journal, thread, &input) => Some(left?),
+                    left = opened => Some(left?),
                     // A database that does not answer does not keep the run from being ended.
                     () = halted_long_ago(&shared) => return Ok(Some(halted(&shared).await)),
                 }
             }
-            (_, None) if input.at.is_some() => {
+            None if input.at.is_some() => {
                 return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));
             }
-            (_, None) => None,
+            None => None,
         };
         if let Some(path) = left.as_ref().map(|left| &left.path).filter(|path| !path.is_empty()) {
             self.become_background(path.clone());

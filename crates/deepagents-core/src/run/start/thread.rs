@@ -9,7 +9,7 @@ use crate::context::AgentDefinition;
 use crate::error::{Error, Result};
 use crate::ids::LogPosition;
 use crate::interrupt::answers_to;
-use crate::journal::{Claim, Journal, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, JournalError, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
 use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
 use crate::run::input::OwnedThread;
@@ -24,6 +24,12 @@ fn note_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map
     }
     note.insert(NOTED_BY.to_owned(), owner.into());
     Some(note)
+}
+
+/// Why a thread that was lost is.
+fn lost(lease: &Lease) -> Error {
+    let fenced = || JournalError::Fenced { thread: lease.thread().to_owned() };
+    lease.why_lost().unwrap_or_else(fenced).into()
 }
 
 impl Driver {
@@ -62,10 +68,17 @@ impl Driver {
         };
         let lease = lease.of_run(self.shared.cancel.clone());
         let journal = lease.journal().clone();
-        // A run that goes back may leave what cannot be read.
-        let loaded = match input.at {
-            Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await?,
-            None => load_replay(&*journal, &thread, parts.schema.clone(), None).await?,
+        let load = async {
+            match input.at {
+                // A run that goes back may leave what cannot be read.
+                Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await,
+                None => load_replay(&*journal, &thread, parts.schema.clone(), None).await,
+            }
+        };
+        let loaded = tokio::select! {
+            biased;
+            loaded = load => loaded?,
+            () = lease.lost().cancelled() => return Err(lost(&lease)),
         };
         let (head, turns, mut fold) = (loaded.head, loaded.fold.turns, loaded.fold);
         let back = input.at.filter(|at| *at != head);
@@ -80,8 +93,13 @@ impl Driver {
     }
 
     /// Begins the thread of an agent in the background.
-    pub(super) async fn open_child(&mut self, new: NewThread, thread: String, input: &RunInput) -> Result<Replay> {
-        let journal = self.shared.agent.journal()?.clone();
+    pub(super) async fn open_child(
+        &mut self,
+        new: NewThread,
+        journal: Arc<dyn Journal>,
+        thread: String,
+        input: &RunInput,
+    ) -> Result<Replay> {
         let NewThread { parent, agent: name, label, path, state } = new;
         journal.threads().set_parent(&thread, Some(&parent)).await?;
         let metadata = [(AGENT.to_owned(), name.into())].into_iter().collect();
@@ -89,7 +107,7 @@ impl Driver {
         let mut left = self.open_thread(journal, thread, input).await?;
         if left.end == 0 {
             let (inheritance, values) = state.inherited_from(&state)?;
-            self.become_background(path.clone());
+            left.path.clone_from(&path);
             let agent = self.shared.agent.name.clone();
             self.log.push(|| Record::AgentStarted { path, call: None, label, agent, inheritance, values });
             left.state = state;

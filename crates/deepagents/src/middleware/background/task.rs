@@ -1,7 +1,7 @@
 //! How one task stands.
 
 use deepagents_core::agent::{BackgroundReport, BackgroundTask};
-use deepagents_core::journal::{LogPosition, RunStatus};
+use deepagents_core::journal::{JournalError, LogPosition, RunStatus};
 use deepagents_core::run::FinishReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,8 @@ pub(super) struct TaskState {
     pub(super) report: Option<BackgroundReport>,
     /// What came of work that has no log.
     pub(super) result: Option<ClosureResult>,
+    /// Whether its log was found to be unreadable.
+    pub(super) is_unreadable: bool,
 }
 
 impl TaskState {
@@ -82,17 +84,20 @@ impl TaskState {
             _ if task.handle().is_some() => TaskStatus::Running,
             RunStatus::Interrupted => TaskStatus::Interrupted,
             RunStatus::Ended => told.unwrap_or(TaskStatus::Success),
+            // Nobody could go on with it.
+            _ if told == Some(TaskStatus::Error) && task.is_abandoned() => TaskStatus::Error,
             RunStatus::Failed => TaskStatus::Error,
             _ => TaskStatus::Running,
         };
         let end = task.end;
-        Self { known, status, end, text: String::new(), task: Some(task), report: None, result: None }
+        let (text, task) = (String::new(), Some(task));
+        Self { known, status, end, text, task, report: None, result: None, is_unreadable: false }
     }
 
     pub(super) fn of_closure(known: KnownTask, result: Option<ClosureResult>) -> Self {
         let (status, text) =
             result.as_ref().map_or((TaskStatus::Running, String::new()), |r| (r.status, r.text.clone()));
-        Self { known, status, end: UNLOGGED, text, task: None, report: None, result }
+        Self { known, status, end: UNLOGGED, text, task: None, report: None, result, is_unreadable: false }
     }
 
     /// Takes in what its log says.
@@ -121,6 +126,11 @@ impl TaskState {
             }
         }
         self.report = Some(report);
+    }
+
+    /// Notes that its log cannot be read.
+    pub(super) fn cannot_be_read(&mut self, why: &JournalError) {
+        (self.status, self.text, self.is_unreadable) = (TaskStatus::Error, format!("It is lost: {why}."), true);
     }
 
     /// Whether the conversation has not been told how it stands.

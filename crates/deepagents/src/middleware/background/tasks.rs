@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deepagents_core::agent::{Agent, BackgroundError, BackgroundTasks, NewTask};
+use deepagents_core::agent::{Agent, BackgroundError, BackgroundTask, BackgroundTasks, NewTask};
 use deepagents_core::error::{Error, Result};
 use deepagents_core::journal::JournalError;
 use deepagents_core::run::{RunHandle, RunInput};
@@ -17,8 +17,20 @@ use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
-/// What a task's state is joined against where its log says no more what it was.
+/// What is told where the log of a task says no more what its state was joined against.
 const PRUNED: &str = "[not kept: what it changed, since the history of its thread was removed]";
+/// The same where the log cannot be read.
+const UNREADABLE: &str = "[not kept: what it changed, since its log cannot be read]";
+
+/// Why a log cannot be read, now or later, by this program; nothing where it may be.
+fn unreadable(error: &Error) -> Option<&JournalError> {
+    match error {
+        Error::Journal(
+            error @ (JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::NoState { .. }),
+        ) => Some(error),
+        _ => None,
+    }
+}
 
 pub(super) struct Tasks {
     pub(super) registry: Arc<Registry>,
@@ -70,11 +82,17 @@ impl Tasks {
         Ok(known.into_iter().filter_map(state).collect())
     }
 
-    /// Takes in what the log of a task says.
+    /// Takes in what the log of a task says. One whose log cannot be read has failed: the conversation goes on without it.
     pub(super) async fn read(&self, state: &State, task: &mut TaskState) -> Result<()> {
         if let Some(thread) = task.task.clone() {
             match self.built(state, &task.known.agent) {
-                Ok(agent) => task.read(thread.report(agent.schema().clone(), Some(task.end)).await?),
+                Ok(agent) => match thread.report(agent.schema().clone(), Some(task.end)).await {
+                    Ok(report) => task.read(report),
+                    Err(error) => match unreadable(&error) {
+                        Some(why) => task.cannot_be_read(why),
+                        None => return Err(error),
+                    },
+                },
                 Err(_) => {
                     task.status = TaskStatus::Error;
                     task.text = format!("There is no sub-agent {} any more.", task.known.agent);
@@ -102,6 +120,7 @@ impl Tasks {
         match given {
             Ok(given) => Ok((Some(ChildState { given: given.state, left: report.state.clone() }), Update::none(), "")),
             Err(Error::Journal(JournalError::NoState { .. })) => Ok((None, Update::none(), PRUNED)),
+            Err(error) if unreadable(&error).is_some() => Ok((None, Update::none(), UNREADABLE)),
             Err(error) => Err(error),
         }
     }
@@ -110,7 +129,13 @@ impl Tasks {
     pub(super) async fn attend(&self, home: &BackgroundTasks, state: &State, tasks: &mut [TaskState]) -> Result<()> {
         home.follow();
         for task in tasks {
-            let Some(thread) = task.task.as_ref().filter(|thread| thread.is_abandoned()) else { continue };
+            let Some(thread) = task.task.clone().filter(BackgroundTask::is_abandoned) else { continue };
+            if !task.is_unreadable {
+                self.read(state, task).await?;
+            }
+            if task.is_unreadable {
+                continue;
+            }
             let Ok(agent) = self.built(state, &task.known.agent) else {
                 // Nobody can go on with it.
                 task.status = TaskStatus::Error;
@@ -135,8 +160,14 @@ impl Tasks {
             if task.task.is_none() || counted.map(|(at, _)| at) == Some(task.end) {
                 continue;
             }
-            if task.report.is_none() {
+            if task.report.is_none() && !task.is_unreadable {
                 self.read(state, task).await?;
+            }
+            if task.is_unreadable {
+                // Nobody knows what it has spent; it is not looked at again before it has done more.
+                let spent = counted.map(|(_, spent)| spent).unwrap_or_default();
+                changes.push(KnownTaskChange::Count(task.known.id.clone(), task.end, spent));
+                continue;
             }
             let (Some(thread), Some(report)) = (&task.task, &task.report) else { continue };
             let new = report.spent.since(&counted.map(|(_, spent)| spent).unwrap_or_default());

@@ -59,6 +59,9 @@ pub enum CompactionEvent {
     Refused {
         /// Tokens of the request.
         tokens: u64,
+        /// The name of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
 }
 
@@ -116,9 +119,12 @@ pub struct CompactionState {
     /// Messages in the thread when a summary last failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<usize>,
-    /// Tokens of the smallest request that was refused as too long.
+    /// Tokens of the smallest request that was refused as too long by the model that last refused one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
+    /// The name of that model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<String>,
 }
 
 impl CompactionState {
@@ -140,10 +146,18 @@ impl CompactionState {
                 self.changed_at = made_at;
             }
             CompactionEvent::Failed { at } => self.failed_at = Some(at),
-            CompactionEvent::Refused { tokens } => {
-                self.refused = Some(self.refused.map_or(tokens, |known| known.min(tokens)))
+            CompactionEvent::Refused { tokens, by } => {
+                let known = self.refused.filter(|_| self.refused_by == by);
+                self.refused = Some(known.map_or(tokens, |known| known.min(tokens)));
+                self.refused_by = by;
             }
         }
+    }
+
+    /// Tokens of the smallest request that this model has refused as too long. What another model has refused says nothing
+    /// of it.
+    pub(super) fn refused_by(&self, model: &str) -> Option<u64> {
+        self.refused.filter(|_| self.refused_by.as_deref() == Some(model))
     }
 
     /// Whether the view is the conversation itself.

@@ -56,8 +56,8 @@ pub use options::{CacheReuse, SummarizationOptions, TruncateArgs};
 pub use sections::SummaryText;
 pub use threshold::{Size, Trigger};
 
-/// Runs whose counts are remembered at once; others count anew.
-const LEDGERS: usize = 64;
+/// Agents whose counts are remembered at once, more than may run at once unless told otherwise; others count anew.
+const LEDGERS: usize = 1_024;
 
 /// Keeps the conversation within the model's window; see the [module](self).
 ///
@@ -233,24 +233,29 @@ impl Middleware for Summarization {
 
     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
         let inner = &*self.inner;
-        let cx = next.cx().clone();
+        // What an earlier try has made of the conversation is not made again.
+        let (before, cx) = (inner.state(next.cx()), next.cx().with_kept()?);
         let backend = inner.workspace.kept_for(&cx);
         let ledger = inner.take(&cx);
         let mut work = inner.work(request, &cx, &*backend, next.model().clone(), ledger);
-        inner.prepare(&mut work).await?;
+        work.show_changes_since(&before);
+        let prepared = inner.prepare(&mut work).await;
+        work.keep();
+        prepared?;
         let mut answer = next.run(work.request.clone()).await;
         if matches!(&answer, Err(error) if matches!(error.as_model(), Some(ModelError::ContextLength(_)))) {
             let tokens = work.count.tokens;
-            work.note(CompactionEvent::Refused { tokens });
+            let by = Some(work.model.name().to_owned());
+            work.note(CompactionEvent::Refused { tokens, by });
             let half = tokens / 2;
-            if work.shrink(work.budget().map_or(half, |budget| budget.min(half))).await {
+            let is_smaller = work.shrink(work.budget().map_or(half, |budget| budget.min(half))).await;
+            work.keep();
+            if is_smaller {
                 answer = next.run(work.request.clone()).await;
             }
         }
-        let mut response = answer?;
-        response.update = work.update().and(response.update);
         inner.put(&cx, work.ledger);
-        Ok(response)
+        answer
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {

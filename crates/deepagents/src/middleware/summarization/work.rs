@@ -71,7 +71,7 @@ impl Work<'_> {
 
     /// Tokens that the conversation may have before the answer has no room any more.
     pub(super) fn budget(&self) -> Option<u64> {
-        let window = self.window.or(self.state.refused)?;
+        let window = self.window.or_else(|| self.state.refused_by(self.model.name()))?;
         let settings = self.request.settings.max_tokens;
         // Without a limit of its own the answer is given what models usually need, not all they could use.
         let answer = settings.unwrap_or_else(|| self.model.profile().max_output.unwrap_or(0).min(window / 6));
@@ -97,6 +97,21 @@ impl Work<'_> {
         let events = std::mem::take(&mut self.events);
         let files = std::mem::take(&mut self.archive.update);
         if events.is_empty() { files } else { files.with::<Compactions>(events) }
+    }
+
+    /// Keeps what the work has changed by now, however the model call ends: it has been paid for.
+    pub(super) fn keep(&mut self) {
+        let update = self.update();
+        if !update.is_empty() {
+            self.cx.keep(update);
+        }
+    }
+
+    /// Shows the request, which others have made from an earlier state of the view, as of the present one.
+    pub(super) fn show_changes_since(&mut self, before: &CompactionState) {
+        if self.state != *before {
+            self.reshow(before);
+        }
     }
 
     /// Takes an event in and shows the request anew.
@@ -252,7 +267,7 @@ impl Work<'_> {
 
     /// Compacts, and where that fails tells so and goes on with everything in place.
     pub(super) async fn try_compact(&mut self, room: Option<u64>, forced: bool) -> bool {
-        match self.compact(self.options.keep, room, forced).await {
+        let is_done = match self.compact(self.options.keep, room, forced).await {
             Ok(done) => done.is_some(),
             Err(error) => {
                 self.cx.report(MiddlewareEvent::CompactionFailed { error: error.clone() });
@@ -260,7 +275,10 @@ impl Work<'_> {
                 self.problem = Some(error);
                 false
             }
-        }
+        };
+        // At once: the run may be cancelled while more is done.
+        self.keep();
+        is_done
     }
 
     /// Whether the summary is asked for over the cached prefix.

@@ -1,6 +1,7 @@
 //! The conversation stays within the model's window.
 
 mod archive;
+mod kept;
 mod long_run;
 mod overflow;
 mod settings;
