@@ -33,7 +33,7 @@ impl Call {
             return Some(Duration::ZERO);
         }
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
-        if !error.is_retryable() || self.failures >= policy.max_attempts {
+        if !self.may_help.unwrap_or(error.is_retryable()) || self.failures >= policy.max_attempts {
             return None;
         }
         let waited = next?.duration_since(self.began);
