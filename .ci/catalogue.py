@@ -66,8 +66,12 @@ def row(entry):
         flags = flags.replace("s", "")
     host = provider in HOSTS
     number = lambda key: str(int(float(entry.get(key) or 0)) or "")
+    window = number("max_input_tokens")
+    # Of some models of OpenAI the source counts the answer too; those with one price all take the same prompt.
+    if provider == "openai" and window == "400000" and not tier(entry):
+        window = "272000"
     return [
-        number("max_input_tokens"), number("max_output_tokens"), flags, "" if host else prices(entry),
+        window, number("max_output_tokens"), flags, "" if host else prices(entry),
         "" if host else tier(entry), entry.get("deprecation_date", ""),
     ]
 

@@ -41,7 +41,43 @@ pub(crate) fn base_url(provider: &str, env: Env) -> Option<String> {
             };
             Some(format!("https://{host}/v1/projects/{project}/locations/{location}"))
         }
+        // What the services' own programs read.
+        "openai" | "openai-chat" => env("OPENAI_BASE_URL"),
+        "anthropic" => env("ANTHROPIC_BASE_URL"),
+        "ollama" => env("OLLAMA_HOST").map(|host| ollama_address(&host)),
+        "ollama-chat" => env("OLLAMA_HOST").map(|host| format!("{}/v1", ollama_address(&host))),
         _ => None,
+    }
+}
+
+/// The address that `OLLAMA_HOST` means, in which the scheme and the port may be left out.
+fn ollama_address(host: &str) -> String {
+    let host = host.trim_end_matches('/');
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    // An address of IPv6 has colons of its own.
+    let name = host.rsplit(']').next().unwrap_or_default();
+    let port = if name.contains(':') { "" } else { ":11434" };
+    format!("http://{host}{port}")
+}
+
+/// The variable that the credentials of a provider come from, of which this is the usual one; none where none is set.
+pub(crate) fn set_variable(usual: &'static str, env: Env) -> Option<&'static str> {
+    let other = match usual {
+        "AWS_BEARER_TOKEN_BEDROCK" => Some("AWS_ACCESS_KEY_ID"),
+        "AZURE_OPENAI_API_KEY" => Some("AZURE_OPENAI_AD_TOKEN"),
+        "GEMINI_API_KEY" => Some("GOOGLE_API_KEY"),
+        _ => None,
+    };
+    std::iter::once(usual).chain(other).find(|name| env(name).is_some())
+}
+
+/// What may be set in the place of the usual variable, in words.
+pub(crate) fn or_else(usual: &str) -> &'static str {
+    match usual {
+        "AWS_BEARER_TOKEN_BEDROCK" => " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        _ => "",
     }
 }
 
@@ -66,6 +102,16 @@ mod tests {
         let vertex = "https://aiplatform.googleapis.com/v1/projects/p/locations/global";
         assert_eq!(address("vertex-anthropic").as_deref(), Some(vertex));
         assert_eq!(address("openai"), None);
+        let read = |provider, name: &str, value: &str| {
+            base_url(provider, &|asked: &str| (asked == name).then(|| value.to_owned())).unwrap_or_default()
+        };
+        assert_eq!(read("openai", "OPENAI_BASE_URL", "http://gateway/v1"), "http://gateway/v1");
+        assert_eq!(read("anthropic", "ANTHROPIC_BASE_URL", "http://gateway"), "http://gateway");
+        assert_eq!(read("ollama", "OLLAMA_HOST", "box"), "http://box:11434");
+        assert_eq!(read("ollama-chat", "OLLAMA_HOST", "https://box/"), "https://box/v1");
+        assert_eq!(read("ollama", "OLLAMA_HOST", "[::1]:9"), "http://[::1]:9");
+        assert_eq!(set_variable("AWS_BEARER_TOKEN_BEDROCK", &env), Some("AWS_ACCESS_KEY_ID"));
+        assert_eq!(set_variable("OPENAI_API_KEY", &env), None);
         assert!(credentials("bedrock", &env).is_some() && credentials("azure", &env).is_none());
     }
 }

@@ -272,7 +272,8 @@ fn explain(error: &ConfigError) -> anyhow::Error {
                 Some(_) => format!(", keep one with `deepagents auth set {provider}` (/auth in the screens)"),
                 None => String::new(),
             };
-            anyhow!("{provider} needs a key: set {set}{kept}, or name a model of another provider with --model")
+            let also = cloud::or_else(set);
+            anyhow!("{provider} needs a key: set {set}{also}{kept}, or name a model of another provider with --model")
         }
         ConfigError::MissingBaseUrl { provider, example } => {
             anyhow!("{provider} has no fixed address: give one with --base-url, such as {example}")

@@ -29,6 +29,9 @@ pub enum FinishReason {
     Empty,
     /// The model or its provider declined.
     Refused,
+    /// The last answer ended before it was whole, for a reason in the provider's own word: it is the
+    /// [`StopReason::Other`](crate::model::StopReason::Other) of that answer.
+    BrokenOff,
     /// A call waits for a decision of a person; see [`Outcome::action_requests`](crate::run::Outcome::action_requests).
     #[serde(rename = "waiting")]
     Interrupted,
@@ -62,6 +65,7 @@ impl FinishReason {
             Self::TokenLimit => "the last answer was cut off by its token limit",
             Self::Empty => "the model said nothing",
             Self::Refused => "the model or its provider declined",
+            Self::BrokenOff => "the last answer ended early, for a reason in the provider's own word",
             Self::Interrupted => "a call waits for a decision",
             Self::Cancelled => "the run was cancelled",
             Self::Deadline => "the run's time was up",

@@ -10,6 +10,7 @@ use crate::bedrock::{self, Bedrock};
 use crate::catalogue::Catalogue;
 use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::{self, Gemini};
+use crate::http::proves_identity;
 use crate::interactions::{self, Interactions};
 use crate::ollama::{self, Ollama};
 use crate::openai::{Dialect, OpenAiChat};
@@ -107,10 +108,11 @@ impl Provider {
         Self { key_required: false, ..Self::keyed(name, base_url, key_variable) }
     }
 
-    /// A call without a key is let through only to an address, or with headers, that the caller chose.
+    /// A call without a key is let through only to an address that the caller chose, or with a header that says who calls.
     fn require_key(&self, config: &ModelConfig) -> Result<(), ConfigError> {
         let has_key = config.api_key.as_ref().is_some_and(|key| !key.is_empty());
-        if !self.key_required || has_key || config.base_url.is_some() || !config.headers.is_empty() {
+        let has_header = config.headers.iter().any(|(name, _)| proves_identity(name));
+        if !self.key_required || has_key || config.base_url.is_some() || has_header {
             return Ok(());
         }
         let variable = self.key_variable.map(str::to_owned);

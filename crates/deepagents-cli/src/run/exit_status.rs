@@ -15,7 +15,7 @@ use crate::mcp::Servers;
 use crate::render::style::{count, first_line, grouped};
 use crate::render::{Ending, Tally};
 use crate::tracing::Tracing;
-use crate::{duration, model_choice, money};
+use crate::{cloud, duration, model_choice, money};
 
 /// Options of a run that goes on where another has ended.
 const NEXT: &str = "--continue \"Go on\"";
@@ -120,6 +120,11 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         ),
         FinishReason::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
         FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
+        FinishReason::BrokenOff => {
+            let words =
+                "the last answer ended early, for a reason in the provider's own word; the task may be unfinished";
+            (Exit::Failed, words.to_owned())
+        }
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
         FinishReason::Suspended if ending.interrupted => return left(ending, limits),
@@ -288,9 +293,11 @@ pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static st
 }
 
 /// What to do about a key that was not accepted.
-fn about_key(variable: &str, status: Option<u16>) -> String {
+fn about_key(variable: &'static str, status: Option<u16>) -> String {
+    let set = cloud::set_variable(variable, &model_choice::env);
+    let variable = set.unwrap_or(variable);
     match status {
-        _ if model_choice::env(variable).is_none() => format!("set the key in {variable}"),
+        _ if set.is_none() => format!("set the key in {variable}{}", cloud::or_else(variable)),
         Some(402 | 429) => format!("check the account of the key in {variable}"),
         Some(403) => format!("check what the key in {variable} may be used for"),
         _ => format!("check the key in {variable}"),

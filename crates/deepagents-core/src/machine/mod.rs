@@ -194,6 +194,7 @@ impl Machine {
                 | FinishReason::TokenLimit
                 | FinishReason::Empty
                 | FinishReason::Refused
+                | FinishReason::BrokenOff
         );
         let goes_on = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
         if goes_on {
@@ -216,13 +217,17 @@ impl Machine {
     fn after_answer(&mut self, facts: &StepInput) {
         if facts.pending > 0 {
             self.phase = Phase::Tools;
-        } else if facts.had_calls || facts.steered || facts.stop == StopReason::Pause {
+        } else if facts.steered
+            || facts.stop == StopReason::Pause
+            || (facts.had_calls && facts.stop != StopReason::Refusal)
+        {
             self.go_to_model();
         } else {
             match facts.stop {
                 StopReason::MaxTokens | StopReason::ContextWindow => self.end(FinishReason::TokenLimit),
                 StopReason::Refusal => self.end(FinishReason::Refused),
                 _ if facts.shape_missing => self.go_to_model(),
+                StopReason::Other(_) => self.end(FinishReason::BrokenOff),
                 _ if facts.empty => self.end(FinishReason::Empty),
                 _ => self.end(FinishReason::Done),
             }

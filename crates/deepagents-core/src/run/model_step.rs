@@ -118,7 +118,12 @@ impl Driver {
             self.tell_text(turn, attempt, &message);
         }
         self.update(Update::message(Message::Assistant(message)))?;
+        let declined = stop == StopReason::Refusal;
         self.queue_event(|| EventKind::ModelFinished { turn, attempt, message: id, usage, stop });
+        if declined {
+            // Nobody is asked about a call that is not made.
+            self.answer_pending(declined_with)?;
+        }
         if shape.is_some() {
             self.update(Update::new::<StructuredResponse>(shape))?;
         }
@@ -313,6 +318,13 @@ pub(super) fn unknown_outcome(name: &str) -> String {
 
 fn not_made(call: &PendingCall) -> String {
     format!("The call of {} was not made: the turn was ended before it.", call.name())
+}
+
+fn declined_with(call: &PendingCall) -> String {
+    format!(
+        "The call of {} was not made: the model or its provider declined the answer that it is part of.",
+        call.name()
+    )
 }
 
 /// Error results for open calls.

@@ -130,6 +130,25 @@ async fn a_refusal_is_told_and_its_words_are_kept() {
 }
 
 #[tokio::test]
+async fn calls_of_an_answer_that_was_declined_are_not_made() {
+    let declined = Turn::call("echo", json!({"x": 1})).stop(StopReason::Refusal);
+    let model = ScriptedModel::new([declined, Turn::text("never asked")]);
+    let outcome = agent(model.clone()).tool(echo()).build().unwrap().invoke("hi").await.unwrap();
+    assert_sound(outcome.messages());
+    assert_eq!((outcome.stop.clone(), model.requests().len()), (FinishReason::Refused, 1));
+    let lines = lines(outcome.messages());
+    assert!(lines[2].starts_with("error: ") && lines[2].contains("was not made"), "{}", lines[2]);
+}
+
+#[tokio::test]
+async fn an_end_in_a_word_of_the_providers_own_is_not_that_of_a_task_that_is_done() {
+    let outcome = run([Turn::text("half").stop(StopReason::Other("incomplete".into()))]).await;
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::BrokenOff, "half".to_owned()));
+    let call = Turn::call("echo", json!({})).stop(StopReason::Other("odd".into()));
+    assert_eq!(run([call, Turn::text("done")]).await.stop, FinishReason::Done);
+}
+
+#[tokio::test]
 async fn a_turn_that_the_provider_paused_is_continued() {
     let outcome = run([Turn::text("searching").stop(StopReason::Pause), Turn::text("found")]).await;
     assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: searching", "assistant: found"]);

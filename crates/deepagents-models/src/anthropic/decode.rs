@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::blocks::{block, block_with_json, mark_cut, string};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let value = parse_json("the answer", body)?;
+    let value = parse_answer(body)?;
     if value.get("type").is_some_and(|kind| kind == "error") {
         return Err(from_stream(&value));
     }
@@ -192,7 +192,9 @@ impl AnswerDecoder for MessageDecoder {
             }
             "error" => return Err(from_stream(&Value::Object(event))),
             // `ping`, and whatever comes to be.
-            _ if event.contains_key("error") => return Err(from_stream(&Value::Object(event))),
+            _ if event.get("error").is_some_and(|error| !error.is_null()) => {
+                return Err(from_stream(&Value::Object(event)));
+            }
             _ => {}
         }
         Ok(Flow::More)

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::turns::{Item, Part, check_marks, first_marked, sendable, turns};
 use super::{Host, Messages};
-use crate::body::{self, CacheControl, Extra, Fields, RequestBody, TextPart, WrittenFields, wire_name, write_head};
+use crate::body::{
+    self, CacheControl, Extra, Fields, RequestBody, TextPart, WrittenFields, wire_name_within, write_head,
+};
 use crate::schema;
 
 /// The body of a request.
@@ -226,8 +228,14 @@ enum Source<'a> {
     File { file_id: &'a str },
 }
 
+/// How long the name of a tool may be; ids may have any length.
+const MOST_OF_NAME: usize = 128;
+
 fn content(block: &Block) -> Result<Content<'_>, &'static str> {
-    let call = |id, name, input| Content::ToolUse { id: wire_name(id), name: wire_name(name), input };
+    let call = |id, name, input| {
+        let (id, name) = (wire_name_within(id, usize::MAX), wire_name_within(name, MOST_OF_NAME));
+        Content::ToolUse { id, name, input }
+    };
     Ok(match block {
         Block::Text(text) => Content::Text { text: &text.text },
         Block::ToolCall(made) => call(&made.id, &made.name, Cow::Borrowed(&made.args)),
@@ -256,7 +264,7 @@ fn tool_result(result: &ToolMessage, own: bool) -> Content<'_> {
         items.push(Item::Text("(no output)"));
     }
     Content::ToolResult {
-        tool_use_id: if own { Cow::Borrowed(id) } else { wire_name(id) },
+        tool_use_id: if own { Cow::Borrowed(id) } else { wire_name_within(id, usize::MAX) },
         content: items.into_iter().map(|item| Part { item, mark: None }).collect(),
         is_error: result.is_error,
     }

@@ -7,7 +7,7 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::body::{Extra, has_own_call, is_from, is_wire_name, last_answer};
+use crate::body::{Extra, has_own_call, is_from, is_thought_by, is_wire_name, last_answer, own_item};
 
 /// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
 /// each.
@@ -57,7 +57,8 @@ impl Turn<'_> {
     /// Whether it is written the same way in every request that has the same messages up to its end. What a user says
     /// may be joined by what is said next, and marks move.
     pub(super) fn is_settled(&self) -> bool {
-        self.role == Role::Assistant
+        // Whether a call of the server's stays at its end depends on what follows.
+        self.role == Role::Assistant && !self.content.last().is_some_and(|part| part.item.is_servers_call())
     }
 
     /// Whether a cache mark is on it.
@@ -89,11 +90,20 @@ impl Item<'_> {
     /// Thinking cannot carry a breakpoint.
     fn takes_mark(&self) -> bool {
         match self {
-            Self::Verbatim(item) => {
-                !matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
-            }
+            Self::Verbatim(item) => !is_thought(item),
             _ => true,
         }
+    }
+
+    /// A field of the provider's own item.
+    fn field(&self, name: &str) -> Option<&Value> {
+        if let Self::Verbatim(item) = self { item.get(name) } else { None }
+    }
+
+    /// Whether it is a call that the provider answers itself.
+    fn is_servers_call(&self) -> bool {
+        let kind = self.field("type").and_then(Value::as_str);
+        kind.is_some_and(|kind| matches!(kind, "server_tool_use" | "mcp_tool_use"))
     }
 }
 
@@ -126,7 +136,8 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             }
             Message::Assistant(assistant) => {
                 last = Some(assistant);
-                parts.extend(replayed(assistant, origin).map(bare));
+                let goes_on = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
+                parts.extend(replayed(assistant, origin, goes_on).into_iter().map(bare));
                 Role::Assistant
             }
             _ => return Err(ModelError::invalid("a message has a role that the Messages API does not know")),
@@ -179,16 +190,40 @@ pub(super) fn sendable(block: &Block) -> Option<Item<'_>> {
     }
 }
 
-/// What of an assistant's message goes back: its own items to their origin, the canonical view to anyone else.
-fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin) -> impl Iterator<Item = Item<'a>> {
-    let own = is_from(answer, origin);
-    answer.content.iter().filter_map(move |block| match block {
-        Block::Text(text) if text.text.trim().is_empty() => None,
-        Block::Text(_) | Block::ToolCall(_) | Block::InvalidToolCall(_) => {
-            Some(block.native().filter(|_| own).map_or(Item::Block(block), |native| Item::Verbatim(native.value())))
+/// What of an assistant's message goes back: its own items to their origin, what it thought to the same model, the
+/// canonical view to anyone else. `goes_on` says that nobody has answered it, so that a tool of the server may still run.
+fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Item<'a>> {
+    let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
+    let mut items = Vec::with_capacity(answer.content.len());
+    for block in &answer.content {
+        let item = own_item(block, own);
+        match block {
+            Block::Text(text) if text.text.trim().is_empty() => {}
+            Block::Text(_) | Block::ToolCall(_) | Block::InvalidToolCall(_) => {
+                items.push(item.map_or(Item::Block(block), Item::Verbatim));
+            }
+            _ => items.extend(item.map(Item::Verbatim)),
         }
-        _ => block.native().filter(|_| own).map(|native| Item::Verbatim(native.value())),
-    })
+    }
+    // Gateways to other models sign nothing, and want their thoughts back all the same.
+    let signs = origin.model.contains("claude");
+    items.retain(|item| match item {
+        Item::Verbatim(item) if is_thought(item) => {
+            thought_by && !(signs && item.get("signature").is_some_and(|signature| signature == ""))
+        }
+        _ => true,
+    });
+    if !goes_on && answer.call_ids().next().is_none() {
+        let answered: Vec<Value> = items.iter().filter_map(|item| item.field("tool_use_id").cloned()).collect();
+        items.retain(|item| !item.is_servers_call() || item.field("id").is_some_and(|id| answered.contains(id)));
+    }
+    // An answer that was cut within its thoughts must not end with one.
+    while items.pop_if(|item| matches!(item, Item::Verbatim(item) if is_thought(item))).is_some() {}
+    items
+}
+
+fn is_thought(item: &Value) -> bool {
+    matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
 }
 
 /// The media that a list of blocks holds must be of a kind the API takes.

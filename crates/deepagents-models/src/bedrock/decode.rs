@@ -1,5 +1,7 @@
 //! Answers of the Converse API, in one piece and streamed.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
@@ -7,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::blocks::{block, call, is_servers};
 use crate::args;
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, parse_json};
+use crate::http::{AnswerDecoder, Flow, parse_answer, parse_json};
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut answer = parse_json("the answer", body)?;
+    let mut answer = parse_answer(body)?;
     let content = answer.pointer_mut("/output/message/content").map(Value::take);
     let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
     let items = match content {
@@ -23,12 +25,22 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
     let content = items.map(block).collect();
     let usage = answer.get_mut("usage").map(Value::take).unwrap_or_default();
-    Ok(decoded(origin.clone(), content, stop, usage))
+    decoded(origin.clone(), content, stop, usage)
 }
 
-fn decoded(origin: Origin, content: Vec<Block>, stop: Option<String>, reported: Value) -> Decoded {
+fn decoded(origin: Origin, content: Vec<Block>, stop: Option<String>, reported: Value) -> Result<Decoded, ModelError> {
     let reason = stop_reason(stop.as_deref());
-    Decoded::new(String::new(), origin, content, usage(&reported), reason, stop, reported)
+    let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
+    match stop.as_deref() {
+        // What the provider could not read is not in the answer.
+        Some(word @ "malformed_model_output") => Err(unread(word)),
+        Some(word @ "malformed_tool_use") if !has_calls => Err(unread(word)),
+        _ => Ok(Decoded::new(String::new(), origin, content, usage(&reported), reason, stop, reported)),
+    }
+}
+
+fn unread(word: &str) -> ModelError {
+    ModelError::Overloaded(format!("the provider could not read its model's answer ({word})").into())
 }
 
 fn stop_reason(word: Option<&str>) -> StopReason {
@@ -122,6 +134,14 @@ fn add_result(item: &mut Map<String, Value>, piece: &Value) {
     }
 }
 
+/// Adds a piece of bytes that are written as Base64, each piece for itself.
+fn add_encoded(text: &mut String, more: &str) {
+    match (BASE64_STANDARD.decode(&*text), BASE64_STANDARD.decode(more)) {
+        (Ok(bytes), Ok(more)) => *text = BASE64_STANDARD.encode([bytes, more].concat()),
+        _ => text.push_str(more),
+    }
+}
+
 /// Folds a streamed answer. Blocks keep the order in which they began.
 pub(super) struct ConverseDecoder {
     origin: Origin,
@@ -184,7 +204,7 @@ impl ConverseDecoder {
                 thought.signature.get_or_insert_default().push_str(&more);
             }
             if let Some(more) = text("/reasoningContent/redactedContent") {
-                thought.redacted.get_or_insert_default().push_str(&more);
+                add_encoded(thought.redacted.get_or_insert_default(), &more);
             }
             if let Some(delta) = text("/reasoningContent/text").filter(|delta| !delta.is_empty()) {
                 part.text.push_str(&delta);
@@ -224,6 +244,6 @@ impl AnswerDecoder for ConverseDecoder {
         let last = parts.len().saturating_sub(1);
         let parts = parts.into_iter().enumerate();
         let content = parts.filter_map(|(at, part)| part.into_block(was_cut && at == last)).collect();
-        Ok(decoded(std::mem::take(&mut self.origin), content, self.stop.take(), self.usage.take()))
+        decoded(std::mem::take(&mut self.origin), content, self.stop.take(), self.usage.take())
     }
 }

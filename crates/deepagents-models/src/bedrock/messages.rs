@@ -5,8 +5,8 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde_json::{Value, json};
 
 use super::Converse;
-use super::blocks::is_thought;
-use crate::body::{Turn, has_own_call, is_from, last_answer, wire_name};
+use super::blocks::{is_servers, is_thought};
+use crate::body::{Turn, has_own_call, is_from, is_thought_by, last_answer, own_item, wire_name};
 
 /// A place up to which the prompt is to be cached.
 pub(super) fn cache_point(ttl: CacheTtl) -> Value {
@@ -47,7 +47,8 @@ pub(super) fn messages(
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                content = assistant(answer, origin);
+                let goes_on = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
+                content = assistant(answer, origin, goes_on);
             }
             _ => return Err(ModelError::invalid("a message has a role that Converse does not know")),
         }
@@ -71,7 +72,9 @@ pub(super) fn messages(
     let turn = |mut draft: Draft| {
         draft.results.append(&mut draft.content);
         let role = if draft.is_answer { "assistant" } else { "user" };
-        let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked;
+        // Whether a call of the server's stays at its end depends on what follows.
+        let is_open = draft.results.last().and_then(|item| item.get("toolUse")).is_some_and(is_servers);
+        let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked && !is_open;
         Turn { item: json!({"role": role, "content": draft.results}), upto: draft.upto, settled }
     };
     Ok(drafts.into_iter().map(turn).collect())
@@ -146,37 +149,16 @@ fn document_name(name: Option<&str>, at: usize) -> String {
     if words.is_empty() { format!("document {}", at + 1) } else { words.join(" ") }
 }
 
-/// Who made a model, where its name says so: `anthropic` in `us.anthropic.claude-…`. Names of inference profiles do not.
-fn vendor(model: &str) -> Option<&str> {
-    const KNOWN: [&str; 12] = [
-        "anthropic",
-        "amazon",
-        "meta",
-        "mistral",
-        "deepseek",
-        "openai",
-        "qwen",
-        "cohere",
-        "ai21",
-        "moonshot",
-        "minimax",
-        "writer",
-    ];
-    let name = model.rsplit('/').next().unwrap_or(model);
-    name.split('.').find(|part| KNOWN.contains(part))
-}
-
-/// What the model said: its own blocks as they came, the canonical view of what others said.
-fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
-    let own = is_from(answer, origin);
-    // Thoughts are signed by the vendor of the model, and that of another refuses them.
-    let is_vendors = answer.origin.as_ref().is_some_and(|from| vendor(&from.model) == vendor(&origin.model));
+/// What the model said: its own blocks as they came, what it thought to the same model, the canonical view of what others
+/// said. `goes_on` says that nobody has answered it.
+fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Value> {
+    let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     let item = |block: &Block| {
-        let native = block.native().filter(|_| own).map(|native| native.value().clone());
+        let native = own_item(block, own).cloned();
         let call = |id: &str, name: &str, input: &Value| json!({"toolUse": {"toolUseId": wire_name(id), "name": wire_name(name), "input": input}});
         match block {
             Block::Text(text) if text.text.trim().is_empty() => None,
-            Block::Reasoning(_) if !is_vendors => None,
+            Block::Reasoning(_) if !thought_by => None,
             _ if native.is_some() => native,
             Block::Text(text) => Some(json!({"text": text.text})),
             Block::ToolCall(made) => Some(call(&made.id, &made.name, &made.args)),
@@ -185,13 +167,20 @@ fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
         }
     };
     let mut items: Vec<Value> = answer.content.iter().filter_map(item).collect();
-    // A thought without a signature cannot be proved to be the model's, and the last block must not be one.
+    // A thought without a signature cannot be proved to be the model's.
     items.retain(|item| {
-        !is_thought(item)
-            || item.pointer("/reasoningContent/reasoningText/text").is_none_or(|_| {
-                item.pointer("/reasoningContent/reasoningText/signature").is_some()
-                    || !origin.model.contains("anthropic.")
-            })
+        let signature = || item.pointer("/reasoningContent/reasoningText/signature");
+        item.pointer("/reasoningContent/reasoningText/text").is_none()
+            || signature().is_some_and(|signature| signature != "")
+            || !origin.model.contains("anthropic.")
     });
+    if !goes_on && answer.call_ids().next().is_none() {
+        let results = items.iter().filter_map(|item| item.pointer("/toolResult/toolUseId").cloned());
+        let answered: Vec<Value> = results.collect();
+        let is_open = |made: &Value| made.get("toolUseId").is_none_or(|id| !answered.contains(id));
+        items.retain(|item| !item.get("toolUse").is_some_and(|made| is_servers(made) && is_open(made)));
+    }
+    // An answer that was cut within its thoughts must not end with one.
+    while items.pop_if(|item| is_thought(item)).is_some() {}
     items
 }

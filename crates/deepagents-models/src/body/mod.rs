@@ -19,7 +19,8 @@ use serde::Serialize;
 
 pub(crate) use self::extra::{Extra, Fields};
 pub(crate) use self::parts::{
-    CacheControl, TextPart, has_own_call, is_from, is_wire_name, joined, lacks_error, last_answer, wire_name,
+    CacheControl, TextPart, has_own_call, is_from, is_thought_by, is_wire_name, joined, lacks_error, last_answer,
+    own_item, stable_hash, wire_name, wire_name_within,
 };
 pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;

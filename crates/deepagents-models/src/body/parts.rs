@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use deepagents_core::message::{AssistantMessage, Block, Origin, ToolMessage};
+use deepagents_core::message::{AssistantMessage, Block, Origin, ProviderItem, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelRequest};
 use serde::Serialize;
+use serde_json::Value;
 
 /// A cache breakpoint.
 #[derive(Serialize)]
@@ -46,6 +47,50 @@ pub(crate) fn is_from(answer: &AssistantMessage, origin: &Origin) -> bool {
     answer.origin.as_ref().is_some_and(|from| from.api == origin.api && from.provider == origin.provider)
 }
 
+/// Whether an answer is this very model's: what a model thought is signed or encrypted, and another one refuses it.
+pub(crate) fn is_thought_by(answer: &AssistantMessage, origin: &Origin) -> bool {
+    is_from(answer, origin) && answer.origin.as_ref().is_some_and(|from| is_same_model(&from.model, &origin.model))
+}
+
+/// Whether two names are of one model: a date or a region that only one of them says is that of the other, too.
+fn is_same_model(one: &str, two: &str) -> bool {
+    let [one, two] = [one, two].map(|name| {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let name = name.strip_suffix("-latest").unwrap_or(name);
+        match name.split_once('.') {
+            Some(("us" | "eu" | "jp" | "au" | "apac" | "global" | "us-gov", rest)) => rest,
+            _ => name,
+        }
+    });
+    one == two || undated(one) == two || one == undated(two)
+}
+
+/// A model's name without its date, and without the version that may follow it, as in `-20250929-v1:0` and `-2025-08-07`.
+fn undated(name: &str) -> &str {
+    let name = match name.rsplit_once("-v") {
+        Some((head, version)) if version.contains(':') => head,
+        _ => name,
+    };
+    let is_date = |tail: &str| {
+        let digits = tail.bytes().filter(u8::is_ascii_digit).count();
+        digits == 8
+            && tail.starts_with(['-', '@'])
+            && tail.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'@'))
+    };
+    let cut = |length: usize| name.split_at_checked(name.len().checked_sub(length)?);
+    [9, 11].into_iter().filter_map(cut).find(|(_, tail)| is_date(tail)).map_or(name, |(head, _)| head)
+}
+
+/// The provider's own item of a block, where it goes back; a call without a name is refused by whoever made it.
+pub(crate) fn own_item(block: &Block, own: bool) -> Option<&Value> {
+    let is_unnamed = match block {
+        Block::ToolCall(call) => call.name.is_empty(),
+        Block::InvalidToolCall(call) => call.name.is_empty(),
+        _ => false,
+    };
+    block.native().filter(|_| own && !is_unnamed).map(ProviderItem::value)
+}
+
 /// The texts among some blocks, joined by newlines; borrowed when there is one.
 pub(crate) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a, str> {
     let mut texts = content.into_iter().filter_map(Block::as_text);
@@ -71,18 +116,36 @@ pub(crate) fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str)
         Block::InvalidToolCall(call) => call.id == id,
         _ => false,
     };
-    is_from(answer, origin) && answer.content.iter().any(|b| b.native().is_some() && made(b))
+    answer.content.iter().any(|block| made(block) && own_item(block, is_from(answer, origin)).is_some())
 }
 
-/// Ids and names of other providers' calls may hold characters that a provider refuses.
+/// How long a name or an id may be for most providers.
+const MOST: usize = 64;
+
+/// Ids and names of other providers' calls may be too long, or hold characters that a provider refuses.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
-    if is_wire_name(name) {
+    wire_name_within(name, MOST)
+}
+
+/// The same for a provider that takes so many characters, which are more than 17.
+pub(crate) fn wire_name_within(name: &str, most: usize) -> Cow<'_, str> {
+    if is_wire_name(name) && name.len() <= most {
         return Cow::Borrowed(name);
     }
     if name.is_empty() {
         return Cow::Borrowed("unnamed");
     }
-    Cow::Owned(name.chars().map(|c| if is_legal(c) { c } else { '_' }).collect())
+    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
+    if name.chars().nth(most).is_none() {
+        return Cow::Owned(legal.collect());
+    }
+    // Two that begin alike stay two.
+    Cow::Owned(legal.take(most.saturating_sub(17)).chain(format!("_{:016x}", stable_hash(name)).chars()).collect())
+}
+
+/// FNV-1a: the same in all versions, which the hasher of the standard library is not.
+pub(crate) fn stable_hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Whether an id or name is written as it is.

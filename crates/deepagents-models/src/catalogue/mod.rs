@@ -107,6 +107,9 @@ mod tests {
         assert_eq!(window("openai/gpt-4o-mini"), Some(("gpt-4o-mini", 16_384)));
         assert_eq!(window("amazon.nova-lite-v1:0"), Some(("nova-lite", 10_000)));
         assert_eq!(window("o100"), None);
+        for model in ["gpt-5", "gpt-5-pro", "gpt-5.1-codex", "gpt-5.1-codex-mini"] {
+            assert_eq!(known.profile(model).context_window, Some(272_000), "{model}");
+        }
         assert_eq!(known.profile("house-made"), ModelProfile::default());
     }
 

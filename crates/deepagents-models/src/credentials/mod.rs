@@ -40,11 +40,7 @@ pub struct AwsKeys {
 impl Credential {
     /// Takes the secret out of a text.
     pub(crate) fn redact(&self, text: &mut String) {
-        let mut hide = |secret: &Secret| {
-            if !secret.is_empty() && text.contains(secret.expose()) {
-                *text = text.replace(secret.expose(), "[key]");
-            }
-        };
+        let mut hide = |secret: &Secret| hide(secret.expose(), text);
         match self {
             Self::Key(secret) | Self::Token(secret) => hide(secret),
             Self::Aws(keys) => {
@@ -54,6 +50,29 @@ impl Credential {
             }
         }
     }
+}
+
+/// From how many bytes on a secret is hidden also where it is a part of a word.
+const LONG: usize = 8;
+
+/// Takes a secret out of a text. A short one, as local servers are given, may be a part of any word.
+pub(crate) fn hide(secret: &str, text: &mut String) {
+    if secret.is_empty() || !text.contains(secret) {
+        return;
+    }
+    let (mut out, mut before) = (String::with_capacity(text.len()), None);
+    let mut pieces = text.split(secret).peekable();
+    while let Some(piece) = pieces.next() {
+        out.push_str(piece);
+        before = piece.chars().next_back().or(before);
+        if let Some(next) = pieces.peek() {
+            let beside = [before, next.chars().next()];
+            let is_word = !beside.iter().flatten().any(|c| c.is_alphanumeric());
+            out.push_str(if secret.len() >= LONG || is_word { "[key]" } else { secret });
+            before = secret.chars().next_back();
+        }
+    }
+    *text = out;
 }
 
 /// A credential and how long it may be used.

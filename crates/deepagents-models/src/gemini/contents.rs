@@ -5,7 +5,7 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use super::parts::{is_part, merge_beside, sign_first_call};
-use crate::body::{Turn, is_from, joined, last_answer, wire_name};
+use crate::body::{Turn, is_from, joined, last_answer, own_item, wire_name};
 
 /// The contents from a message on that is the first or follows an answer. The results of an answer's calls are one.
 pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
@@ -119,7 +119,7 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
 fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
     let mut parts: Vec<Value> = Vec::with_capacity(answer.content.len());
     for block in &answer.content {
-        let native = block.native().filter(|_| own).map(|native| native.value());
+        let native = own_item(block, own);
         match (block, native) {
             (Block::ProviderItem(_), Some(native)) if !is_part(native) => merge_beside(&mut parts, native),
             (_, Some(native)) => parts.push(native.clone()),

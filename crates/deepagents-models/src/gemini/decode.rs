@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::parts::{SIGNATURE, asides, blocks};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
 
 /// An answer that came in one piece; some gateways send a stream as a list.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let pieces = match parse_json("the answer", body)? {
+    let pieces = match parse_answer(body)? {
         Value::Array(pieces) => pieces,
         piece => vec![piece],
     };
@@ -170,7 +170,10 @@ fn usage(reported: &Map<String, Value>) -> Usage {
 impl AnswerDecoder for ContentDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         if !data.trim().is_empty() && data != "[DONE]" {
-            self.piece(parse_json("a piece of the answer", data.as_bytes())?, out)?;
+            match parse_json("a piece of the answer", data.as_bytes())? {
+                Value::Array(pieces) => pieces.into_iter().try_for_each(|piece| self.piece(piece, out))?,
+                piece => self.piece(piece, out)?,
+            }
         }
         // There is no end frame, and pieces may follow one that tells why the model stopped.
         Ok(Flow::More)
@@ -187,6 +190,11 @@ impl AnswerDecoder for ContentDecoder {
         }
         if word.is_none() && self.blocked.is_none() && !self.ended {
             return Err(ModelError::truncated("the stream ended before the answer did"));
+        }
+        if word.as_deref() == Some("MALFORMED_RESPONSE") {
+            return Err(ModelError::Overloaded(
+                "the provider could not read its model's answer (MALFORMED_RESPONSE)".into(),
+            ));
         }
         let parts = std::mem::take(&mut self.parts);
         let mut content: Vec<Block> = Vec::with_capacity(parts.len());

@@ -40,6 +40,7 @@ pub(crate) fn call(
         scratch: Vec::new(),
         credential: None,
         renewed: false,
+        may_help: None,
         failures: 0,
         retries: 0,
         hold: None,
@@ -63,6 +64,8 @@ struct Call {
     credential: Option<Credential>,
     /// Whether a refused credential was exchanged for another one; that is done once.
     renewed: bool,
+    /// Whether the server said of its last refusal that trying again helps, or that it does not.
+    may_help: Option<bool>,
     failures: u32,
     /// Retries that were taken out of the budget of the key.
     retries: u32,
@@ -125,10 +128,9 @@ impl Call {
 
     /// Takes the key out of an error, should a provider or library have put it there.
     fn redacted(&self, mut error: ModelError) -> ModelError {
-        if let Some(credential) = &self.credential {
-            let info = error.info_mut();
-            credential.redact(&mut info.message);
-            info.code.iter_mut().chain(&mut info.request_id).for_each(|text| credential.redact(text));
+        let info = error.info_mut();
+        for text in std::iter::once(&mut info.message).chain(&mut info.code).chain(&mut info.request_id) {
+            self.endpoint.redact(self.credential.as_ref(), &self.headers, text);
         }
         error
     }
@@ -176,15 +178,20 @@ impl Call {
             Some(credentials) => Some(credentials.get().await?),
             None => None,
         };
+        self.may_help = None;
         let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
         let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.headers, &self.body)?;
         let began = Instant::now();
         let sent = client.post(url.clone()).headers(headers).body(self.body.clone()).send();
-        let response = within(until, sent, slow).await?.map_err(|error| from_transport(&error, url))?;
+        let response =
+            within(until, sent, slow).await?.map_err(|error| from_transport(&error, url, endpoint.proxy()))?;
         let status = response.status();
         let headers = response.headers();
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         endpoint.answered(&attempt, status, headers, began.elapsed());
+        if !status.is_success() {
+            self.may_help = header("x-should-retry").and_then(|word| word.trim().parse().ok());
+        }
         let request_id = REQUEST_ID.iter().find_map(|name| header(name));
         if let Some(why) = compressed(headers).filter(|_| status.is_success()) {
             return Err(with_request_id(ModelError::invalid(why), request_id));

@@ -77,6 +77,11 @@ fn build(kind: &ClientKind) -> Result<Client, ModelError> {
         .no_proxy();
     builder = builder.tls_backend_preconfigured(tls(kind.tls).map_err(|error| unmade(&error))?);
     if let Some(proxy) = &kind.proxy {
+        if let Some((scheme, _)) = proxy.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
+            return Err(ModelError::invalid(format!(
+                "proxies of the kind `{scheme}` cannot be used; write the address of one as http://host:port"
+            )));
+        }
         let proxy = reqwest::Proxy::all(proxy)
             .map_err(|_| ModelError::invalid("the proxy's address cannot be used; write it as http://host:port"))?;
         builder = builder.proxy(proxy);

@@ -15,7 +15,7 @@ use super::error::{authority, from_body, from_transport};
 use super::{ClientPool, size};
 use crate::body::RequestBody;
 use crate::config::{ConfigError, ModelConfig, Timeouts};
-use crate::credentials::{Credential, Credentials};
+use crate::credentials::{Credential, Credentials, hide};
 use crate::hook::{Answered, Attempt, CallHook};
 use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
@@ -99,6 +99,24 @@ impl Endpoint {
         }
     }
 
+    /// The proxy that calls go through.
+    pub(crate) fn proxy(&self) -> Option<&str> {
+        // A client of the caller's own has its own.
+        self.kind.proxy.as_deref().filter(|_| self.client.is_none())
+    }
+
+    /// Takes what proves who calls out of a text, should a provider or library have put it there.
+    pub(crate) fn redact(&self, credential: Option<&Credential>, of_call: &[(String, String)], text: &mut String) {
+        credential.iter().for_each(|credential| credential.redact(text));
+        let own = self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let given = of_call.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (_, value) in own.chain(given).filter(|(name, _)| proves_identity(name)) {
+            hide(value.trim(), text);
+            // A scheme is no secret, and what follows it is told alone.
+            value.split_once(' ').into_iter().for_each(|(_, secret)| hide(secret.trim(), text));
+        }
+    }
+
     /// The headers of a request to an address: those configured win over those of the call, those that a hook adds over
     /// both, and all of these over the credential's. A hook is shown none that may hold a secret.
     pub(crate) fn headers(
@@ -110,8 +128,8 @@ impl Endpoint {
     ) -> Result<HeaderMap, ModelError> {
         let mut given = HeaderMap::new();
         for (name, value) in of_call {
-            let sensitive = SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret));
-            insert(&mut given, name, value, sensitive).map_err(|error| ModelError::invalid(error.to_string()))?;
+            insert(&mut given, name, value, proves_identity(name))
+                .map_err(|error| ModelError::invalid(error.to_string()))?;
         }
         given.extend(self.headers.clone());
         if let Some(hook) = &self.hook {
@@ -165,7 +183,7 @@ impl Endpoint {
             let client = self.client().await?;
             let began = Instant::now();
             let response = client.request(method, url.clone()).headers(headers).body(body).send().await;
-            let response = response.map_err(|error| from_transport(&error, url))?;
+            let response = response.map_err(|error| from_transport(&error, url, self.proxy()))?;
             let (status, headers) = (response.status(), response.headers().clone());
             self.answered(&attempt, status, &headers, began.elapsed());
             let body = size::body(response, url).await?;
@@ -173,22 +191,20 @@ impl Endpoint {
         };
         let late = |_| ModelError::transport(format!("{} did not answer in time", authority(url)));
         timeout(self.timeouts.first_byte, asked).await.map_err(late)?.map_err(|mut error| {
-            credential.iter().for_each(|credential| credential.redact(&mut error.info_mut().message));
+            self.redact(credential.as_ref(), &[], &mut error.info_mut().message);
             error
         })
     }
 }
 
-/// Headers of a call that hold secrets.
-const SECRET: [&str; 7] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "x-amz-security-token",
-];
+/// Whether a header of this name says who calls, so that its value is a secret.
+pub(crate) fn proves_identity(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.split(['-', '_']).any(|word| {
+        matches!(word, "key" | "apikey" | "auth" | "cookie" | "password" | "credential" | "credentials")
+            || ["authorization", "token", "secret"].iter().any(|part| word.contains(part))
+    })
+}
 
 /// An address without what may be secret in it: a name and a password before the host.
 fn public(url: &Url) -> Cow<'_, Url> {

@@ -7,7 +7,7 @@ use reqwest::Url;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-use super::error_body::{quote, read, words};
+use super::error_body::{MODERATION, quote, read, words};
 use super::rate_limit;
 
 /// The headers that providers put their id of a request into.
@@ -42,7 +42,7 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     info.status = Some(status);
     info.retry_after = retry_after(headers).or(info.retry_after);
     if status == 429 && info.retry_after.is_none() {
-        info.retry_after = rate_limit::resets_after(headers);
+        info.retry_after = rate_limit::resets_after(headers).or_else(|| rate_limit::told(&info.message));
     }
     info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
     // Amazon names the class of its errors in a header, with an address behind it.
@@ -85,7 +85,13 @@ pub(crate) fn from_stream(value: &Value) -> ModelError {
     }
     // The status within the event tells the class; that of the answer was another one.
     let status = info.status.take();
-    classify(status, &codes, info)
+    match classify(status, &codes, info) {
+        ModelError::RateLimited(mut info) => {
+            info.retry_after = info.retry_after.or_else(|| rate_limit::told(&info.message));
+            ModelError::RateLimited(info)
+        }
+        other => other,
+    }
 }
 
 pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
@@ -102,9 +108,21 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
     {
         return ModelError::ContextLength(info);
     }
+    // Limits of one request alone: waiting does not help, a shorter one does.
+    if says(&["request too large for", "extra usage is required for long context"]) {
+        return ModelError::ContextLength(info);
+    }
     // Filters refuse what is asked, so it is refused again.
-    if has(&["content_filter", "content_policy_violation"]) {
+    if has(&["content_filter", "content_policy_violation", MODERATION]) {
         return ModelError::Invalid(info);
+    }
+    // What was not in the form of a call may be so the next time.
+    if has(&["tool_use_failed"]) {
+        return ModelError::Overloaded(info);
+    }
+    // A limit of a day is not one that a run waits for.
+    if codes.iter().any(|code| code.contains("PerDay")) {
+        return ModelError::Auth(info);
     }
     // Google says the same of every limit, also of one that ends in a second.
     let may_wait = info.retry_after.is_some() || has(&["RESOURCE_EXHAUSTED"]);
@@ -138,9 +156,17 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
         {
             ModelError::RateLimited(info)
         }
-        None if has(&["authentication_error", "permission_error", "invalid_api_key", "accessDeniedException"]) => {
+        None if has(&[
+            "authentication_error",
+            "permission_error",
+            "invalid_api_key",
+            "accessDeniedException",
+            "usage_not_included",
+        ]) =>
+        {
             ModelError::Auth(info)
         }
+        None if codes.iter().any(|code| is_refusal(code)) => ModelError::Invalid(info),
         None if has(&[
             "invalid_request_error",
             "not_found_error",
@@ -155,6 +181,12 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
         }
         None => ModelError::Overloaded(info),
     }
+}
+
+/// Whether a code is of what is asked, which is refused each time: of pictures, policies and forms.
+fn is_refusal(code: &str) -> bool {
+    ["invalid_", "unsupported_"].iter().any(|start| code.starts_with(start))
+        || ["image", "policy"].iter().any(|part| code.split('_').any(|word| word == *part))
 }
 
 /// What providers say when a prompt is too long, in lower case.
@@ -210,9 +242,20 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// A failure below HTTP, in words that say what to look at.
-pub(super) fn from_transport(error: &reqwest::Error, url: &Url) -> ModelError {
-    let server = authority(url);
+pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&str>) -> ModelError {
+    let parsed = |proxy: &str| {
+        let whole = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
+        Url::parse(&whole).ok()
+    };
+    let proxy = proxy.and_then(parsed).map(|proxy| authority(&proxy));
+    let server = match &proxy {
+        Some(proxy) if error.is_connect() => format!("{} through the proxy {proxy}", authority(url)),
+        _ => authority(url),
+    };
     let cause = root_cause(error);
+    if let (true, Some(proxy)) = (cause.contains("proxy auth"), &proxy) {
+        return ModelError::invalid(refused_by(proxy));
+    }
     let message = if error.is_timeout() && error.is_connect() {
         format!("could not connect to {server} in time; is the address right?")
     } else if error.is_timeout() {
@@ -233,6 +276,13 @@ pub(super) fn from_transport(error: &reqwest::Error, url: &Url) -> ModelError {
         format!("the connection to {server} broke: {cause}")
     };
     ModelError::transport(message)
+}
+
+/// What to do where a proxy asks who calls.
+fn refused_by(proxy: &str) -> String {
+    format!(
+        "the proxy {proxy} wants a name and a password; write them into its address: http://NAME:PASSWORD@HOST:PORT"
+    )
 }
 
 /// `scheme://host:port`: no path, no credentials.

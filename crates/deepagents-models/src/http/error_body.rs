@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// How much of an unreadable answer is quoted, in characters.
 const QUOTED: usize = 400;
 
+/// The code of what a gateway's own moderation refuses, which tells it by its reasons alone.
+pub(super) const MODERATION: &str = "moderation";
+
 /// Where the words of an error stand, the best first.
 const WORDS: [&str; 13] = [
     "message",
@@ -55,6 +58,16 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     if message.is_empty() && !is_empty(value) {
         message = quote(&value.to_string());
     }
+    if let Some(said) = error.get("failed_generation").and_then(Value::as_str).filter(|said| !said.is_empty()) {
+        message = format!("{message} The model said: {}", quote(said));
+    }
+    let mut codes = codes;
+    let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);
+    if let Some(reasons) = reasons.map(|reasons| reasons.iter().filter_map(Value::as_str).collect::<Vec<_>>()) {
+        message = format!("{message} (flagged for: {})", reasons.join(", "));
+        codes.push(MODERATION.to_owned());
+    }
+    codes.extend(quotas(error));
     let info = ErrorInfo {
         message,
         status,
@@ -89,6 +102,13 @@ fn message_of(value: &Value) -> Option<String> {
         }),
         _ => None,
     }
+}
+
+/// The names of Google's limits that are reached, among the details.
+fn quotas(error: &Value) -> impl Iterator<Item = String> {
+    let lists = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let violations = lists(error, "details").into_iter().flat_map(move |detail| lists(&detail, "violations"));
+    violations.filter_map(|violation| violation.get("quotaId")?.as_str().map(str::to_owned))
 }
 
 /// How long Google asks to wait: `retryDelay` among the details, as in `34.5s`.

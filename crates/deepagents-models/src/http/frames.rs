@@ -99,6 +99,10 @@ impl FrameDecoder {
     pub(crate) fn outside(&mut self, wire: &dyn Wire) -> Option<Result<Decoded, ModelError>> {
         let Self::Sse(decoder) = self else { return None };
         let text = decoder.take_outside();
+        // Servers that put an error where a field of the stream is meant.
+        if let Some(Ok(error)) = text.strip_prefix("error:").map(|text| serde_json::from_str::<Value>(text.trim())) {
+            return Some(Err(from_stream(&serde_json::json!({"error": error}))));
+        }
         let value: Value =
             serde_json::from_str(&text).ok().filter(|value: &Value| value.is_object() || value.is_array())?;
         let error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());

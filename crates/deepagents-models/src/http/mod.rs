@@ -9,6 +9,7 @@ mod error;
 mod error_body;
 mod frames;
 mod lines;
+mod mend;
 mod post;
 mod rate_limit;
 mod size;
@@ -22,9 +23,10 @@ use serde_json::Value;
 pub(crate) use auth::Auth;
 pub(crate) use call::call;
 pub use client::{ClientPool, http_client};
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, proves_identity};
 pub(crate) use error::{from_body, from_stream};
 pub(crate) use frames::{FrameDecoder, Framing};
+pub(crate) use mend::mended;
 pub use post::PostAnswer;
 pub(crate) use token_count::{TokenCount, count_tokens, fields_of};
 
@@ -90,7 +92,22 @@ pub(crate) fn decode_recorded(
 
 /// Reads JSON that a provider sent; `what` it is is told where it is none.
 pub(crate) fn parse_json(what: &str, bytes: &[u8]) -> Result<Value, ModelError> {
-    serde_json::from_slice(bytes).map_err(|error| ModelError::protocol(format!("{what} is not valid JSON: {error}")))
+    read_json(bytes).map_err(|error| ModelError::protocol(format!("{what} is not valid JSON: {error}")))
+}
+
+/// Reads an answer that came in one piece; one that ends in the middle was cut on its way.
+pub(crate) fn parse_answer(bytes: &[u8]) -> Result<Value, ModelError> {
+    read_json(bytes).map_err(|error| {
+        let message = format!("the answer is not valid JSON: {error}");
+        if error.is_eof() { ModelError::truncated(message) } else { ModelError::protocol(message) }
+    })
+}
+
+fn read_json(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(bytes).or_else(|error| {
+        let text = std::str::from_utf8(bytes).map_err(|_| error)?;
+        serde_json::from_str(&mended(text))
+    })
 }
 
 /// Adds a piece of a field: texts, lists and objects grow, everything else is replaced. That is right for the fields we

@@ -28,6 +28,25 @@ pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
     used_up.filter_map(|(name, _)| reset(name.as_str())).max()
 }
 
+/// How long the words of a refusal ask to wait, as in "Please try again in 1m3.5s" and "retry after 34 seconds".
+pub(super) fn told(words: &str) -> Option<Duration> {
+    let words = words.to_lowercase();
+    let after = ["try again in ", "retry in ", "retry after "].iter().find_map(|lead| words.split_once(lead))?.1;
+    let mut after = after.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ';', ')']));
+    let (time, unit) = (after.next()?, after.next().unwrap_or_default());
+    if time.parse::<f64>().is_err() {
+        return parts(time);
+    }
+    let unit = match unit {
+        "ms" | "millisecond" | "milliseconds" => "ms",
+        "s" | "sec" | "second" | "seconds" => "s",
+        "m" | "min" | "minute" | "minutes" => "m",
+        "h" | "hour" | "hours" => "h",
+        _ => return None,
+    };
+    parts(&format!("{time}{unit}"))
+}
+
 /// A time such as `6m0.5s`, `20ms` or `3` (seconds), or one until a moment: seconds or milliseconds since 1970, or a date.
 fn time_until(text: &str, now: Option<Duration>) -> Option<Duration> {
     let until = |moment: Duration| Some(moment.saturating_sub(now?));

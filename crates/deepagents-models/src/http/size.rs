@@ -17,7 +17,7 @@ const ERROR_BODY: usize = 64 << 10;
 pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, ModelError> {
     let is_success = response.status().is_success();
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| from_transport(&error, url))? {
+    while let Some(piece) = response.chunk().await.map_err(|error| from_transport(&error, url, None))? {
         body.extend_from_slice(&piece);
         if !is_success && body.len() > ERROR_BODY {
             body.truncate(ERROR_BODY);

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use super::steps::{block, text};
 use crate::args;
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let Value::Object(interaction) = parse_json("the answer", body)? else {
+    let Value::Object(interaction) = parse_answer(body)? else {
         return Err(ModelError::protocol("the answer is not an object"));
     };
     let mut decoder = InteractionDecoder::new(origin.clone());

@@ -7,7 +7,9 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Steps;
-use crate::body::{self, Extra, Fields, RequestBody, Turn, WrittenFields, is_from, joined, wire_name, write_head};
+use crate::body::{
+    self, Extra, Fields, RequestBody, Turn, WrittenFields, is_from, joined, own_item, wire_name, write_head,
+};
 use crate::schema;
 
 /// The body of a request.
@@ -99,8 +101,8 @@ fn function_result(result: &ToolMessage) -> Result<Value, ModelError> {
 /// What the model said: its own steps as they came, the canonical view of what others said.
 fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     let call = |id: &str, name: &str, args: Value| json!({"type": "function_call", "id": id, "name": wire_name(name), "arguments": args});
-    let step = |block: &Block| match (block, block.native().filter(|_| own)) {
-        (_, Some(native)) => Some(native.value().clone()),
+    let step = |block: &Block| match (block, own_item(block, own)) {
+        (_, Some(native)) => Some(native.clone()),
         (Block::Text(text), None) if !text.text.trim().is_empty() => {
             Some(json!({"type": "model_output", "content": [{"type": "text", "text": text.text}]}))
         }

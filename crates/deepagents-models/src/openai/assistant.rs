@@ -8,10 +8,11 @@ use serde::ser::Serializer;
 use serde_json::Value;
 
 use super::call_id::conform;
+use super::decode::SOURCES;
 use super::dialect::{Dialect, ReasoningForm};
 use super::items::{Content, Part};
 use super::part::thinking_item;
-use crate::body::{TextPart, joined};
+use crate::body::{TextPart, joined, own_item, wire_name};
 
 /// What the model said, as the service takes it back.
 #[derive(Serialize)]
@@ -131,7 +132,8 @@ fn own_fields<'a>(blocks: &'a [Block], dialect: &Dialect) -> OwnFields<'a> {
     }
     for block in blocks.iter().filter(|_| dialect.unknown_fields) {
         if let (Block::ProviderItem(opaque), None) = (block, content_item(block)) {
-            fields.extend(verbatim(opaque.native.value()));
+            // Sources are told beside the message, and are no part of it.
+            fields.extend(verbatim(opaque.native.value()).filter(|(name, _)| !SOURCES.contains(name)));
         }
     }
     OwnFields(fields)
@@ -146,7 +148,7 @@ enum Call<'a> {
 
 #[derive(Serialize)]
 struct Function<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: Arguments<'a>,
 }
 
@@ -166,21 +168,18 @@ impl Serialize for Arguments<'_> {
 }
 
 fn call<'a>(block: &'a Block, own: bool, dialect: &Dialect) -> Option<Call<'a>> {
-    let made = |id, name, arguments| {
+    let made = |id, name: &'a str, arguments| {
         let id = provider_call_id(id, own, dialect);
-        Some(Call::Made { id, r#type: "function", function: Function { name, arguments } })
+        Some(Call::Made { id, r#type: "function", function: Function { name: wire_name(name), arguments } })
     };
     match block {
-        Block::ToolCall(call) => match call.native.as_ref().filter(|_| own) {
-            Some(native) => Some(Call::Verbatim(native.value())),
-            None => made(&call.id, &call.name, Arguments::Value(&call.args)),
-        },
-        Block::InvalidToolCall(call) if own && call.native.is_some() => {
-            call.native.as_ref().map(|native| Call::Verbatim(native.value()))
+        Block::ToolCall(_) | Block::InvalidToolCall(_) if own_item(block, own).is_some() => {
+            own_item(block, own).map(Call::Verbatim)
         }
+        Block::ToolCall(call) => made(&call.id, &call.name, Arguments::Value(&call.args)),
         Block::InvalidToolCall(call) => {
             let raw = if own && dialect.malformed_arguments { call.raw.as_str() } else { "{}" };
-            made(&call.id, if call.name.is_empty() { "unnamed" } else { call.name.as_str() }, Arguments::Raw(raw))
+            made(&call.id, &call.name, Arguments::Raw(raw))
         }
         _ => None,
     }

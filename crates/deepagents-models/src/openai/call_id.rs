@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::dialect::CallIds;
+use crate::body::stable_hash;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -10,14 +11,16 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
     match ids {
         CallIds::Any => Cow::Borrowed(id),
+        CallIds::AtMost(most) if id.len() <= most => Cow::Borrowed(id),
+        CallIds::AtMost(most) => {
+            let id = format!("call_{:016x}", stable_hash(id));
+            Cow::Owned(id.chars().take(most).collect())
+        }
         CallIds::NineAlphanumerics if id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             Cow::Borrowed(id)
         }
         CallIds::NineAlphanumerics => {
-            // FNV-1a: stable across versions of the standard library, which its own hasher is not.
-            let mut hash = id
-                .bytes()
-                .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+            let mut hash = stable_hash(id);
             let digits = std::iter::repeat_with(|| {
                 let digit = usize::try_from(hash % 62).unwrap_or_default();
                 hash /= 62;

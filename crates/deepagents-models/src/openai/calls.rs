@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 
 use super::decode::MessageDecoder;
 use super::part::{Call, Part};
-use super::read::take_text;
+use super::read::{take_text, whole_number};
 
 impl MessageDecoder {
     /// A call or a piece of one. Servers disagree on what they repeat: index, id, both or neither.
     pub(super) fn call(&mut self, position: usize, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let id = take_text(&mut delta, "id");
-        let index = if self.plain { Some(position as u64) } else { delta.get("index").and_then(Value::as_u64) };
+        let index = if self.plain { Some(position as u64) } else { delta.get("index").and_then(whole_number) };
         delta.remove("index");
         if delta.get("type").is_some_and(|kind| kind == "function") {
             delta.remove("type");
@@ -29,18 +29,19 @@ impl MessageDecoder {
         let name = take_text(&mut function, "name");
         let more = match function.remove(if is_custom { "input" } else { "arguments" }) {
             Some(Value::String(text)) => text,
-            Some(object @ Value::Object(_)) => object.to_string(),
-            _ => String::new(),
+            None | Some(Value::Null) => String::new(),
+            // An object is what is meant; anything else is refused where the call is read.
+            Some(other) => other.to_string(),
         };
         // Servers that number nothing say each call whole, with its name.
         let is_whole = |call: &Call| serde_json::from_str::<Map<String, Value>>(&call.raw).is_ok();
         let may_be_next = id.is_empty() && !name.is_empty() && !more.is_empty();
         let found = self.parts.iter().rposition(|part| match part {
             Part::Call(call) => match index {
-                // A new id under an old index is another call.
+                // A new id under an old index is another call, if it has a name.
                 Some(_) if call.index == index => {
                     let is_next = may_be_next && !call.name.is_empty() && is_whole(call);
-                    !is_next && (id.is_empty() || call.id.is_empty() || call.id == id)
+                    !is_next && (id.is_empty() || call.id.is_empty() || call.id == id || name.is_empty())
                 }
                 Some(_) => false,
                 None if id.is_empty() => name.is_empty(),
@@ -48,6 +49,12 @@ impl MessageDecoder {
             },
             _ => false,
         });
+        function.retain(|_, value| !value.is_null());
+        delta.retain(|_, value| !value.is_null());
+        let says_nothing = [&id, &name, &more].iter().all(|text| text.is_empty());
+        if found.is_none() && says_nothing && index.is_none() && function.is_empty() && delta.is_empty() {
+            return;
+        }
         let block = found.unwrap_or(self.parts.len());
         if found.is_none() {
             self.parts.push(Part::Call(Call { index, ..Call::default() }));
@@ -61,8 +68,6 @@ impl MessageDecoder {
             call.name = name;
         }
         call.raw.push_str(&more);
-        function.retain(|_, value| !value.is_null());
-        delta.retain(|_, value| !value.is_null());
         call.function.extend(function);
         call.fields.extend(delta);
         if call.announced {

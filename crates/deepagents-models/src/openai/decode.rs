@@ -8,11 +8,11 @@ use super::dialect::{Dialect, ReasoningForm};
 use super::part::{Part, Thought, Whole, add_piece};
 use super::read::{is_empty, merge_detail, usage};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
-    let value = parse_json("the answer", body)?;
+    let value = parse_answer(body)?;
     if !value.get("choices").is_some_and(Value::is_array) && !is_error(&value) {
         return Err(ModelError::protocol("the answer has no choices"));
     }
@@ -29,8 +29,18 @@ pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<D
 /// Whether a piece says that the call failed; some servers do so without the usual key.
 fn is_error(chunk: &Value) -> bool {
     let has = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
-    has("error") || chunk.get("object").is_some_and(|kind| kind == "error") || (!has("choices") && has("message"))
+    chunk.get("error").is_some_and(says)
+        || chunk.get("object").is_some_and(|kind| kind == "error")
+        || (!has("choices") && has("message"))
 }
+
+/// Whether what stands under `error` tells of one: some servers always have that field.
+fn says(error: &Value) -> bool {
+    !is_empty(error) && error != false
+}
+
+/// What services call an end that is theirs and not the model's: of these answers a part is missing.
+const FAILED: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
 
 /// Folds a streamed answer.
 pub(super) struct MessageDecoder {
@@ -47,6 +57,9 @@ pub(super) struct MessageDecoder {
     /// Whether the answer came in one piece, where positions of calls are what counts.
     pub(super) plain: bool,
 }
+
+/// What some services tell beside the answer: the pages that it is taken from.
+pub(super) const SOURCES: [&str; 2] = ["citations", "search_results"];
 
 /// The fields of a message in which reasoning comes as text.
 const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -74,18 +87,29 @@ impl MessageDecoder {
         if let Some(id) = chunk.get("id").and_then(Value::as_str).filter(|_| self.id.is_empty()) {
             id.clone_into(&mut self.id);
         }
+        if let Some(error) = chunk.get("x_groq").and_then(|more| more.get("error")).filter(|error| says(error)) {
+            return Err(from_stream(&json!({"error": error})));
+        }
         let usage = chunk.get_mut("x_groq").and_then(|more| more.get_mut("usage")).map(Value::take);
         for usage in [usage, chunk.get_mut("usage").map(Value::take)].into_iter().flatten() {
             if usage.is_object() {
                 self.usage = usage;
             }
         }
+        for key in SOURCES {
+            if let Some(sources) = chunk.get_mut(key).map(Value::take).filter(|sources| !is_empty(sources)) {
+                self.fields.insert(key.to_owned(), sources);
+            }
+        }
         let Some(choices) = chunk.get_mut("choices").and_then(Value::as_array_mut) else { return Ok(()) };
         // One answer is asked for; more come only where an extra field asks for them.
         let first = choices.iter_mut().find(|c| c.get("index").and_then(Value::as_u64).unwrap_or_default() == 0);
         let Some(Value::Object(choice)) = first else { return Ok(()) };
-        if choice.get("error").is_some_and(|error| !error.is_null()) {
+        if choice.get("error").is_some_and(says) {
             return Err(from_stream(&Value::Object(std::mem::take(choice))));
+        }
+        if let Some(usage) = choice.remove("usage").filter(|usage| usage.is_object() && self.usage.is_null()) {
+            self.usage = usage;
         }
         for key in ["delta", "message"] {
             if let Some(Value::Object(delta)) = choice.remove(key) {
@@ -273,14 +297,16 @@ impl MessageDecoder {
     fn stop_reason(&self) -> StopReason {
         let calls = self.parts.iter().any(|part| matches!(part, Part::Call(_)));
         let refused = self.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
-        match self.stop.as_deref() {
-            Some("length" | "model_length" | "max_tokens") => StopReason::MaxTokens,
-            Some("content_filter" | "refusal") => StopReason::Refusal,
-            Some("tool_calls" | "function_call") => StopReason::ToolCalls,
-            Some("stop" | "eos" | "end_turn") | None if calls => StopReason::ToolCalls,
-            Some("stop" | "eos" | "end_turn") | None if refused => StopReason::Refusal,
-            Some("stop" | "eos" | "end_turn") | None => StopReason::End,
-            Some(other) => StopReason::Other(other.to_owned()),
+        match self.stop.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("length" | "model_length" | "max_tokens" | "max_output_tokens") => StopReason::MaxTokens,
+            Some("model_context_window_exceeded" | "context_window_exceeded") => StopReason::ContextWindow,
+            Some("content_filter" | "refusal" | "sensitive" | "safety") => StopReason::Refusal,
+            Some("tool_calls" | "tool_call" | "function_call") => StopReason::ToolCalls,
+            Some("stop_sequence") => StopReason::StopSequence,
+            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None if calls => StopReason::ToolCalls,
+            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None if refused => StopReason::Refusal,
+            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None => StopReason::End,
+            Some(_) => StopReason::Other(self.stop.clone().unwrap_or_default()),
         }
     }
 }
@@ -305,6 +331,11 @@ impl AnswerDecoder for MessageDecoder {
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         if !self.started || !(self.done || self.stop.is_some()) {
             return Err(ModelError::truncated("the stream ended before the answer did"));
+        }
+        if let Some(word) = self.stop.as_deref().filter(|word| FAILED.contains(&word.to_ascii_lowercase().as_str())) {
+            return Err(ModelError::Overloaded(
+                format!("the service broke its answer off (finish reason `{word}`)").into(),
+            ));
         }
         let reason = self.stop_reason();
         let parts = std::mem::take(&mut self.parts);

@@ -86,6 +86,8 @@ pub enum OutputForm {
 pub enum CallIds {
     /// Any text.
     Any,
+    /// Texts of so many bytes; longer ones are replaced by a hash.
+    AtMost(usize),
     /// Nine letters or digits; others are replaced by a hash of the same form.
     NineAlphanumerics,
 }
@@ -118,6 +120,7 @@ impl Dialect {
         malformed_arguments: true,
         unknown_fields: true,
         service: Some("openai"),
+        call_ids: CallIds::AtMost(40),
         ..Self::service("openai-chat", "https://api.openai.com/v1", "OPENAI_API_KEY")
     };
 

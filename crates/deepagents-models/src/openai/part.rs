@@ -149,7 +149,9 @@ impl Call {
             Ok(args) => {
                 let more = self.says_more();
                 let rewritten = args.to_string();
-                let native = (more || (!is_empty && rewritten != self.raw)).then(|| self.native(&self.raw));
+                // What had to be mended goes back as it was meant.
+                let told = if is_empty || args::is_json(&self.raw) { &self.raw } else { &rewritten };
+                let native = (more || (!is_empty && rewritten != *told)).then(|| self.native(told));
                 Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
             }
             Err(error) => self.invalid(error, whole.dialect),

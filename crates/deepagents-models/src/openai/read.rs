@@ -31,7 +31,7 @@ pub(super) fn merge_detail(details: &mut Vec<Value>, detail: Value) {
 }
 
 pub(super) fn usage(reported: &Value) -> Usage {
-    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
+    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(whole_number);
     let (input, answer) =
         (count(&["prompt_tokens"]).unwrap_or_default(), count(&["completion_tokens"]).unwrap_or_default());
     let reasoning = count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or_default();
@@ -42,9 +42,22 @@ pub(super) fn usage(reported: &Value) -> Usage {
         output: if apart { answer.saturating_add(reasoning) } else { answer },
         cache_read: count(&["prompt_tokens_details", "cached_tokens"])
             .or_else(|| count(&["prompt_cache_hit_tokens"]))
+            .or_else(|| count(&["cached_tokens"]))
             .unwrap_or_default(),
         cache_write: count(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or_default(),
         reasoning,
+    }
+}
+
+/// A count or an index, also where it is written as `5.0` or as a text.
+pub(super) fn whole_number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => {
+            let exact = || number.as_f64().filter(|n| n.fract() == 0.0).and_then(|n| format!("{n}").parse().ok());
+            number.as_u64().or_else(exact)
+        }
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
     }
 }
 

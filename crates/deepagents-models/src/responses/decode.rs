@@ -4,13 +4,14 @@ use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value};
 
-use super::items::{Kind, block, is_refusal, text};
+use super::items::{Kind, block, is_refusal, name_of, text};
+use super::part::{Part, is_same, may_be};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, parse_json};
+use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
 
 /// An answer that came in one piece.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let Value::Object(response) = parse_json("the answer", body)? else {
+    let Value::Object(response) = parse_answer(body)? else {
         return Err(ModelError::protocol("the answer is not an object"));
     };
     if !response.contains_key("output") && !response.contains_key("error") {
@@ -19,17 +20,6 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     let mut decoder = ResponseDecoder::new(origin.clone());
     decoder.end(response)?;
     decoder.finish()
-}
-
-/// An output item while it is told.
-struct Part {
-    /// The provider's position of the item.
-    index: u64,
-    item: Map<String, Value>,
-    /// Whether it was told to its end.
-    done: bool,
-    /// Whether a later section of a summary begins with an empty line.
-    sections: u64,
 }
 
 /// Folds a streamed answer. Items keep the order in which they began.
@@ -48,19 +38,20 @@ impl ResponseDecoder {
     /// Takes the item at a position: its beginning or its end.
     fn item(&mut self, index: u64, item: Map<String, Value>, done: bool, out: &mut Vec<ModelEvent>) {
         let known = self.parts.iter().position(|part| is_same(&part.item, &item));
-        // Some services number all items alike, others name one item anew each time.
-        let known = known.or_else(|| self.parts.iter().rposition(|part| part.index == index && (done || !part.done)));
+        // Some services number all items alike, others name one item anew at its end.
+        let is_open = |part: &Part| part.index == index && !part.done && may_be(&part.item, &item);
+        let known = known.or_else(|| self.parts.iter().position(is_open).filter(|_| done));
         if let Some(part) = known.and_then(|at| self.parts.get_mut(at)) {
             part.done |= done;
             part.item = item;
             return;
         }
         let at = self.parts.len();
-        if Kind::new(&item) == Kind::Call {
-            let (id, name) = (text(&item, "call_id").to_owned(), text(&item, "name").to_owned());
+        if matches!(Kind::new(&item), Kind::Call | Kind::Unmade) {
+            let (id, name) = name_of(&item);
             out.push(ModelEvent::ToolCall { block: at, id, name });
         }
-        self.parts.push(Part { index, item, done, sections: 0 });
+        self.parts.push(Part::new(index, item, done));
     }
 
     /// Tells a piece of an item; the item itself comes whole at its end.
@@ -68,9 +59,10 @@ impl ResponseDecoder {
         let index = event.get("output_index").and_then(Value::as_u64).unwrap_or_default();
         let id = text(event, "item_id");
         let named = self.parts.iter().position(|part| !id.is_empty() && text(&part.item, "id") == id);
-        let Some(block) = named.or_else(|| self.parts.iter().rposition(|part| part.index == index)) else { return };
-        let Some(part) = self.parts.get_mut(block) else { return };
+        let known = named.or_else(|| self.parts.iter().rposition(|part| part.index == index));
+        let Some((block, part)) = known.and_then(|block| Some((block, self.parts.get_mut(block)?))) else { return };
         let mut delta = text(event, "delta").to_owned();
+        part.add(kind, event);
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => out.push(ModelEvent::Text { block, delta }),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
@@ -83,6 +75,15 @@ impl ResponseDecoder {
             }
             "response.function_call_arguments.delta" => out.push(ModelEvent::ToolArgs { block, delta }),
             _ => {}
+        }
+    }
+
+    /// Numbers the items in the order in which they began, where the service has numbered some alike.
+    fn number(&mut self) {
+        let mut indices: Vec<u64> = self.parts.iter().map(|part| part.index).collect();
+        indices.sort_unstable();
+        if indices.windows(2).any(|two| matches!(two, [one, two] if one == two)) {
+            (0..).zip(&mut self.parts).for_each(|(index, part)| part.index = index);
         }
     }
 
@@ -99,24 +100,21 @@ impl ResponseDecoder {
             return Err(failure(response));
         }
         if let Some(Value::Array(output)) = response.remove("output") {
-            for (index, item) in (0..).zip(output) {
+            self.number();
+            let is_item = |item| if let Value::Object(item) = item { Some(item) } else { None };
+            let output: Vec<Map<String, Value>> = output.into_iter().filter_map(is_item).collect();
+            for (index, item) in (0..).zip(&output) {
                 // What was told to its end stays: some services leave the items out here, or parts of them.
-                let Value::Object(item) = item else { continue };
-                let is_known = |part: &Part| part.done && (part.index == index || is_same(&part.item, &item));
-                if !self.parts.iter().any(is_known) {
-                    self.item(index, item, true, &mut Vec::new());
+                let is_another = |part: &Part| output.iter().any(|other| is_same(&part.item, other));
+                let is_here = |part: &Part| part.index == index && may_be(&part.item, item) && !is_another(part);
+                if !self.parts.iter().any(|part| part.done && (is_same(&part.item, item) || is_here(part))) {
+                    self.item(index, item.clone(), true, &mut Vec::new());
                 }
             }
         }
         self.response = Some(response);
         Ok(())
     }
-}
-
-/// Whether two items have the same name.
-fn is_same(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
-    let id = text(one, "id");
-    !id.is_empty() && id == text(two, "id")
 }
 
 fn failure(mut response: Map<String, Value>) -> ModelError {
@@ -131,7 +129,10 @@ fn stop_reason(response: &Map<String, Value>, parts: &[Part]) -> (StopReason, St
         Some("max_output_tokens" | "max_tokens" | "length") => StopReason::MaxTokens,
         Some("content_filter") => StopReason::Refusal,
         Some(other) => StopReason::Other(other.to_owned()),
-        None if parts.iter().any(|part| Kind::new(&part.item) == Kind::Call) => StopReason::ToolCalls,
+        None if word == "incomplete" => StopReason::Other(word.clone()),
+        None if parts.iter().any(|part| matches!(Kind::new(&part.item), Kind::Call | Kind::Unmade)) => {
+            StopReason::ToolCalls
+        }
         None if parts.iter().any(|part| is_refusal(&part.item)) => StopReason::Refusal,
         None => StopReason::End,
     };
@@ -177,7 +178,9 @@ impl AnswerDecoder for ResponseDecoder {
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
-                if let Some(Value::Object(response)) = event.remove("response") {
+                if let Some(Value::Object(mut response)) = event.remove("response") {
+                    let status = kind.strip_prefix("response.").unwrap_or_default();
+                    response.entry("status").or_insert_with(|| status.into());
                     self.end(response)?;
                 }
                 return Ok(Flow::Complete);
@@ -200,7 +203,7 @@ impl AnswerDecoder for ResponseDecoder {
         parts.sort_by_key(|part| part.index);
         let (stop, word) = stop_reason(&response, &parts);
         let was_cut = stop == StopReason::MaxTokens;
-        let content: Vec<Block> = parts.into_iter().map(|part| block(part.item, was_cut)).collect();
+        let content: Vec<Block> = parts.into_iter().map(|part| block(part.whole(), was_cut)).collect();
         let reported = response.remove("usage").unwrap_or_default();
         let id = text(&response, "id").to_owned();
         Ok(Decoded::new(id, self.origin.clone(), content, usage(&reported), stop, Some(word), reported))

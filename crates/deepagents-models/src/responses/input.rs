@@ -4,20 +4,20 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::body::{Turn, is_from, joined, lacks_error, last_answer, wire_name};
+use super::items::{self, Kind};
+use crate::body::{Turn, is_from, is_thought_by, joined, lacks_error, last_answer, own_item, wire_name};
 
 /// The items from a message on that is the first or follows an answer. Each answer may be several.
 pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns = Vec::new();
-    // Ids of the provider's own calls stay as they are.
-    let mut own = last_answer(request, from).is_some_and(|answer| is_from(answer, origin));
+    let mut last = last_answer(request, from);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
         let items = match &**message {
             Message::User(user) => user_item(&user.content)?.into_iter().collect(),
-            Message::Tool(result) => vec![result_item(result, own)?],
+            Message::Tool(result) => vec![result_item(result, last, origin)?],
             Message::Assistant(answer) => {
-                own = is_from(answer, origin);
-                assistant(answer, own)
+                last = Some(answer);
+                assistant(answer, origin)
             }
             _ => return Err(ModelError::invalid("a message has a role that the Responses API does not know")),
         };
@@ -77,7 +77,18 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
 }
 
 /// The result of a call. The API has no flag for errors, so the text says it.
-fn result_item(result: &ToolMessage, own: bool) -> Result<Value, ModelError> {
+fn result_item(result: &ToolMessage, answer: Option<&AssistantMessage>, origin: &Origin) -> Result<Value, ModelError> {
+    // Ids of the provider's own calls stay as they are.
+    let own = answer.is_some_and(|answer| is_from(answer, origin));
+    let made = answer.into_iter().flat_map(|answer| &answer.content).find(|block| match block {
+        Block::InvalidToolCall(call) => call.id == result.call_id,
+        _ => false,
+    });
+    if let Some(item) = made.and_then(|block| own_item(block, own)?.as_object())
+        && let Some(answer) = items::unmade(item, &joined(&result.content))
+    {
+        return Ok(answer);
+    }
     let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
     let text = joined(&result.content);
     let output = match (has_media, lacks_error(result, &text)) {
@@ -97,12 +108,17 @@ fn call_id(id: &str, own: bool) -> String {
     if own { id.to_owned() } else { wire_name(id).into_owned() }
 }
 
-/// What the model said: its own items as they came, the canonical view of what others said.
-fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
+/// What the model said: its own items as they came, what it thought to the same model, the canonical view of what others
+/// said.
+fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
+    let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
+    // Items name the thought that they follow from, and are refused without it.
+    let is_parted = !thought_by && answer.content.iter().any(|block| matches!(block, Block::Reasoning(_)));
     let item = |block: &Block| {
-        let native = block.native().filter(|_| own).map(|native| native.value().clone());
+        let native = own_item(block, own).cloned();
         match block {
-            _ if native.is_some() => native,
+            Block::Reasoning(_) if !thought_by => None,
+            _ if native.is_some() => native.map(|item| if is_parted { without_id(item) } else { item }),
             Block::Text(text) if !text.text.trim().is_empty() => {
                 let part = json!({"type": "output_text", "text": text.text});
                 Some(json!({"type": "message", "role": "assistant", "content": [part]}))
@@ -116,7 +132,18 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
             _ => None,
         }
     };
-    answer.content.iter().filter_map(item).collect()
+    let mut items: Vec<Value> = answer.content.iter().filter_map(item).collect();
+    // An answer that was cut within its thoughts: a thought is refused where nothing follows from it.
+    while items.pop_if(|item| Kind::of(item) == Kind::Reasoning).is_some() {}
+    items
+}
+
+/// A message or a call without its name.
+fn without_id(mut item: Value) -> Value {
+    if let (Kind::Message | Kind::Call, Value::Object(item)) = (Kind::of(&item), &mut item) {
+        item.remove("id");
+    }
+    item
 }
 
 fn call_item(id: &str, name: &str, arguments: &str, own: bool) -> Value {

@@ -1,7 +1,7 @@
 //! Output items of the Responses API as blocks.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::args;
 
@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Message,
     Reasoning,
     Call,
+    /// A call of a kind that nobody here makes, and that the provider does not make either.
+    Unmade,
     /// A server's tool, or something that came to be later.
     Other,
 }
@@ -26,8 +28,13 @@ impl Kind {
             "message" => Self::Message,
             "reasoning" => Self::Reasoning,
             "function_call" => Self::Call,
+            "custom_tool_call" | "local_shell_call" | "mcp_approval_request" => Self::Unmade,
             _ => Self::Other,
         }
+    }
+
+    pub(super) fn of(item: &Value) -> Self {
+        item.as_object().map_or(Self::Other, Self::new)
     }
 }
 
@@ -41,6 +48,13 @@ pub(super) fn block(item: Map<String, Value>, was_cut: bool) -> Block {
             Block::Reasoning(Reasoning { text, native: native(item) })
         }
         Kind::Call => call(item, was_cut),
+        Kind::Unmade => {
+            let (id, name) = name_of(&item);
+            let raw = ["input", "arguments", "action"].iter().find_map(|key| item.get(*key)).map(as_text);
+            let error = "a call of this kind cannot be made here: only functions can be called".to_owned();
+            let raw = raw.unwrap_or_default();
+            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) })
+        }
         Kind::Other => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) }),
     }
 }
@@ -62,11 +76,52 @@ pub(super) fn is_refusal(item: &Map<String, Value>) -> bool {
     parts.into_iter().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
-fn call(item: Map<String, Value>, was_cut: bool) -> Block {
-    let (id, name, raw) =
-        (text(&item, "call_id").to_owned(), text(&item, "name").to_owned(), text(&item, "arguments").to_owned());
+/// The id and the name of a call.
+pub(super) fn name_of(item: &Map<String, Value>) -> (String, String) {
+    let (id, name) = match text(item, "type") {
+        "mcp_approval_request" => (text(item, "id"), text(item, "name")),
+        "local_shell_call" => (text(item, "call_id"), "local_shell"),
+        _ => (text(item, "call_id"), text(item, "name")),
+    };
+    (id.to_owned(), name.to_owned())
+}
+
+/// The answer to a call that nobody makes, for which the API has an item of its own; nothing for any other.
+pub(super) fn unmade(item: &Map<String, Value>, words: &str) -> Option<Value> {
+    Some(match text(item, "type") {
+        "mcp_approval_request" => json!({"type": "mcp_approval_response", "approval_request_id": text(item, "id"),
+            "approve": false, "reason": words}),
+        kind @ ("custom_tool_call" | "local_shell_call") => {
+            json!({"type": format!("{kind}_output"), "call_id": text(item, "call_id"), "output": words})
+        }
+        _ => return None,
+    })
+}
+
+/// A text as it is, anything else as JSON, and nothing where there is nothing.
+pub(super) fn as_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn call(mut item: Map<String, Value>, was_cut: bool) -> Block {
+    let (id, name) = name_of(&item);
+    let raw = item.get("arguments").map(as_text).unwrap_or_default();
+    if item.get("arguments").is_some_and(|arguments| !arguments.is_string()) {
+        // The API wants a text.
+        let text = if raw.is_empty() { "{}".to_owned() } else { raw.clone() };
+        item.insert("arguments".to_owned(), Value::String(text));
+    }
     let cut = was_cut && (raw.trim().is_empty() || text(&item, "status") == "incomplete");
-    match args::parse(&raw) {
+    let read = args::parse(&raw);
+    if let (Ok(args), false) = (&read, raw.trim().is_empty() || args::is_json(&raw)) {
+        // What had to be mended goes back as it was meant.
+        item.insert("arguments".to_owned(), Value::String(args.to_string()));
+    }
+    match read {
         Ok(args) if !cut => Block::ToolCall(ToolCall { id, name, args, native: native(item) }),
         Ok(_) => {
             let error = args::CUT_OFF.to_owned();

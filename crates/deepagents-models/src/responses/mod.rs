@@ -4,6 +4,7 @@ mod decode;
 mod encode;
 mod input;
 mod items;
+mod part;
 
 use std::sync::Arc;
 

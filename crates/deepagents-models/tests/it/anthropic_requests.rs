@@ -166,15 +166,16 @@ fn a_mark_never_lands_on_thinking() {
         model: "claude-sonnet-4-5".into(),
     });
     let thinking = json!({"type": "thinking", "thinking": "t", "signature": "s"});
-    said.content.push(Block::Reasoning(deepagents_core::message::Reasoning {
+    let thought = Block::Reasoning(deepagents_core::message::Reasoning {
         text: "t".into(),
         native: Some(deepagents_core::message::ProviderItem::new(thinking.clone())),
-    }));
+    });
+    said.content.insert(0, thought);
     let mut request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(said)]);
     request.cache.messages = vec![(1, CacheTtl::FiveMinutes)];
     let content = body(&request)["messages"][1]["content"].clone();
-    assert_eq!(content[0]["cache_control"], json!({"type": "ephemeral"}));
-    assert_eq!(content[1], thinking);
+    assert_eq!(content[1]["cache_control"], json!({"type": "ephemeral"}));
+    assert_eq!(content[0], thinking);
 }
 
 #[test]

@@ -330,15 +330,18 @@ async fn what_the_provider_looked_up_itself_and_cites_is_kept_and_goes_back() {
 }
 
 #[tokio::test]
-async fn thoughts_go_back_to_models_of_their_vendor_alone() {
+async fn thoughts_go_back_to_their_own_model_alone() {
     let thought = delta(0, &json!({"reasoningContent": {"text": "hm"}}));
     let signature = delta(0, &json!({"reasoningContent": {"signature": "SIG"}}));
     let told = told(vec![thought, signature, delta(1, &json!({"text": "yes"}))], "end_turn");
     const CLAUDE: &str = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
-    let (_, sent) = sent_back(&told, CLAUDE, "anthropic.claude-haiku-4-5-20251001-v1:0").await;
-    assert_eq!(sent[0]["reasoningContent"]["reasoningText"]["signature"], "SIG");
-    let (_, sent) = sent_back(&told, CLAUDE, NOVA).await;
-    assert_eq!(sent, json!([{"text": "yes"}]));
+    for same in [CLAUDE, "anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-5"] {
+        let (_, sent) = sent_back(&told, CLAUDE, same).await;
+        assert_eq!(sent[0]["reasoningContent"]["reasoningText"]["signature"], "SIG", "{same}");
+    }
+    for other in ["anthropic.claude-haiku-4-5-20251001-v1:0", NOVA] {
+        assert_eq!(sent_back(&told, CLAUDE, other).await.1, json!([{"text": "yes"}]), "{other}");
+    }
 }
 
 #[tokio::test]

@@ -52,6 +52,11 @@ fn errors_say_what_to_do() {
     assert!(error(&registry, "openai:").contains("names no model"));
     let missing = error(&registry, "groq:x");
     assert!(missing.contains("ModelConfig::api_key") && missing.contains("GROQ_API_KEY"), "{missing}");
+    // Headers that say which application asks are no key.
+    let titled = ModelConfig { headers: vec![("X-Title".into(), "us".into())], ..ModelConfig::default() };
+    assert!(matches!(registry.model_with("openrouter:x", titled).err(), Some(ConfigError::MissingKey { .. })));
+    let proven = ModelConfig { headers: vec![("Authorization".into(), "Bearer t".into())], ..ModelConfig::default() };
+    assert!(registry.model_with("openrouter:x", proven).is_ok());
     assert!(error(&registry, "custom:x").contains("ModelConfig::base_url"));
     let bad = Anthropic::new("m", ModelConfig { base_url: Some("ftp://x".into()), ..key() });
     assert!(matches!(bad, Err(ConfigError::BadUrl { .. })));

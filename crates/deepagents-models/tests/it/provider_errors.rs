@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deepagents_core::model::{ModelError, ModelRequest};
-use deepagents_models::Gemini;
+use deepagents_models::{Gemini, ModelConfig, OpenAiResponses};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
@@ -81,4 +81,72 @@ fn the_words_of_an_error_are_found_wherever_they_stand() {
         assert_eq!((error.kind(), error.info().request_id.as_deref()), ("invalid_request", Some("r1")), "{body}");
     }
     assert!(refusal(422, "{}").to_string().contains("the server gave no reason"));
+}
+
+#[test]
+fn what_is_refused_each_time_is_not_tried_again_also_where_a_stream_tells_it() {
+    let model = OpenAiResponses::new("openai", "gpt-5", ModelConfig::default()).unwrap();
+    let failed = |code: &str| {
+        let response = json!({"id": "r", "status": "failed", "error": {"code": code, "message": "m"}, "output": []});
+        let body = sse(&[json!({"type": "response.failed", "response": response})]);
+        model.decode(200, &HeaderMap::new(), body.as_bytes()).unwrap_err().kind()
+    };
+    for code in [
+        "invalid_image",
+        "image_too_large",
+        "image_content_policy_violation",
+        "failed_to_download_image",
+        "cyber_policy",
+        "unsupported_file",
+    ] {
+        assert_eq!(failed(code), "invalid_request", "{code}");
+    }
+    assert_eq!(failed("usage_not_included"), "auth");
+    assert_eq!((failed("server_error"), failed("server_is_overloaded")), ("overloaded", "overloaded"));
+}
+
+#[tokio::test]
+async fn a_wait_is_read_from_the_words_of_a_refusal() {
+    let slow = |words: &str| json!({"error": {"message": words, "code": "rate_limit_exceeded"}}).to_string();
+    let wait = |words: &str| refusal(429, &slow(words)).info().retry_after;
+    assert_eq!(wait("Limit 30000, Used 29000. Please try again in 3.2s. Visit us"), Some(Duration::from_millis(3200)));
+    assert_eq!(wait("Please try again in 1m30s."), Some(Duration::from_secs(90)));
+    assert_eq!(wait("Please retry after 34 seconds."), Some(Duration::from_secs(34)));
+    assert_eq!(wait("try again in 2 minutes"), Some(Duration::from_secs(120)));
+    assert_eq!((wait("try again in a while"), wait("try again in 5 parsecs"), wait("slow")), (None, None, None));
+}
+
+#[tokio::test]
+async fn the_server_says_whether_trying_again_helps() {
+    let busy = || Reply::json(503, &json!({"error": {"message": "busy"}}));
+    let server = Server::start([busy().header("x-should-retry", "false")]).await;
+    let told = events(&server.chat("vllm"), ModelRequest::new("x")).await;
+    assert_eq!((retries(&told).len(), server.seen().len()), (0, 1));
+    let whole = json!({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]});
+    let odd = Reply::json(400, &json!({"error": {"message": "odd"}})).header("x-should-retry", "true");
+    let server = Server::start([odd, Reply::json(200, &whole)]).await;
+    assert_eq!(output(&events(&server.chat("vllm"), ModelRequest::new("x")).await).message.text(), "ok");
+}
+
+#[test]
+fn limits_that_no_wait_helps_against_are_told_apart() {
+    let error = |status: u16, value: &serde_json::Value| refusal(status, &value.to_string());
+    let large = json!({"error": {"message": "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.", "code": "rate_limit_exceeded"}});
+    assert_eq!(error(429, &large).kind(), "context_length");
+    let long =
+        json!({"error": {"type": "rate_limit_error", "message": "Extra usage is required for long context requests."}});
+    assert_eq!(error(429, &long).kind(), "context_length");
+    let day = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "You exceeded your current quota",
+        "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}, {"retryDelay": "2s"}]}});
+    assert_eq!(error(429, &day).kind(), "auth");
+    let flagged = error(403, &json!({"error": {"message": "no", "code": 403, "metadata": {"reasons": ["violence"]}}}));
+    assert!(flagged.kind() == "invalid_request" && flagged.to_string().contains("violence"), "{flagged}");
+}
+
+#[test]
+fn a_call_that_a_service_could_not_read_is_asked_for_again() {
+    let body = json!({"error": {"message": "Failed to call a function.", "type": "invalid_request_error",
+        "code": "tool_use_failed", "failed_generation": "<function=ls>"}});
+    let error = refusal(400, &body.to_string());
+    assert!(error.is_retryable() && error.to_string().contains("<function=ls>"), "{error}");
 }

@@ -277,6 +277,7 @@ fn result(name: &str, outcome: &Outcome, child_state: ChildState) -> SubAgentRes
                 | FinishReason::NoProgress
                 | FinishReason::TokenLimit
                 | FinishReason::Refused
+                | FinishReason::BrokenOff
                 | FinishReason::Budget(_)
         )
     {

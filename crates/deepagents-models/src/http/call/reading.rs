@@ -49,7 +49,7 @@ impl Call {
                 None
             }
             Ok(Ok(None)) => Some(None),
-            Ok(Err(error)) => Some(Some(ModelError::Truncated(from_transport(&error, url).info().clone()))),
+            Ok(Err(error)) => Some(Some(ModelError::Truncated(from_transport(&error, url, None).info().clone()))),
             Err(error) => Some(Some(error)),
         };
         let ended = broke.is_some();

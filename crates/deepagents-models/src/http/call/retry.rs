@@ -46,7 +46,7 @@ impl Call {
     /// The pause, if there is another attempt.
     fn next_pause(&mut self, error: &ModelError, after: Duration, next: Option<Instant>) -> Option<Duration> {
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
-        if !error.is_retryable() || self.failures >= policy.max_attempts {
+        if !self.may_help.unwrap_or(error.is_retryable()) || self.failures >= policy.max_attempts {
             return None;
         }
         let waited = next?.duration_since(self.began);

@@ -26,13 +26,22 @@ pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answ
         let refused = wire.refusal(folders, answer).and_then(|error| refusal::check(&error, answer));
         return Checked { message: Value::Null, decoded: None, problem: refused.err() };
     }
+    if let Some(told) = refusal::told_in_stream(answer) {
+        let refused = wire.refusal(folders, answer).and_then(|error| refusal::check_told(&error, &told));
+        return Checked { message: Value::Null, decoded: None, problem: refused.err() };
+    }
     match wire.round_trip(folders, answer) {
         Err(problem) => Checked { message: Value::Null, decoded: None, problem: Some(problem) },
         Ok((decoded, message)) => {
             let problem = match wire {
                 Wire::Anthropic => compare_blocks(&answer.body, &message),
                 Wire::Chat => compare_chat(&answer.body, &message),
-                Wire::Responses => compare_lists(&said::responses::items(&answer.body), &message),
+                Wire::Responses => {
+                    let mut said = said::responses::items(&answer.body);
+                    // A thought is refused where nothing follows from it.
+                    while said.pop_if(|item| said::text(item, "type") == "reasoning").is_some() {}
+                    compare_lists(&said, &message)
+                }
                 Wire::Gemini => {
                     compare_lists(&said::gemini::parts(&answer.body), message.get("parts").unwrap_or(&Value::Null))
                 }
@@ -55,6 +64,9 @@ fn compare_blocks(body: &[u8], message: &Value) -> Result<(), String> {
         block.get("type").is_some_and(|kind| kind == "text") && text.is_none_or(|text| text.trim().is_empty())
     };
     let said: Vec<Value> = said::anthropic::blocks(body).into_iter().filter(|block| !blank(block)).collect();
+    // Nor an answer that ends with a thought.
+    let mut said = said;
+    while said.pop_if(|block| ["thinking", "redacted_thinking"].contains(&said::text(block, "type"))).is_some() {}
     let sent = message.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     if said.len() != sent.len() {
         return Err(format!("{} blocks were said and {} would be sent back", said.len(), sent.len()));
@@ -121,7 +133,8 @@ fn compare_ollama(body: &[u8], message: &Value) -> Result<(), String> {
 fn compare_converse(body: &[u8], message: &Value) -> Result<(), String> {
     // The API takes no blank text back.
     let blank = |block: &Value| block.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty());
-    let said: Vec<Value> = said::bedrock::blocks(body).into_iter().filter(|block| !blank(block)).collect();
+    let mut said: Vec<Value> = said::bedrock::blocks(body).into_iter().filter(|block| !blank(block)).collect();
+    while said.pop_if(|block| block.get("reasoningContent").is_some()).is_some() {}
     compare_lists(&said, message.get("content").unwrap_or(&Value::Null))
 }
 

@@ -4,6 +4,7 @@ use deepagents_core::model::ModelError;
 use serde_json::Value;
 
 use crate::recording::Answer;
+use crate::said;
 
 /// Compares the error that a refusal became with the refusal.
 pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
@@ -26,11 +27,38 @@ pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
     }
 }
 
+/// What tells that a call has failed although its status was a success: an event of a stream, or the whole body.
+pub(crate) fn told_in_stream(answer: &Answer) -> Option<Value> {
+    let is_error = |event: &Value| {
+        event.get("type").is_some_and(|kind| kind == "error")
+            || event.get("error").is_some_and(|error| error.is_object() || error.is_string())
+    };
+    said::events(&answer.body).into_iter().find(is_error)
+}
+
+/// Compares the error that such an event became with the event; its class is told only where it says a status.
+pub(crate) fn check_told(error: &ModelError, event: &Value) -> Result<(), String> {
+    let body = event.to_string().into_bytes();
+    if let Some(words) = words(&body).filter(|words| !error.to_string().contains(words)) {
+        return Err(format!("the provider said {words:?}, and the error says {error}"));
+    }
+    let status = ["/error/code", "/error/status", "/code"].iter().find_map(|at| event.pointer(at)?.as_u64());
+    let status = status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status));
+    let Some(status) = status else { return Ok(()) };
+    let expected = class(&Answer { path: String::new(), status, headers: Vec::new(), body });
+    if error.kind() == expected {
+        Ok(())
+    } else {
+        Err(format!("it is {expected}, and the error says {}", error.kind()))
+    }
+}
+
 /// The class that an application has to see, as a reader of the recording would say.
 fn class(answer: &Answer) -> &'static str {
     let body = String::from_utf8_lossy(&answer.body).to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
     match answer.status {
+        403 if says(&["\"reasons\""]) => "invalid_request",
         401..=403 => "auth",
         400 if says(&["api_key_invalid", "incorrect api key", "credit balance is too low"]) => "auth",
         429 if says(&["insufficient_quota"]) => "auth",
@@ -38,6 +66,9 @@ fn class(answer: &Answer) -> &'static str {
         400 | 413 if says(&["exceed_context_size", "context_length_exceeded", "prompt is too long"]) => {
             "context_length"
         }
+        429 if says(&["perday"]) => "auth",
+        429 if says(&["request too large for", "extra usage is required for long context"]) => "context_length",
+        400 if says(&["tool_use_failed"]) => "overloaded",
         429 => "rate_limited",
         408 | 409 | 425 => "overloaded",
         501 | 505 => "invalid_request",
@@ -74,6 +105,16 @@ mod tests {
             headers: vec![("X-Request-Id".into(), "r1".into())],
             body: body.as_bytes().to_vec(),
         }
+    }
+
+    #[test]
+    fn an_error_in_a_stream_is_looked_at_as_one() {
+        let stream = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"slow\",\"code\":429}}\n\n";
+        let event = told_in_stream(&answer(200, stream)).unwrap();
+        assert_eq!(check_told(&ModelError::RateLimited("slow".into()), &event), Ok(()));
+        assert!(check_told(&ModelError::Overloaded("slow".into()), &event).unwrap_err().contains("it is rate_limited"));
+        assert!(check_told(&ModelError::RateLimited("no".into()), &event).unwrap_err().contains("the provider said"));
+        assert!(told_in_stream(&answer(200, "data: {\"choices\":[],\"error\":null}\n\ndata: [DONE]\n\n")).is_none());
     }
 
     #[test]

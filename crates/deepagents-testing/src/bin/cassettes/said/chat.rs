@@ -65,6 +65,12 @@ fn add(said: &mut Chat, calls: &mut BTreeMap<u64, Call>, message: &Value, whole:
     let fields = ["reasoning_content", "reasoning"].map(|key| text(message, key));
     said.reasoning.push_str(fields.into_iter().find(|field| !field.is_empty()).unwrap_or_default());
     let list = message.get("tool_calls").and_then(Value::as_array);
+    // The predecessor of tool calls: one a message, without an id.
+    if let (Some(function), None) = (message.get("function_call").filter(|function| function.is_object()), list) {
+        let entry = calls.entry(0).or_default();
+        entry.name.push_str(text(function, "name"));
+        entry.args.push_str(text(function, "arguments"));
+    }
     for (position, call) in (0_u64..).zip(list.into_iter().flatten()) {
         let index = if whole { None } else { call.get("index").and_then(Value::as_u64) };
         let entry = calls.entry(index.unwrap_or(position)).or_default();

@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
 /// The events of a recorded body: the one object or the list of a plain answer, or the data of a streamed one.
-fn events(body: &[u8]) -> Vec<Value> {
+pub(crate) fn events(body: &[u8]) -> Vec<Value> {
     if body.first() == Some(&0) {
         let chunks = bedrock::payloads(body).into_iter();
         let bytes = chunks.filter_map(|chunk| BASE64_STANDARD.decode(chunk.get("bytes")?.as_str()?).ok());
@@ -38,7 +38,7 @@ fn events(body: &[u8]) -> Vec<Value> {
     events
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -1,0 +1,86 @@
+//! An output item while it is told.
+
+use serde_json::{Map, Value, json};
+
+use super::items::text;
+
+/// An output item while it is told.
+pub(super) struct Part {
+    /// The provider's position of the item.
+    pub(super) index: u64,
+    pub(super) item: Map<String, Value>,
+    /// Whether it was told to its end.
+    pub(super) done: bool,
+    /// Whether a later section of a summary begins with an empty line.
+    pub(super) sections: u64,
+    /// What was told in pieces, by the part of the item that it belongs to.
+    told: Told,
+}
+
+#[derive(Default)]
+struct Told {
+    words: String,
+    refusal: String,
+    summary: String,
+    thought: String,
+    arguments: String,
+}
+
+impl Part {
+    pub(super) fn new(index: u64, item: Map<String, Value>, done: bool) -> Self {
+        Self { index, item, done, sections: 0, told: Told::default() }
+    }
+
+    /// Takes a piece of it.
+    pub(super) fn add(&mut self, kind: &str, event: &Map<String, Value>) {
+        let told = match kind {
+            "response.output_text.delta" => &mut self.told.words,
+            "response.refusal.delta" => &mut self.told.refusal,
+            "response.reasoning_summary_text.delta" => &mut self.told.summary,
+            "response.reasoning_text.delta" => &mut self.told.thought,
+            "response.function_call_arguments.delta" => &mut self.told.arguments,
+            "response.function_call_arguments.done" => {
+                self.told.arguments.clear();
+                self.told.arguments.push_str(text(event, "arguments"));
+                return;
+            }
+            _ => return,
+        };
+        told.push_str(text(event, "delta"));
+    }
+
+    /// The item, with what was told in pieces where its end did not come.
+    pub(super) fn whole(self) -> Map<String, Value> {
+        let Self { mut item, done, told, .. } = self;
+        if done {
+            return item;
+        }
+        let mut put = |key: &str, list: Vec<Value>| {
+            let is_empty = item.get(key).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
+            if is_empty && !list.is_empty() {
+                item.insert(key.to_owned(), Value::Array(list));
+            }
+        };
+        let part = |kind: &str, key: &str, words: &str| (!words.is_empty()).then(|| json!({"type": kind, key: words}));
+        let said = [part("output_text", "text", &told.words), part("refusal", "refusal", &told.refusal)];
+        put("content", said.into_iter().flatten().collect());
+        put("summary", part("summary_text", "text", &told.summary).into_iter().collect());
+        put("content", part("reasoning_text", "text", &told.thought).into_iter().collect());
+        if text(&item, "arguments").is_empty() && !told.arguments.is_empty() {
+            item.insert("arguments".to_owned(), Value::String(told.arguments));
+        }
+        item
+    }
+}
+
+/// Whether two items have the same name. That of a call stays, whatever the item is called.
+pub(super) fn is_same(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
+    let same = |key: &str| !text(one, key).is_empty() && text(one, key) == text(two, key);
+    may_be(one, two) && (same("call_id") || same("id"))
+}
+
+/// Whether two items can be one: they are of one kind, and no two calls.
+pub(super) fn may_be(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
+    let [first, second] = [one, two].map(|item| text(item, "call_id"));
+    text(one, "type") == text(two, "type") && (first == second || first.is_empty() || second.is_empty())
+}
