@@ -8,6 +8,7 @@ use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
 use crate::args::{AgentArgs, Approve, RedactedKind, RunArgs, hidden};
+use crate::exit::WrongUsage;
 use crate::threads::note::{self, root};
 use crate::threads::{Noted, database, fresh, with_model_of};
 use crate::tracing::Tracing;
@@ -43,7 +44,7 @@ impl Found {
             bail!(NO_THREAD);
         }
         let Some(database) = database::open_existing(&args.database).await? else {
-            bail!("there are no threads yet to go on with");
+            bail!(WrongUsage("there are no threads yet to go on with".to_owned()));
         };
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;

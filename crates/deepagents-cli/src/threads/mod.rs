@@ -51,7 +51,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
             }
             (None, ThreadsCommand::Prune { all: true, .. }) => Ok("there are no threads yet".into()),
-            (None, _) => Err(anyhow!("there are no threads yet")),
+            (None, _) => Err(WrongUsage("there are no threads yet".to_owned()).into()),
         }
     })?;
     output::print(&text)?;

@@ -39,10 +39,9 @@ impl KeptDecision {
 }
 
 impl App {
-    /// Has what was decided kept with the thread while something is left to decide; the run is told then.
+    /// Has what was decided kept with the thread until the run is told.
     pub(super) fn keep_decided(&mut self) -> Vec<Effect> {
-        let decided = self.questions.decided().iter().filter(|_| !self.questions.is_empty());
-        let decided: Vec<KeptDecision> = decided.map(KeptDecision::of).collect();
+        let decided: Vec<KeptDecision> = self.questions.decided().iter().map(KeptDecision::of).collect();
         if decided == self.kept_decided.1 {
             return Vec::new();
         }

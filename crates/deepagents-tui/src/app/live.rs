@@ -263,14 +263,20 @@ impl Live {
         held.filter_map(|(_, running)| running.done).collect()
     }
 
-    /// What a call came to; where it was interrupted also what it had put out until then, unless that is told with it.
+    /// What a call came to; where it was interrupted also all that is known of what it had put out until then.
     fn result(&self, id: &CallId, text: &str, failed: bool) -> String {
         let shown = self.calls.get(id).map(|running| running.call.result.trim_end()).unwrap_or_default();
-        let last = shown.lines().next_back().unwrap_or_default();
-        if !self.interrupted || !failed || shown.is_empty() || text.trim_end().ends_with(last) {
+        if !self.interrupted || !failed || shown.is_empty() {
             return text.to_owned();
         }
-        format!("{}\n{shown}", text.trim_end())
+        // The end of it, below a line that says why the call ended, is what the model is told.
+        let (head, told) = text.split_once('\n').unwrap_or((text, ""));
+        let last = shown.lines().next_back().unwrap_or_default();
+        match shown.ends_with(told.trim_end()) {
+            true => format!("{head}\n{shown}"),
+            false if text.contains(last) => text.to_owned(),
+            false => format!("{}\n{shown}", text.trim_end()),
+        }
     }
 
     /// Calls of a sub-agent that end with the one that runs it.

@@ -208,9 +208,11 @@ impl App {
         let of_answer = std::mem::take(&mut self.edits_answer);
         match edited {
             Ok(text) => {
-                let editor = if of_answer { self.questions.written() } else { Some(&mut self.editor) };
-                if let Some(editor) = editor {
-                    editor.set(text.trim_end_matches('\n'));
+                let text = text.trim_end_matches('\n');
+                match self.questions.written().filter(|_| of_answer) {
+                    Some(answer) => answer.set(text),
+                    None if !of_answer || self.editor.is_empty() => self.editor.set(text),
+                    None => self.note("the question is no longer open; what you wrote for it is not used", true),
                 }
             }
             Err(problem) => self.note(problem, true),

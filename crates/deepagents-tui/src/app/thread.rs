@@ -73,7 +73,11 @@ impl App {
         if self.waits {
             let is_open = |id: &str| opened.questions.iter().any(|question| question.request.id == id);
             if self.questions.current().is_some_and(|question| !is_open(&question.request.id)) {
-                self.note("what was asked here was answered in the other window", false);
+                let mine = match self.questions.decided() {
+                    [] => "",
+                    _ => "; its answers count, not what you had decided here",
+                };
+                self.note(format!("what was asked here was answered in the other window{mine}"), false);
             }
             self.questions.clear();
             self.idle();

@@ -59,7 +59,9 @@ impl Session {
                     this.connect(None);
                     connection = this.ready().await?;
                 }
-                this.check_free(&connection).await?;
+                if let Some(thread) = this.owned(&connection).await? {
+                    return Err(worked_on(&thread));
+                }
                 this.catch_up(&connection).await?;
                 let told = this.told_of(&connection, decided).await?;
                 let (thread, note) = this.begin_thread(&connection, &text).await?;
@@ -83,8 +85,9 @@ impl Session {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
                 if !by_force {
-                    let free = this.check_free(&connection).await;
-                    free.map_err(|why| if answers.is_empty() { why } else { ANSWERED.to_owned() })?;
+                    if let Some(thread) = this.owned(&connection).await? {
+                        return Err(if answers.is_empty() { worked_on(&thread) } else { ANSWERED.to_owned() });
+                    }
                 }
                 let note = this.noted(&connection, &thread, this.noted_now()).await?;
                 let input = answers
@@ -115,17 +118,11 @@ impl Session {
         None
     }
 
-    /// Refuses the open thread where it belongs to a process that lives.
-    async fn check_free(&self, connection: &Connection) -> Result<(), String> {
-        let Some(thread) = self.thread() else { return Ok(()) };
+    /// The open thread, where it belongs to another process that lives.
+    async fn owned(&self, connection: &Connection) -> Result<Option<String>, String> {
+        let Some(thread) = self.thread() else { return Ok(None) };
         let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
-        if !info.is_some_and(|info| is_owned(self, &info)) {
-            return Ok(());
-        }
-        Err(format!(
-            "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or \
-             begin a thread of your own with /new"
-        ))
+        Ok(info.is_some_and(|info| is_owned(self, &info)).then_some(thread))
     }
 
     /// The thread of a message and what it is to note; a new one is given its name.
@@ -369,4 +366,11 @@ const _: fn() = || {
 pub(super) fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
     let name = model.split_once(':').map_or(model, |(_, name)| name);
     catalogue.lookup(name)?.price
+}
+
+fn worked_on(thread: &str) -> String {
+    format!(
+        "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or begin a \
+         thread of your own with /new"
+    )
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use deepagents_core::agent::Agent;
 use deepagents_core::message::{Block, Message, MessageOp};
-use deepagents_core::run::{FinishReason, Outcome, RunInput};
+use deepagents_core::run::{FinishReason, Outcome, RunInput, interrupted_words};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;
@@ -268,8 +268,11 @@ impl SubAgent for AgentSubAgent {
 }
 
 fn result(name: &str, outcome: &Outcome, child_state: ChildState) -> SubAgentResult {
-    let mut content = vec![Block::text(result_text(outcome))];
     let halted = matches!(outcome.stop, FinishReason::Cancelled | FinishReason::Deadline);
+    let said = result_text(outcome);
+    // That it was interrupted is said below.
+    let said = if halted { interrupted_words(&said).unwrap_or(&said) } else { &said };
+    let mut content = vec![Block::text(said)];
     if halted
         || matches!(
             outcome.stop,

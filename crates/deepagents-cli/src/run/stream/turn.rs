@@ -122,7 +122,10 @@ impl Stream<'_> {
                     stopped = matches!(decided, Decided::Signal).then_some(HowToStop::Leave);
                     talk.leave_to(RunInput::resume(&self.thread))
                 }
-                Decided::Signal => return Ok(TurnEnd::Exit(Exit::Interrupted)),
+                Decided::Signal => {
+                    talk.unsaid();
+                    return Ok(TurnEnd::Exit(Exit::Interrupted));
+                }
                 Decided::InputEnded => {
                     talk.leave(questions.len(), &self.thread);
                     talk.unsaid();
