@@ -209,7 +209,7 @@ fn what_is_no_message_is_answered_with_a_parse_error_and_the_editor_goes_on() {
     for (line, about) in [
         (b"{\"jsonrpc\": \"2.0\", \"id\": 7, \"method\": \"caf\xe9\"}".as_slice(), "not UTF-8"),
         (&noise, "not UTF-8"),
-        (b"{\"jsonrpc\"", "jsonrpc"),
+        (b"{\"jsonrpc\"", "ends too early"),
     ] {
         editor.to.write_all(&[b"\n\r\n", line, b"\n"].concat()).unwrap();
         let mut answer = String::new();

@@ -125,7 +125,7 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
 ///
 /// ```
 /// use deepagents_mcp::shown_address;
-/// assert_eq!(shown_address("https://me:key@example.com/mcp?token=sk-1"), "https://…@example.com/mcp?…");
+/// assert_eq!(shown_address("https://example.com/mcp?token=sk-1"), "https://example.com/mcp?…");
 /// assert_eq!(shown_address("https://example.com/mcp"), "https://example.com/mcp");
 /// ```
 pub fn shown_address(address: &str) -> String {
