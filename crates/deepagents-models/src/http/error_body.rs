@@ -58,8 +58,8 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     if message.is_empty() && !is_empty(value) {
         message = quote(&value.to_string());
     }
-    if let Some(said) = error.get("failed_generation").and_then(Value::as_str).filter(|said| !said.is_empty()) {
-        message = format!("{message} The model said: {}", quote(said));
+    if let Some(text) = error.get("failed_generation").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+        message = format!("{message} The model said: {}", quote(text));
     }
     let mut codes = codes;
     let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);

@@ -62,8 +62,8 @@ impl Part {
             }
         };
         let part = |kind: &str, key: &str, words: &str| (!words.is_empty()).then(|| json!({"type": kind, key: words}));
-        let said = [part("output_text", "text", &told.words), part("refusal", "refusal", &told.refusal)];
-        put("content", said.into_iter().flatten().collect());
+        let parts = [part("output_text", "text", &told.words), part("refusal", "refusal", &told.refusal)];
+        put("content", parts.into_iter().flatten().collect());
         put("summary", part("summary_text", "text", &told.summary).into_iter().collect());
         put("content", part("reasoning_text", "text", &told.thought).into_iter().collect());
         if text(&item, "arguments").is_empty() && !told.arguments.is_empty() {

@@ -39,7 +39,7 @@ use crate::policy::Policy;
 use crate::preferences::Preferences;
 use background::Background;
 use files::FileIndex;
-use waiting::Kept;
+use waiting::KeptWithThread;
 
 /// The agent, once it is there.
 type Slot = watch::Sender<Option<Result<Connection, String>>>;
@@ -77,7 +77,7 @@ struct Shared {
     /// What the run is to be told once it is there.
     early: Vec<String>,
     /// What is to be kept with threads of what the person has said, and whether that is being done.
-    kept: BTreeMap<String, Kept>,
+    kept: BTreeMap<String, KeptWithThread>,
     keeps: bool,
     keeper: Option<JoinHandle<()>>,
     /// Where the thread was before it went back by `/undo`, the last one last.

@@ -14,7 +14,7 @@ const DECIDED: &str = "waiting_decisions";
 
 /// What is to be kept with a thread, where it has changed.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptWithThread {
     waiting: Option<Vec<String>>,
     decided: Option<Vec<KeptDecision>>,
 }
@@ -31,7 +31,7 @@ impl Session {
     }
 
     /// Keeps something with a thread, one change after the other.
-    fn keep_with(&self, thread: String, change: impl FnOnce(&mut Kept)) {
+    fn keep_with(&self, thread: String, change: impl FnOnce(&mut KeptWithThread)) {
         let runs = self.with(|state| {
             change(state.kept.entry(thread).or_default());
             std::mem::replace(&mut state.keeps, true)
@@ -65,14 +65,17 @@ impl Session {
         }
     }
 
-    async fn keep(&self, thread: &str, kept: Kept) -> Result<(), String> {
+    async fn keep(&self, thread: &str, kept: KeptWithThread) -> Result<(), String> {
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
         // A thread that was deleted is not begun again.
         let known = threads.get(thread).await.map_err(|error| error.to_string())?;
         let Some(info) = known else { return Ok(()) };
         let decided = kept.decided.map(|decided| unhidden(&connection, decided));
-        let lists = [(WAITING, kept.waiting.map(|texts| json!(texts))), (DECIDED, decided.map(|list| json!(list)))];
+        // What the agent hides is not kept as it was typed; what it blocks is not kept at all.
+        let received = |text: String| connection.agent.receive_text(text).ok();
+        let waiting = kept.waiting.map(|texts| texts.into_iter().filter_map(received).collect::<Vec<_>>());
+        let lists = [(WAITING, waiting.map(|texts| json!(texts))), (DECIDED, decided.map(|list| json!(list)))];
         let changes: Map<String, Value> = lists
             .into_iter()
             .filter_map(|(key, list)| Some((key, list?)))

@@ -203,7 +203,7 @@ async fn what_a_directory_brings_can_be_read_to_its_end_before_anybody_agrees() 
     let mut screens = world.screens(Mode::Ask);
     screens.resize(60, 14).await;
     say(&mut screens, "/trust").await;
-    assert!(screens.wait_until_live("y allow them · n not now · ctrl+o").await, "{:?}", screens.live());
+    assert!(screens.wait_until_live("y allow them · n not now · Ctrl+O").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("text number 29"));
     screens.press("pgdn").await.unwrap();
     assert!(screens.live().join("\n").contains("skill s00"), "it is read from its beginning: {:?}", screens.live());
