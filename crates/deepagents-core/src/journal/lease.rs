@@ -300,6 +300,7 @@ impl Heartbeat {
             }
         }
     }
+
     fn unavailable(&self, why: &str) -> JournalError {
         JournalError::Unavailable { source: format!("the lease of thread `{}` ran out: {why}", self.thread).into() }
     }

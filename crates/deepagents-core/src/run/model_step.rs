@@ -38,10 +38,11 @@ impl Driver {
                 return Err(Break::Halt(halt));
             }
         };
+        let stop = response.output.stop.clone();
         self.take_answer(turn, response.output, response.attempt)?;
         let update = self.fit_after_answer(response.update, JumpTo::Continue)?;
         self.update(update)?;
-        self.machine.model_answered();
+        self.machine.model_answered(stop);
         Ok(())
     }
 
@@ -105,7 +106,6 @@ impl Driver {
         refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);
-        self.last_stop = stop.clone();
         let shape = match &self.shared.agent.format {
             // Text that fits is an answer also where the model was given a tool for it.
             Some(format) if !message.has_calls() => format.parse(&message.text()).ok(),
