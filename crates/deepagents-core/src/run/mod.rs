@@ -8,6 +8,7 @@ mod hooks;
 mod input;
 mod interrupted;
 mod interrupts;
+mod left_calls;
 mod live_runs;
 mod log;
 mod model_step;
