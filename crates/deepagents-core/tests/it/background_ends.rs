@@ -147,7 +147,7 @@ impl Journal for AwayBelow {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_thread_that_is_left_open_holds_no_reason_of_a_failure() {
     let journal = Arc::new(AwayBelow { inner: MemoryJournal::new(), appends: AtomicUsize::new(0) });
     let agent = waiting_for(&below(echo()), journal.clone());
