@@ -29,8 +29,8 @@ pub enum FinishReason {
     Empty,
     /// The model or its provider declined.
     Refused,
-    /// The last answer ended before it was whole, for a reason in the provider's own word: it is the
-    /// [`StopReason::Other`](crate::model::StopReason::Other) of that answer.
+    /// The last answer ended early. Why is the [`StopReason::Other`](crate::model::StopReason::Other) of that answer: the
+    /// provider's own word, or that of a middleware which answers where the model could not.
     BrokenOff,
     /// A call waits for a decision of a person; see [`Outcome::action_requests`](crate::run::Outcome::action_requests).
     #[serde(rename = "waiting")]
@@ -65,7 +65,7 @@ impl FinishReason {
             Self::TokenLimit => "the last answer was cut off by its token limit",
             Self::Empty => "the model said nothing",
             Self::Refused => "the model or its provider declined",
-            Self::BrokenOff => "the last answer ended early, for a reason in the provider's own word",
+            Self::BrokenOff => "the last answer ended early",
             Self::Interrupted => "a call waits for a decision",
             Self::Cancelled => "the run was cancelled",
             Self::Deadline => "the run's time was up",

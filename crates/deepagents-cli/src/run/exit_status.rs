@@ -120,11 +120,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         ),
         FinishReason::Empty => (Exit::Failed, "the model ended without an answer".to_owned()),
         FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
-        FinishReason::BrokenOff => {
-            let words =
-                "the last answer ended early, for a reason in the provider's own word; the task may be unfinished";
-            (Exit::Failed, words.to_owned())
-        }
+        FinishReason::BrokenOff => (Exit::Failed, "the last answer ended early; the task may be unfinished".to_owned()),
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
         FinishReason::Suspended if ending.interrupted => return left(ending, limits),

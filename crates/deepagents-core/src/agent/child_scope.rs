@@ -144,8 +144,7 @@ impl ChildScope {
                 vec![begun, Record::RunStarted { run, at, thread: None }]
             }
             Some(left) => {
-                let state =
-                    BudgetState { budget: Budget::default(), spent: left.spent(), earlier: BudgetUsage::default() };
+                let state = BudgetState { spent: left.spent(), ..BudgetState::default() };
                 // The agents above have counted it for themselves.
                 self.budget.go_on(Some(&state), &BudgetUsage::default());
                 *lock(&self.recorded) = left.recorded();

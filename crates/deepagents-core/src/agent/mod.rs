@@ -57,8 +57,8 @@ impl Agent {
         self.definition.received_text(text.into())
     }
 
-    /// Whether a decision answers a question of a thread, as a run that is resumed with it would find: for whoever can still
-    /// put it right. Of edited calls, those of this agent itself are looked at whose tools are always on offer.
+    /// Whether a decision answers a question of a thread, as a run that is resumed with it would find: for whoever can
+    /// still put it right. Of edited calls, those of this agent itself are looked at whose tools are always on offer.
     ///
     /// # Errors
     /// What is wrong with it.

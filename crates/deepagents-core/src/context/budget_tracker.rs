@@ -36,6 +36,8 @@ struct Book {
     recorded: bool,
     /// What earlier runs of the thread had spent.
     earlier: BudgetUsage,
+    /// What of `spent` was taken over from agents in the background.
+    background: BudgetUsage,
 }
 
 impl Book {
@@ -60,7 +62,8 @@ impl BudgetTracker {
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
         let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
         let (deadline, beside) = (deadline(&budget), BTreeMap::new());
-        let book = Book { given, deadline, budget, spent, by_agent, beside, recorded: false, earlier: spent };
+        let (recorded, earlier, background) = (false, spent, spent);
+        let book = Book { given, deadline, budget, spent, by_agent, beside, recorded, earlier, background };
         Self { above, beside: None, book: Mutex::new(book) }
     }
 
@@ -91,7 +94,7 @@ impl BudgetTracker {
         if let Some(ledger) = ledger {
             book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
-            (book.spent, book.earlier) = (ledger.spent, ledger.earlier);
+            (book.spent, book.earlier, book.background) = (ledger.spent, ledger.earlier, ledger.background);
             // What was written down so far is not forgotten by the next part.
             book.recorded = true;
         }
@@ -123,6 +126,7 @@ impl BudgetTracker {
             book.beside.insert(thread.into(), left);
         }
         book.spent += spent;
+        book.background += spent;
         *book.by_agent.entry(agent.to_owned()).or_default() += spent.usage;
         drop(book);
         match (&self.above, &self.beside) {
@@ -145,6 +149,7 @@ impl BudgetTracker {
             budget: book.budget.clone(),
             spent: book.spent,
             earlier: book.earlier,
+            background: book.background,
         })
     }
 

@@ -84,10 +84,9 @@ impl Emitter {
             Ok(None) => return,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        let waiting = out.hub.push(std::slice::from_ref(&event), None);
-        out.forward(&[event]);
-        drop(order);
-        waiting.into_iter().for_each(Waker::wake);
+        let events = [event];
+        let waiting = out.hub.push(&events, None);
+        out.give_on(order, &events, waiting, None);
     }
 
     /// Tells several things together with the state as of them, so that nobody sees a part of it; each with the position
@@ -102,21 +101,16 @@ impl Emitter {
         let mut order = out.lock();
         let (events, panic) = out.events(&mut order, &self.run, kinds.into_iter().map(|(at, kind)| (path, at, kind)));
         let waiting = out.hub.push(&events, state);
-        out.forward(&events);
-        drop(order);
-        waiting.into_iter().for_each(Waker::wake);
-        if let Some(panic) = panic {
-            std::panic::resume_unwind(panic);
-        }
+        out.give_on(order, &events, waiting, panic);
     }
 
-    /// Gives out events of an agent in the background as part of this run; says whether the run is still under way.
-    /// Where their records are is not told, since that is another log.
-    fn relay(&self, events: &[Arc<Event>]) -> bool {
-        let Some(out) = &self.out else { return false };
+    /// Gives out events of an agent in the background as part of this run; says whether the run is still under way, and
+    /// what an observer panicked with. Where their records are is not told, since that is another log.
+    fn relay(&self, events: &[Arc<Event>]) -> (bool, Option<Panic>) {
+        let Some(out) = &self.out else { return (false, None) };
         let mut order = out.lock();
         if order.ended {
-            return false;
+            return (false, None);
         }
         let relayed = events.iter().filter_map(|event| {
             let kind = match &event.kind {
@@ -131,13 +125,7 @@ impl Emitter {
         });
         let (relayed, panic) = out.events(&mut order, &self.run, relayed);
         let waiting = out.hub.push(&relayed, None);
-        out.forward(&relayed);
-        drop(order);
-        waiting.into_iter().for_each(Waker::wake);
-        if let Some(panic) = panic {
-            std::panic::resume_unwind(panic);
-        }
-        true
+        (true, panic.or(out.give_above(order, &relayed, waiting)))
     }
 }
 
@@ -146,11 +134,30 @@ impl Out {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives events to the run above and wakes who waits for them here, then goes on with the panic of an observer.
+    fn give_on(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>, panic: Option<Panic>) {
+        let above = self.give_above(order, events, waiting);
+        if let Some(panic) = panic.or(above) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// Gives events to the run above and wakes who waits for them here, whatever an observer above panics with: nobody
+    /// else wakes them.
+    fn give_above(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>) -> Option<Panic> {
+        let panic = self.forward(events);
+        drop(order);
+        waiting.into_iter().for_each(Waker::wake);
+        panic
+    }
+
     /// Gives events to the run that wants them too, until that has ended.
-    fn forward(&self, events: &[Arc<Event>]) {
-        if self.control.forward().is_some_and(|run| !run.relay(events)) {
+    fn forward(&self, events: &[Arc<Event>]) -> Option<Panic> {
+        let (goes_on, panic) = self.control.forward()?.relay(events);
+        if !goes_on {
             self.control.forward_to(None);
         }
+        panic
     }
 
     /// Events as observers have seen them, up to one that an observer panics at, and that panic.

@@ -349,7 +349,12 @@ impl Context {
     ///     next.run(request).await
     /// });
     /// ```
+    ///
+    /// Only within `wrap_model_call`: elsewhere return an update. What is kept before the call of a turn is part of the state
+    /// with that call, and what is kept behind it with the next one; where none comes it is lost with the run.
     pub fn keep(&self, update: Update) {
+        // As an update is given them, so that who reads what was kept and who reads the state see the same messages.
+        let update = update.with_ids(&*self.shared.agent.ids);
         let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *kept = std::mem::take(&mut *kept).and(update);
     }

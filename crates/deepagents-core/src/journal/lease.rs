@@ -94,7 +94,8 @@ impl Lost {
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Lease {
-    /// Becomes the owner of a thread, for a year at most. A thread that does not exist begins to, and is gone again where nothing was written.
+    /// Becomes the owner of a thread, for a year at most. A thread that does not exist begins to, and is gone again where
+    /// nothing was written.
     ///
     /// # Errors
     /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless the claim
@@ -225,8 +226,8 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A claim that is made to its end if nobody waits for it any more, and given up then: journals may carry it out all the same, and
-/// the thread would be owned by nobody for a whole lease.
+/// A claim that is made to its end if nobody waits for it any more, and given up then: journals may carry it out all the
+/// same, and the thread would be owned by nobody for a whole lease.
 struct Claiming {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
@@ -300,6 +301,7 @@ impl Heartbeat {
             }
         }
     }
+
     fn unavailable(&self, why: &str) -> JournalError {
         JournalError::Unavailable { source: format!("the lease of thread `{}` ran out: {why}", self.thread).into() }
     }

@@ -137,8 +137,8 @@ pub enum Record {
         /// The value.
         value: Value,
     },
-    /// What such a sub-agent has spent since it began; of the agent of the thread what was spent between its runs, such as to
-    /// compact the conversation.
+    /// What such a sub-agent has spent since it began; of the agent of the thread what was spent between its runs, such as
+    /// to compact the conversation.
     BudgetCharged {
         /// All of it; between runs what a change has cost.
         spent: BudgetUsage,

@@ -106,9 +106,9 @@ impl RunUsage {
         let Some(ledger) = machine.ledger() else { return };
         if self.before.is_none() {
             let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
-            self.before = Some(ledger.spent.since(&answers));
+            self.before = Some(ledger.own().since(&answers));
         }
-        self.kept = Some(ledger.spent);
+        self.kept = Some(ledger.own());
     }
 
     /// What none of the answers has used.

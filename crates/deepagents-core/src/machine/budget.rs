@@ -250,16 +250,24 @@ impl BudgetRemaining {
 }
 
 /// A budget and what was spent of it, to be kept with a thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BudgetState {
     pub(crate) budget: Budget,
     pub(crate) spent: BudgetUsage,
     /// What earlier runs of the thread of an agent in the background had spent.
     #[serde(default, skip_serializing_if = "BudgetUsage::is_nothing")]
     pub(crate) earlier: BudgetUsage,
+    /// The part of `spent` that agents in the background have spent, whose own logs say so too.
+    #[serde(default, skip_serializing_if = "BudgetUsage::is_nothing")]
+    pub(crate) background: BudgetUsage,
 }
 
 impl BudgetState {
+    /// What the run and agents that share its log have spent.
+    pub(crate) fn own(&self) -> BudgetUsage {
+        self.spent.since(&self.background)
+    }
+
     /// What all runs of the thread have spent.
     pub(crate) fn total(&self) -> BudgetUsage {
         let mut total = self.earlier;

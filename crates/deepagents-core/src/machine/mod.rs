@@ -30,6 +30,9 @@ pub struct Machine {
     idle: u32,
     /// Why the run is about to end.
     stop: FinishReason,
+    /// Why the answer ended that the hooks are to be asked about: another process may be the one that goes on behind it.
+    #[serde(default, skip_serializing_if = "StopReason::is_end")]
+    answer_stop: StopReason,
     /// What the run may spend and has spent, where that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ledger: Option<Box<BudgetState>>,
@@ -50,7 +53,8 @@ enum Phase {
 impl Machine {
     /// A run that begins, on a thread with so many model answers.
     pub fn new(turn: u32, limit: u32) -> Self {
-        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop: FinishReason::Done, ledger: None }
+        let (stop, answer_stop) = (FinishReason::Done, StopReason::End);
+        Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop, answer_stop, ledger: None }
     }
 
     /// A run that goes on as if a part of it had just been done, on a thread with so many model answers.
@@ -158,6 +162,8 @@ impl Machine {
             (_, JumpTo::End) => self.end(FinishReason::Ended),
             (Phase::Model | Phase::Tools | Phase::Finished, JumpTo::Continue | JumpTo::Model) => {}
         }
+        // What follows from it is decided.
+        self.answer_stop = StopReason::End;
         Ok(())
     }
 
@@ -167,8 +173,14 @@ impl Machine {
         self.idle = 0;
     }
 
-    /// The model has answered.
-    pub fn model_answered(&mut self) {
+    /// Why the last answer ended; meaningful in `after_model`.
+    pub(crate) fn answer_stop(&self) -> &StopReason {
+        &self.answer_stop
+    }
+
+    /// The model has answered, and ended its answer for this reason.
+    pub fn model_answered(&mut self, stop: StopReason) {
+        self.answer_stop = stop;
         self.turn = self.turn.saturating_add(1);
         self.phase = Phase::AfterModel;
     }
@@ -272,7 +284,7 @@ mod tests {
         machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
         machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
         machine.model_asked();
-        machine.model_answered();
+        machine.model_answered(StopReason::End);
         machine
     }
 

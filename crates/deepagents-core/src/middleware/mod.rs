@@ -177,9 +177,10 @@ pub trait Middleware: Send + Sync + 'static {
         ready(Ok(HookOutput::default()))
     }
 
-    /// The arguments that its [`wrap_tool_call`](Self::wrap_tool_call) will put in the place of a call's, where they are known
-    /// before the call begins: events and the log tell the call with them, and calls that write what another one writes wait for it. Of several middlewares each is given what the one
-    /// before made of it; what a person has put in the place of a call comes before all of them.
+    /// The arguments that its [`wrap_tool_call`](Self::wrap_tool_call) will put in the place of a call's, where they are
+    /// known before the call begins: events and the log tell the call with them, and calls that write what another one
+    /// writes wait for it. Of several middlewares each is given what the one before made of it; what a person has put in
+    /// the place of a call comes before all of them.
     fn planned_args(&self, _id: &CallId, _call: &ToolCall, _cx: &Context) -> Option<Value> {
         None
     }

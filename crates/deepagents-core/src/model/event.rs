@@ -110,3 +110,9 @@ pub enum StopReason {
     /// Something else, in the provider's word.
     Other(String),
 }
+
+impl StopReason {
+    pub(crate) fn is_end(&self) -> bool {
+        *self == Self::End
+    }
+}

@@ -41,7 +41,7 @@ impl Driver {
         child |= setting.above.is_some();
         let result = Self::run(own.clone(), input, setting, Some(inbox)).await;
         if let (Some(thread), Err(failure), true, Some(journal)) = (thread, &result, child, &own.journal)
-            && !matches!(&*failure.error, Error::Journal(JournalError::Busy { .. } | JournalError::Fenced { .. }))
+            && !is_left_open(&failure.error)
         {
             // The log says that the run failed. Why is for those who look at the task; without it they are told less.
             let metadata = [(ERROR.to_owned(), failure.to_string().into())].into_iter().collect();
@@ -49,6 +49,12 @@ impl Driver {
         }
         result
     }
+}
+
+/// Whether a run that failed so has left its thread to another, or open to be gone on with.
+fn is_left_open(error: &Error) -> bool {
+    use JournalError::{Busy, Fenced, Unavailable};
+    matches!(error, Error::Journal(Busy { .. } | Fenced { .. } | Unavailable { .. }))
 }
 
 /// The agent in the background whose thread it is, able to write to it; none if the thread is of another kind.

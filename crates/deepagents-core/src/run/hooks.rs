@@ -107,7 +107,7 @@ impl Driver {
             pending: message::pending(messages).len(),
             had_calls: answer.is_some_and(crate::message::AssistantMessage::has_calls),
             empty: answer.is_none_or(says_nothing),
-            stop: self.last_stop.clone(),
+            stop: self.machine.answer_stop().clone(),
             shape_missing: self.shared.agent.format.is_some()
                 && self.state.get::<StructuredResponse>().is_none_or(Option::is_none),
             steered,

@@ -8,6 +8,7 @@ mod hooks;
 mod input;
 mod interrupted;
 mod interrupts;
+mod left_calls;
 mod live_runs;
 mod log;
 mod model_step;
@@ -122,11 +123,14 @@ impl Run {
         if let Some(above) = above {
             run.handle.forward_to(above);
         }
+        let main = Setting::main(id, emitter.clone(), cancel);
         let setting = Setting {
+            // From its start, so that what ends it before its thread is open is told of it, not of the one above.
+            path: new.as_ref().map_or(main.path.clone(), |new| new.path.clone().into()),
             above: above.map(|above| above.shared.budget.clone()),
             beside: input.thread.as_deref().filter(|_| above.is_some()).map(Arc::from),
             place: new.map_or(Place::Main, |new| Place::Background(Box::new(new))),
-            ..Setting::main(id, emitter.clone(), cancel)
+            ..main
         };
         let path = setting.path.clone();
         let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox.clone()));

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use crate::support::{Notes, tool};
 
 /// An agent that delegates to the background, and to which the threads of what it has started belong.
-struct Delegates(Agent);
+pub(crate) struct Delegates(pub(crate) Agent);
 
 impl Middleware for Delegates {
     fn name(&self) -> &str {

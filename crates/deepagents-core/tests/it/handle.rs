@@ -11,7 +11,7 @@ use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
-use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest};
+use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, StopReason};
 use deepagents_core::run::{FinishReason, ModelCall, RunHandle, RunInput, RunObserver, RunStart};
 use deepagents_core::state::State;
 use deepagents_core::tool::DynTool;
@@ -514,6 +514,36 @@ async fn an_observer_may_suspend_a_run_between_an_answer_and_its_calls() {
     assert!(notes.list().is_empty());
     assert_eq!(agent.invoke(RunInput::resume("t")).await.unwrap().text(), "done");
     assert_eq!(notes.list(), ["acted"]);
+}
+
+/// Suspends a run as soon as its model is asked.
+#[derive(Default)]
+struct StopsAtQuestion(OnceLock<RunHandle>);
+
+impl RunObserver for StopsAtQuestion {
+    fn event(&self, event: &Event) {
+        if let (EventKind::ModelStarted { .. }, Some(run)) = (&event.kind, self.0.get()) {
+            run.suspend();
+        }
+    }
+}
+
+#[tokio::test]
+async fn why_an_answer_ended_is_known_to_who_goes_on_behind_it() {
+    let cases = [
+        (Turn::text("half").stop(StopReason::Other("incomplete".to_owned())), FinishReason::BrokenOff),
+        (Turn::call("act", json!({})).stop(StopReason::Refusal), FinishReason::Refused),
+    ];
+    for (answer, stop) in cases {
+        let model = ScriptedModel::new([answer, Turn::text("never asked")]);
+        let act = tool("act", |_, _| async { Ok("never made") });
+        let agent = agent(model).tool(act).journal(MemoryJournal::new()).build().unwrap();
+        let observer = Arc::new(StopsAtQuestion::default());
+        let run = agent.run(RunInput::new("go").thread("t").observer(observer.clone()));
+        observer.0.set(run.handle()).ok().unwrap();
+        assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Suspended);
+        assert_eq!(agent.invoke(RunInput::resume("t")).await.unwrap().stop, stop);
+    }
 }
 
 #[tokio::test]

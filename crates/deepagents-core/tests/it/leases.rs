@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
+use deepagents_core::error::Error;
 use deepagents_core::interrupt::DecisionKind;
 use deepagents_core::journal::{
     Appended, Claim, Fence, Journal, JournalError, Lease, Loaded, LogPosition, MemoryJournal, ProcessIdentity, Record,
@@ -374,4 +375,45 @@ async fn a_run_that_has_ended_to_wait_is_not_cancelled_by_a_renewal_behind_its_r
     assert_eq!(outcome.stop, FinishReason::Interrupted);
     let token = cancelled.lock().unwrap().clone().unwrap();
     assert!(!token.is_cancelled());
+}
+
+/// A journal that does not answer who reads a thread as it was, and whose leases are taken over.
+struct Stuck {
+    inner: MemoryJournal,
+}
+
+impl Journal for Stuck {
+    crate::support::as_inner!(but load);
+    crate::support::as_inner!(read);
+
+    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
+        if at.is_some() { Box::pin(std::future::pending()) } else { self.inner.load(thread, at) }
+    }
+
+    fn renew<'a>(&'a self, thread: &'a str, _: Fence, _: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async { Err(JournalError::Fenced { thread: thread.to_owned() }) })
+    }
+
+    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
+        self.inner.release(thread, fence)
+    }
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        self.inner.append(thread, fence, expected, records)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_loses_its_thread_while_it_reads_where_it_goes_back_to_fails() {
+    let model = ScriptedModel::rules().always(Turn::text("done")).build();
+    let agent = Agent::builder(model).journal(Stuck { inner: MemoryJournal::new() }).build().unwrap();
+    agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let error = agent.invoke(RunInput::new("again").thread("t").at(2)).await.unwrap_err();
+    assert!(matches!(&*error.error, Error::Journal(JournalError::Fenced { .. })), "{error}");
 }

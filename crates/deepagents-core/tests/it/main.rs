@@ -9,6 +9,7 @@
 
 mod appends;
 mod asking;
+mod background_ends;
 mod beside;
 mod budget;
 mod cancelling;

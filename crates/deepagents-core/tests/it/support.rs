@@ -182,19 +182,23 @@ macro_rules! as_inner {
     };
     // Nor what is read and released.
     (but renew) => {
-        fn claim<'a>(
-            &'a self,
-            thread: &'a str,
-            claim: deepagents_core::journal::Claim,
-        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Fence, JournalError>> {
-            self.inner.claim(thread, claim)
-        }
+        crate::support::as_inner!(but load);
         fn load<'a>(
             &'a self,
             thread: &'a str,
             at: Option<deepagents_core::journal::LogPosition>,
         ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Loaded, JournalError>> {
             self.inner.load(thread, at)
+        }
+    };
+    // Nor what is renewed.
+    (but load) => {
+        fn claim<'a>(
+            &'a self,
+            thread: &'a str,
+            claim: deepagents_core::journal::Claim,
+        ) -> futures_core::future::BoxFuture<'a, Result<deepagents_core::journal::Fence, JournalError>> {
+            self.inner.claim(thread, claim)
         }
         fn put_snapshot<'a>(
             &'a self,

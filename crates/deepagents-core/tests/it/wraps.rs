@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use deepagents_core::event::EventKind;
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::last_value;
-use deepagents_core::message::AssistantMessage;
+use deepagents_core::message::{AssistantMessage, Message};
 use deepagents_core::middleware::{
     Middleware, ModelNext, ModelResponse, ToolResponse, wrap_model_call, wrap_tool_call,
 };
@@ -16,7 +16,7 @@ use deepagents_core::state::{ChannelSpec, Update};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
-use crate::support::{agent, assert_sound, echo, kinds, lines, tool, until, watch};
+use crate::support::{Notes, agent, assert_sound, echo, kinds, lines, tool, until, watch};
 
 last_value!(Tries("tries"): u32);
 
@@ -373,4 +373,25 @@ async fn what_a_wrap_keeps_stays_where_the_call_fails_is_cancelled_or_is_tried_a
     // Two passes of one call see each other.
     let outcome = agent.invoke(RunInput::new("twice").thread("t")).await.unwrap();
     assert_eq!((outcome.text(), kept().await), ("done".to_owned(), Some(4)));
+}
+
+#[tokio::test]
+async fn messages_that_are_kept_have_their_ids_from_then_on() {
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let keeps = wrap_model_call(move |request, next| {
+        let seen = seen.clone();
+        async move {
+            next.cx().keep(Update::message(Message::harness("noted")));
+            for _ in 0..2 {
+                seen.add(next.cx().with_kept()?.state().messages().last().unwrap().id());
+            }
+            next.run(request).await
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::text("done")])).middleware(keeps).build().unwrap();
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let noted = outcome.messages().iter().find(|message| message.text() == "noted").unwrap();
+    assert!(!noted.id().is_empty());
+    assert_eq!(notes.list(), [noted.id(), noted.id()]);
 }

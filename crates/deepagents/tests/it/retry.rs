@@ -85,7 +85,9 @@ async fn a_run_fails_with_the_last_error_unless_an_answer_is_wanted_which_can_be
     assert_eq!(model.requests().len(), 2);
 
     let (outcome, events, _) = ask(vec![away(), away()], retrying(1).on_failure(ModelFailure::Answer)).await;
-    insta::assert_snapshot!(outcome.unwrap().text(), @"The model could not answer after 2 attempts: transport (could not reach the provider: the cable is cut)");
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.stop, FinishReason::BrokenOff);
+    insta::assert_snapshot!(outcome.text(), @"The model could not answer after 2 attempts: transport (could not reach the provider: the cable is cut)");
     let stop = events.iter().find_map(|kind| match kind {
         EventKind::ModelFinished { stop, .. } => Some(stop.clone()),
         _ => None,
@@ -97,7 +99,8 @@ async fn a_run_fails_with_the_last_error_unless_an_answer_is_wanted_which_can_be
 
     let own = ModelFailure::AnswerWith(Arc::new(|error, attempts| format!("{attempts} times {}", error.kind())));
     let (outcome, _, _) = ask(vec![away(), away()], retrying(1).on_failure(own)).await;
-    assert_eq!(outcome.unwrap().text(), "2 times transport");
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::BrokenOff, "2 times transport".to_owned()));
 }
 
 #[tokio::test]

@@ -20,7 +20,6 @@ use crate::interrupt::open_questions;
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
-use crate::model::StopReason;
 use crate::state::State;
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolSet};
@@ -52,7 +51,6 @@ pub(crate) struct Driver {
     pub(super) follow_ups: VecDeque<Message>,
     /// Why a message in the inbox was not let in.
     refused: Option<Error>,
-    pub(super) last_stop: StopReason,
     /// Wrong answers to a wanted shape so far.
     pub(super) shape_tries: u32,
     /// Whether the shape is asked for by a tool.
@@ -130,7 +128,6 @@ impl Driver {
             undelivered: Vec::new(),
             follow_ups: VecDeque::new(),
             refused: None,
-            last_stop: StopReason::End,
             shape_tries: 0,
             shape_by_tool: parts.answer_tool().is_some(),
             offered: None,

@@ -10,7 +10,7 @@ use crate::message::{Message, check_last_results};
 use crate::run::RunInput;
 use crate::run::driver::Driver;
 use crate::run::interrupted::after_interrupted;
-use crate::run::model_step::{Left, begun_by};
+use crate::run::left_calls::{Left, begun_by};
 use crate::state::Update;
 use crate::status::FinishReason;
 

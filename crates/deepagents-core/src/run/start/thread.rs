@@ -69,22 +69,20 @@ impl Driver {
         let lease = lease.of_run(self.shared.cancel.clone());
         let journal = lease.journal().clone();
         let load = async {
-            match input.at {
-                // A run that goes back may leave what cannot be read.
-                Some(_) => load_intact(&*journal, &thread, parts.schema.clone()).await,
-                None => load_replay(&*journal, &thread, parts.schema.clone(), None).await,
-            }
+            let replay = |to| load_replay(&*journal, &thread, parts.schema.clone(), to);
+            let Some(to) = input.at else { return Ok((replay(None).await?, None)) };
+            // A run that goes back may leave what cannot be read.
+            let loaded = load_intact(&*journal, &thread, parts.schema.clone()).await?;
+            let earlier = if to == loaded.head { None } else { Some((to, replay(Some(to)).await?.fold)) };
+            Ok::<_, Error>((loaded, earlier))
         };
-        let loaded = tokio::select! {
+        let (loaded, earlier) = tokio::select! {
             biased;
             loaded = load => loaded?,
             () = lease.lost().cancelled() => return Err(lost(&lease)),
         };
-        let (head, turns, mut fold) = (loaded.head, loaded.fold.turns, loaded.fold);
-        let back = input.at.filter(|at| *at != head);
-        if let Some(to) = back {
-            fold = load_replay(&*journal, &thread, parts.schema.clone(), Some(to)).await?.fold;
-        }
+        let (head, turns) = (loaded.head, loaded.fold.turns);
+        let (back, mut fold) = earlier.map_or((None, loaded.fold), |(to, fold)| (Some(to), fold));
         self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
         if let Some(to) = back {
             self.go_back(&mut fold, to, turns.saturating_add(1), head);

@@ -10,7 +10,7 @@ use crate::ids::CallId;
 use crate::journal::ChildLog;
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
-use crate::run::model_step::unknown_outcome;
+use crate::run::left_calls::unknown_outcome;
 use crate::tool::ChildState;
 
 /// How long aborted tools may take to let go.

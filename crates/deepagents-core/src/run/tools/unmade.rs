@@ -8,7 +8,7 @@ use crate::machine::Open;
 use crate::message::PendingCall;
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
-use crate::run::model_step::unknown_outcome;
+use crate::run::left_calls::unknown_outcome;
 use crate::state::{StructuredResponse, Update};
 
 impl Driver {

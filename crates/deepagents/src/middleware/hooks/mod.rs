@@ -6,8 +6,8 @@
 //! has started.
 //!
 //! A hook that is broken (it cannot be run, ends otherwise, takes too long, says something that cannot be read) is told in
-//! [`MiddlewareEvent::Hook`](deepagents_core::event::MiddlewareEvent::Hook), and the run goes on, unless its file says `"failClosed": true`: what it could have blocked does
-//! not happen then.
+//! [`MiddlewareEvent::Hook`](deepagents_core::event::MiddlewareEvent::Hook), and the run goes on, unless its file says
+//! `"failClosed": true`: what it could have blocked does not happen then.
 
 mod answer;
 mod command;

@@ -44,9 +44,11 @@ pub enum ModelFailure {
     #[default]
     Error,
     /// The answer is a text that says what happened. Its [`StopReason`] is `Other("model_unavailable")`: without looking at
-    /// that, it cannot be told from an answer of the model.
+    /// that, it cannot be told from an answer of the model. The run ends with
+    /// [`FinishReason::BrokenOff`](deepagents_core::run::FinishReason::BrokenOff).
     Answer,
-    /// The answer is what this makes of the last error and the number of attempts, with the same [`StopReason`].
+    /// The answer is what this makes of the last error and the number of attempts, with the same [`StopReason`] and the
+    /// same end of the run.
     AnswerWith(Arc<AnswerFor>),
 }
 

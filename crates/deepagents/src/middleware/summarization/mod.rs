@@ -254,7 +254,10 @@ impl Middleware for Summarization {
                 answer = next.run(work.request.clone()).await;
             }
         }
-        inner.put(&cx, work.ledger);
+        // A run that fails comes to no `after_agent` that would forget it; one that tries again counts anew.
+        if answer.is_ok() {
+            inner.put(&cx, work.ledger);
+        }
         answer
     }
 
@@ -271,5 +274,27 @@ impl std::fmt::Debug for Summarization {
             .field("trigger", &self.inner.options.trigger)
             .field("keep", &self.inner.options.keep)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deepagents_core::agent::Agent;
+    use deepagents_fs::StateBackend;
+    use deepagents_models::scripted::{ScriptedModel, Turn};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_remembered_of_a_run_that_has_failed() {
+        let model = ScriptedModel::new([Turn::error(ModelError::invalid("no")), Turn::text("Done.")]);
+        let options = SummarizationOptions::default();
+        let summarization = Summarization::new(Arc::new(model.clone()), StateBackend::new(), options).unwrap();
+        let agent = Agent::builder(model).middleware(summarization.clone()).build().unwrap();
+        let remembered = || summarization.inner.ledgers.lock().unwrap().len();
+        agent.invoke("Go.").await.unwrap_err();
+        assert_eq!(remembered(), 0);
+        agent.invoke("Go.").await.unwrap();
+        assert_eq!(remembered(), 0);
     }
 }

@@ -1,0 +1,130 @@
+//! Calls that are not made, or that came to no end, are answered all the same: every call keeps exactly one result.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::driver::Driver;
+use crate::error::Result;
+use crate::journal::{ChildLog, Record};
+use crate::machine::Open;
+use crate::message::{self, Message, MessageOp, Pending, PendingCall, ToolMessage};
+use crate::state::{MessagesChannel, Update};
+
+impl Driver {
+    /// Answers every open call of the last answer with an error.
+    pub(super) fn answer_pending(&mut self, text: impl Fn(&PendingCall) -> String) -> Result<()> {
+        let ops = answers(&message::pending(self.state.messages()), text);
+        if ops.is_empty() { Ok(()) } else { self.update(Update::new::<MessagesChannel>(ops)) }
+    }
+
+    /// Answers every open call: with what an earlier process had finished of the turn, where this one did not come to go
+    /// on with it, and otherwise with an error.
+    pub(super) fn answer_open(&mut self, why: &str) -> Result<()> {
+        let (open, children) = (std::mem::take(&mut self.open), std::mem::take(&mut self.children));
+        if open == Open::default() && children.is_empty() {
+            return self.answer_pending(|call| format!("The call of {} was not completed: {why}.", call.name()));
+        }
+        let begun = begun_by(&children);
+        self.join_children(children.into_values())?;
+        let (mut given, mut late) = (Vec::new(), Vec::new());
+        for (message, added) in open.finished.into_values() {
+            given.push(Message::Tool((*message).clone()));
+            late.extend(added);
+        }
+        let in_doubt = open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        self.complete_turn(&Left { in_doubt, begun }, why, late, &mut given)?;
+        // The results are part of the conversation, and the turn is over.
+        self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
+        Ok(())
+    }
+
+    /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after
+    /// those of earlier calls. Results that are given for open calls are taken; what its tools said beside theirs comes
+    /// last.
+    pub(super) fn complete_turn(
+        &mut self,
+        left: &Left,
+        why: &str,
+        late: Vec<MessageOp>,
+        given: &mut Vec<Message>,
+    ) -> Result<()> {
+        let messages = self.state.messages();
+        let open = message::pending(messages);
+        let (Some(at), false) = (messages.last_assistant(), open.is_empty()) else { return Ok(()) };
+        let mut results: Vec<(u32, MessageOp)> = Vec::new();
+        let mut ops = Vec::new();
+        for (index, message) in message::results_at(messages, at) {
+            ops.push(MessageOp::Remove(message.id().to_owned()));
+            results.push((index, MessageOp::Put(message)));
+        }
+        let text = |index: &u32, call: &PendingCall| {
+            let name = call.name();
+            if left.in_doubt.contains(call.provider_call_id()) {
+                unknown_outcome(name)
+            } else if left.begun.contains(index) {
+                format!(
+                    "The call of {name} did not come to its end: {why}. What its agent had done until then is done."
+                )
+            } else {
+                format!("The call of {name} was never made: {why}.")
+            }
+        };
+        for Pending { index, call } in &open {
+            let result = take_result(given, call).unwrap_or_else(|| error_result(call, text(index, call)));
+            results.push((*index, MessageOp::put(Message::Tool(result))));
+        }
+        results.sort_by_key(|(index, _)| *index);
+        ops.extend(results.into_iter().map(|(_, op)| op));
+        ops.extend(late);
+        self.update(Update::new::<MessagesChannel>(ops))
+    }
+}
+
+/// What an earlier process had begun of a turn.
+pub(super) struct Left {
+    /// The ids of the calls that were running when it ended.
+    pub(super) in_doubt: HashSet<String>,
+    /// The places of the calls whose sub-agents had begun.
+    pub(super) begun: HashSet<u32>,
+}
+
+/// The places of the calls that these sub-agents work for.
+pub(super) fn begun_by(children: &BTreeMap<Vec<String>, ChildLog>) -> HashSet<u32> {
+    children.values().map(|child| child.call.index).collect()
+}
+
+/// Takes the result of a call out of what a run is given, before any answer there.
+fn take_result(given: &mut Vec<Message>, call: &PendingCall) -> Option<ToolMessage> {
+    let mut before_answers = given.iter().take_while(|message| message.as_assistant().is_none());
+    let at =
+        before_answers.position(|m| m.as_tool().is_some_and(|result| result.call_id == call.provider_call_id()))?;
+    match given.remove(at) {
+        Message::Tool(result) if result.name.is_empty() => Some(ToolMessage { name: call.name().to_owned(), ..result }),
+        Message::Tool(result) => Some(result),
+        _ => None,
+    }
+}
+
+/// What the model is told of a call that began in another process and did not end there.
+pub(super) fn unknown_outcome(name: &str) -> String {
+    format!("The call of {name} was running when the process ended; whether it took effect is unknown.")
+}
+
+pub(super) fn not_made(call: &PendingCall) -> String {
+    format!("The call of {} was not made: the turn was ended before it.", call.name())
+}
+
+pub(super) fn declined_with(call: &PendingCall) -> String {
+    format!(
+        "The call of {} was not made: the model or its provider declined the answer that it is part of.",
+        call.name()
+    )
+}
+
+/// Error results for open calls.
+pub(super) fn answers(open: &[Pending], text: impl Fn(&PendingCall) -> String) -> Vec<MessageOp> {
+    open.iter().map(|open| MessageOp::put(Message::Tool(error_result(&open.call, text(&open.call))))).collect()
+}
+
+fn error_result(call: &PendingCall, text: String) -> ToolMessage {
+    ToolMessage::synthetic(call.provider_call_id(), call.name(), text)
+}

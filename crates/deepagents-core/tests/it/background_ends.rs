@@ -1,0 +1,185 @@
+//! How agents in the background end where something goes wrong around them, and what they have cost then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deepagents_core::agent::{Agent, NewTask};
+use deepagents_core::env::RandomIds;
+use deepagents_core::event::{Event, EventKind, Subscribe};
+use deepagents_core::journal::{
+    Appended, Claim, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record, ThreadUsage,
+};
+use deepagents_core::message::Usage;
+use deepagents_core::model::ModelRequest;
+use deepagents_core::run::{RunHandle, RunInput, RunObserver};
+use deepagents_core::tool::{DynTool, ToolContext, ToolError};
+use deepagents_models::scripted::{ScriptedModel, Turn};
+use futures_core::future::BoxFuture;
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::{Notify, oneshot};
+
+use crate::beside::Delegates;
+use crate::support::{Notes, echo, tool, watch};
+
+/// Starts an agent in the background as `errand`.
+fn start(below: &Agent, cx: &ToolContext) -> Result<RunHandle, ToolError> {
+    let state = cx.state().fork(below.schema().clone())?;
+    let (id, name, input) = ("errand".to_owned(), "errands".to_owned(), RunInput::new("Do it."));
+    cx.background().start(NewTask { id, name, agent: below.clone(), state, input }, 1).map_err(ToolError::fatal)
+}
+
+/// An agent whose first call starts an agent in the background and waits for its end.
+fn waiting_for(below: &Agent, journal: impl Journal) -> Agent {
+    let started = below.clone();
+    let run = tool("run", move |_, cx| {
+        let run = start(&started, &cx);
+        async move {
+            let ended = run?.outcome().await;
+            Ok(ended.map_or_else(|error| error.to_string(), |outcome| outcome.text()))
+        }
+    });
+    delegating(below, run, Turn::text("Done.")).journal(journal).build().unwrap()
+}
+
+fn delegating(below: &Agent, run: impl DynTool, then: Turn) -> deepagents_core::agent::AgentBuilder {
+    let model = ScriptedModel::new([Turn::call("run", json!({})).usage(using(100)), then, Turn::text("Done.")]);
+    Agent::builder(model).ids(RandomIds).middleware(Delegates(below.clone())).tool(run)
+}
+
+fn using(input: u64) -> Usage {
+    Usage { input, ..Usage::default() }
+}
+
+fn below(tool: impl DynTool) -> Agent {
+    let name = tool.spec().name.clone();
+    let model =
+        ScriptedModel::new([Turn::call(name, json!({})).usage(using(10)), Turn::text("Found.").usage(using(20))]);
+    Agent::builder(model).ids(RandomIds).name("errands").tool(tool).build().unwrap()
+}
+
+/// Panics once, at the end of a call of an agent below.
+#[derive(Default)]
+struct PanicsBelow(AtomicBool);
+
+impl RunObserver for PanicsBelow {
+    fn event(&self, event: &Event) {
+        let ends = matches!(event.kind, EventKind::ToolFinished { .. }) && !event.path.is_empty();
+        assert!(!ends || self.0.swap(true, Ordering::Relaxed), "it has seen enough");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_an_agent_in_the_background_is_told_its_end_where_an_observer_above_panics() {
+    let (notes, go) = (Notes::default(), Arc::new(Notify::new()));
+    let may = go.clone();
+    let below = below(tool("wait", move |_, _| {
+        let may = may.clone();
+        async move {
+            may.notified().await;
+            Ok("waited")
+        }
+    }));
+    let (noted, started) = (notes.clone(), below.clone());
+    let run = tool("run", move |_, cx| {
+        let (run, go, noted) = (start(&started, &cx), go.clone(), noted.clone());
+        async move {
+            let mut events = run?.subscribe(Subscribe::Start);
+            let (tell, told) = oneshot::channel();
+            let reader = tokio::spawn(async move {
+                let (mut tell, mut last) = (Some(tell), None);
+                while let Some(event) = events.next().await {
+                    if matches!(event.kind, EventKind::ToolStarted { .. }) {
+                        tell.take().unwrap().send(()).unwrap();
+                    }
+                    last = Some(event.kind);
+                }
+                last
+            });
+            // The reader has nothing left to read then, and waits.
+            told.await.unwrap();
+            go.notify_one();
+            let last = tokio::time::timeout(Duration::from_secs(60), reader).await;
+            noted.add(if matches!(last, Ok(Ok(Some(kind))) if kind.is_end()) { "told" } else { "not told" });
+            Ok("read")
+        }
+    });
+    let agent = delegating(&below, run, Turn::text("Done.")).journal(MemoryJournal::new()).build().unwrap();
+    let observer = Arc::new(PanicsBelow::default());
+    agent.invoke(RunInput::new("Go.").thread("t").observer(observer.clone())).await.unwrap();
+    assert!(observer.0.load(Ordering::Relaxed));
+    assert_eq!(notes.list(), ["told"]);
+}
+
+#[tokio::test]
+async fn an_agent_in_the_background_that_cannot_begin_fails_under_its_own_path() {
+    let journal = MemoryJournal::new();
+    journal.claim("t/errand", Claim::new("somebody", Duration::from_secs(60))).await.unwrap();
+    let agent = waiting_for(&below(echo()), journal);
+    let (events, outcome) = watch(agent.run(RunInput::new("Go.").thread("t"))).await;
+    assert_eq!(outcome.unwrap().text(), "Done.");
+    let failed = |event: &&Event| matches!(event.kind, EventKind::AgentFailed { .. });
+    let paths: Vec<_> = events.iter().filter(failed).map(|event| event.path.to_vec()).collect();
+    assert_eq!(paths, [["errand"]]);
+}
+
+/// A journal that takes one append to threads below others, and is away from then on.
+struct AwayBelow {
+    inner: MemoryJournal,
+    appends: AtomicUsize,
+}
+
+impl Journal for AwayBelow {
+    crate::support::as_inner!();
+
+    fn append<'a>(
+        &'a self,
+        thread: &'a str,
+        fence: Fence,
+        expected: LogPosition,
+        records: Vec<Record>,
+    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
+        if thread.contains('/') && self.appends.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Box::pin(async { Err(JournalError::Unavailable { source: "the connection was lost".into() }) });
+        }
+        self.inner.append(thread, fence, expected, records)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_is_left_open_holds_no_reason_of_a_failure() {
+    let journal = Arc::new(AwayBelow { inner: MemoryJournal::new(), appends: AtomicUsize::new(0) });
+    let agent = waiting_for(&below(echo()), journal.clone());
+    let outcome = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let told = outcome.messages().iter().any(|message| message.text().contains("the connection was lost"));
+    assert!(told, "{:?}", outcome.messages());
+    let thread = journal.threads().get("t/errand").await.unwrap().unwrap();
+    assert!(!thread.metadata.contains_key("error"), "{:?}", thread.metadata);
+}
+
+#[tokio::test]
+async fn what_agents_in_the_background_have_used_is_counted_in_their_own_threads_alone() {
+    let (journal, below) = (Arc::new(MemoryJournal::new()), below(echo()));
+    let started = below.clone();
+    let run = tool("run", move |_, cx| {
+        let (run, schema) = (start(&started, &cx), started.schema().clone());
+        async move {
+            run?.outcome().await.unwrap();
+            let task = cx.background().get("errand").await?.unwrap();
+            let spent = task.report(schema, None).await?.spent;
+            cx.background().count(&task, &spent);
+            let model = Arc::new(ScriptedModel::new([Turn::text("Yes.").usage(using(3_000))])) as _;
+            cx.context().invoke_model(&model, ModelRequest::new("Meanwhile?")).await?;
+            Ok("counted")
+        }
+    });
+    let agent = delegating(&below, run, Turn::text("Done.").usage(using(200)));
+    let agent = agent.journal(journal.clone()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(outcome.spent.usage, using(3_330));
+    let threads = agent.threads().unwrap();
+    let used = async |thread| threads.usage(thread, ThreadUsage::default()).await.unwrap();
+    let (own, task) = (used("t").await, used("t/errand").await);
+    assert_eq!((own.total(), own.beside(), task.total()), (using(3_300), using(3_000), using(30)));
+}
