@@ -59,7 +59,7 @@ pub struct Lease {
 #[derive(Default)]
 pub(super) struct Lost {
     pub(super) token: CancellationToken,
-    why: OnceLock<JournalError>,
+    reason: OnceLock<JournalError>,
     /// The run that owns the thread with this lease.
     run: OnceLock<CancellationToken>,
     /// Whether the thread was given up: what is found out about it afterwards concerns nobody.
@@ -68,16 +68,16 @@ pub(super) struct Lost {
 
 impl Lost {
     /// The first reason stays.
-    fn lose(&self, why: JournalError) {
+    fn lose(&self, reason: JournalError) {
         if self.given_up.load(Ordering::Acquire) {
             return;
         }
         // Before anybody is told: a run that is cancelled asks whether this is why.
-        let _ = self.why.set(why);
-        self.tell();
+        let _ = self.reason.set(reason);
+        self.cancel();
     }
 
-    fn tell(&self) {
+    fn cancel(&self) {
         self.token.cancel();
         if let Some(run) = self.run.get() {
             run.cancel();
@@ -85,8 +85,8 @@ impl Lost {
     }
 
     /// Why the thread is lost, if it is.
-    pub(super) fn why(&self) -> Option<JournalError> {
-        self.why.get().map(JournalError::duplicate)
+    pub(super) fn reason(&self) -> Option<JournalError> {
+        self.reason.get().map(JournalError::duplicate)
     }
 }
 
@@ -129,7 +129,7 @@ impl Lease {
     /// Cancels the run too once the thread is lost. It asks [`why_lost`](Self::why_lost) then: nobody wished its end.
     pub(crate) fn of_run(self, run: CancellationToken) -> Self {
         if self.lost.run.set(run).is_ok() && self.lost.token.is_cancelled() {
-            self.lost.tell();
+            self.lost.cancel();
         }
         self
     }
@@ -168,7 +168,7 @@ impl Lease {
     /// Why the thread is lost, if it is: [`JournalError::Fenced`] where somebody took it over, and
     /// [`JournalError::Unavailable`] where the journal could not be reached for as long as the lease lasted.
     pub fn why_lost(&self) -> Option<JournalError> {
-        self.lost.why()
+        self.lost.reason()
     }
 
     /// The same for whoever writes to the thread.

@@ -71,7 +71,7 @@ impl LogWriter {
 
     /// Why the thread is lost, if it is.
     pub(crate) fn why_lost(&self) -> Option<JournalError> {
-        self.writing.lost.why()
+        self.writing.lost.reason()
     }
 
     /// Appends records and gives the position after them.
@@ -189,7 +189,7 @@ impl Writing {
         let give_up = Instant::now().checked_add(self.lease);
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(lost) = self.lost.why() {
+            if let Some(lost) = self.lost.reason() {
                 return Err(lost);
             }
             let appended = self.journal.append(&self.thread, self.fence, end, records.clone()).await;

@@ -54,7 +54,7 @@ pub(crate) struct CallInfo {
     /// Sub-agents that it ran in an earlier process and has not gone on with yet.
     left: Mutex<Vec<ChildLog>>,
     /// What it has told of its progress.
-    told: Mutex<ProgressTail>,
+    output: Mutex<ProgressTail>,
 }
 
 impl CallInfo {
@@ -68,13 +68,13 @@ impl CallInfo {
             asked: AtomicU32::new(0),
             children: AtomicU32::new(0),
             left: Mutex::new(left),
-            told: Mutex::default(),
+            output: Mutex::default(),
         }
     }
 
     /// The last of what it has told of its progress, if it has told something.
-    pub(crate) fn take_told(&self) -> Option<String> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take_output(&self) -> Option<String> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Takes what an earlier process left of the sub-agents that the call ran; of one of them, if it is named.
@@ -272,7 +272,7 @@ impl ToolContext {
             None => Some(text.into()),
         };
         let Some(text) = text else { return };
-        self.call.told.lock().unwrap_or_else(PoisonError::into_inner).push(&text);
+        self.call.output.lock().unwrap_or_else(PoisonError::into_inner).push(&text);
         let call = self.call.id.clone();
         self.context.emit(|| EventKind::ToolProgress { call, text });
     }

@@ -48,13 +48,13 @@ impl Driver {
                 Progress::Running | Progress::Interrupted => {}
             }
             let running = turn.by_task.values().find(|task| task.at == at);
-            let told = turn.told.remove(&at).or_else(|| running.and_then(|task| task.info.take_told()));
+            let output = turn.outputs.remove(&at).or_else(|| running.and_then(|task| task.info.take_output()));
             let mut text = match planned.state {
                 Progress::Pending if planned.begun => unknown_outcome(planned.call.name()),
                 _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
             };
-            if let Some(told) = told {
-                text = format!("{text} What it had put out until then:\n{told}");
+            if let Some(output) = output {
+                text = format!("{text} What it had put out until then:\n{output}");
             }
             // What a sub-agent had changed before it began to wait is kept.
             let call = planned.id.clone();
@@ -85,7 +85,7 @@ impl Driver {
                 Some(Err(error)) if error.is_cancelled() => {
                     let Some(aborted) = turn.by_task.remove(&error.id()) else { continue };
                     turn.untaken.extend(aborted.info.take_left(None));
-                    turn.told.extend(aborted.info.take_told().map(|told| (aborted.at, told)));
+                    turn.outputs.extend(aborted.info.take_output().map(|output| (aborted.at, output)));
                 }
                 Some(joined) => {
                     kept = kept.and(self.joined(turn, joined));

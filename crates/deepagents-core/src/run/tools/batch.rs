@@ -59,7 +59,7 @@ pub(super) struct Turn {
     /// What an earlier process left of sub-agents of calls that were aborted, or that wait, before they went on with them.
     pub(super) untaken: Vec<ChildLog>,
     /// The last words of calls that were aborted.
-    pub(super) told: HashMap<usize, String>,
+    pub(super) outputs: HashMap<usize, String>,
     /// Channels that a call of this turn has written and no other may.
     pub(super) taken: HashSet<&'static str>,
     pub(super) shaped: bool,
@@ -122,7 +122,7 @@ impl Driver {
             running: JoinSet::new(),
             by_task: HashMap::new(),
             untaken: Vec::new(),
-            told: HashMap::new(),
+            outputs: HashMap::new(),
             taken: HashSet::new(),
             shaped: false,
             spent: None,
