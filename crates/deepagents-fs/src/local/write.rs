@@ -67,7 +67,8 @@ impl Root {
             Some(before) => give(&temporary.file, before).at(path)?,
             None => true,
         };
-        // Before the mode: that of its group bounds a list of who may do what, and would open the file to the group without one.
+        // Before the mode: that of its group bounds a list of who may do what, and would open the file to the group
+        // without one.
         let kept = before.is_none() || (attributes::copy(target, &temporary.file) && has_group);
         if let Some(bits) = bits {
             // Nobody may do with it what they could not before; it is written in place where that can be.

@@ -22,7 +22,8 @@ const ENDINGS: [&str; 17] =
 /// What makes a directory a program to those that run one, as in `python3 tools` and `node .`.
 const ENTRIES: [&str; 2] = ["__main__.py", "index.js"];
 const RUNNERS: [&str; 4] = ["python", "node", "bun", "deno"];
-/// Programs that take the name of a file without a directory as one of the directory that they run in, also with digits behind.
+/// Programs that take the name of a file without a directory as one of the directory that they run in, also with digits
+/// behind.
 const TAKE_FILES: [&str; 16] = [
     "sh", "bash", "zsh", "dash", "fish", "python", "node", "ruby", "perl", "php", "bun", "deno", "tsx", "ts-node",
     "source", ".",
@@ -38,9 +39,10 @@ const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "fish"];
 const MOST_STARTS: usize = 8;
 
 /// The programs below a root that commands in a text run, as far as its words name them: as they are written, and where links
-/// lead. What these name themselves is among them. A word names one where a program stands in a command, or behind one that
-/// runs files; it has a directory, or the ending of a program, or stands behind one that runs files: other names are looked for in
-/// `PATH`. A program that is not there yet is one by the ending of its name, or where a `./` stands before it.
+/// lead. What these name themselves is among them. A word names one where a program stands in a command, or behind one
+/// that runs files; it has a directory, or the ending of a program, or stands behind one that runs files: other names
+/// are looked for in `PATH`. A program that is not there yet is one by the ending of its name, or where a `./` stands
+/// before it.
 ///
 /// `start` is the directory in which the commands run, `home` what `~` is.
 ///
@@ -143,8 +145,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where a word may lead: it begins with `~`, with a variable that is gone, or in one of the directories. What is there on this
-    /// machine hides none of them: `"$ROOT"/bin/test` is not `/bin/test`.
+    /// Where a word may lead: it begins with `~`, with a variable that is gone, or in one of the directories. What is
+    /// there on this machine hides none of them: `"$ROOT"/bin/test` is not `/bin/test`.
     pub(super) fn places(&mut self, word: &str, base: &Path, beside: &[PathBuf]) -> Vec<PathBuf> {
         let Some(left) = self.left.checked_sub(1) else { return Vec::new() };
         self.left = left;
@@ -180,8 +182,8 @@ pub(super) struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Whether it may be a file here: one without a directory is looked for in `PATH`, unless it stands behind a program that runs
-    /// files.
+    /// Whether it may be a file here: one without a directory is looked for in `PATH`, unless it stands behind a
+    /// program that runs files.
     pub(super) fn may_be_here(&self) -> bool {
         self.text.contains('/') || is_named_as_one(self.text) || takes_files(self.before)
     }
@@ -243,7 +245,8 @@ fn is_of_a_shell(file: &Path, text: &str) -> bool {
     }
 }
 
-/// A text without `$NAME` and `${NAME}`: what stands behind one is looked for in the directories that there are. Lines that go on are one.
+/// A text without `$NAME` and `${NAME}`: what stands behind one is looked for in the directories that there are. Lines
+/// that go on are one.
 pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains('$') && !text.contains("\\\n") {
         return text.into();
