@@ -22,6 +22,7 @@ pub(crate) struct UserGit {
 
 impl UserGit {
     /// Reads them.
+    #[allow(clippy::disallowed_methods, reason = "git has settings where its environment, which is this one, says")]
     pub(crate) fn read() -> Self {
         let home = std::env::home_dir();
         let own = home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
