@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -207,17 +207,21 @@ fn ask(provider: &str) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&typed).into_owned()))
 }
 
-/// A key that is piped in: one line.
+/// A key that is piped in: one line. Whoever writes it may keep the pipe open, so that its end is not waited for.
 fn piped(input: &mut impl Read) -> Result<String> {
-    let (mut bytes, most) = (Vec::new(), u64::try_from(MOST).unwrap_or(u64::MAX));
-    input.take(most.saturating_add(2)).read_to_end(&mut bytes).context("the key cannot be read from stdin")?;
-    let text = String::from_utf8(bytes).map_err(|_| WrongUsage("the key on stdin is not text in UTF-8".to_owned()))?;
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let key = lines.next().unwrap_or_default().to_owned();
-    if lines.next().is_some() {
+    let most = u64::try_from(MOST).unwrap_or(u64::MAX);
+    let (mut input, mut line) = (BufReader::new(input.take(most.saturating_add(2))), Vec::new());
+    while line.trim_ascii().is_empty() {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("the key cannot be read from stdin")? == 0 {
+            break;
+        }
+    }
+    let text = String::from_utf8(line).map_err(|_| WrongUsage("the key on stdin is not text in UTF-8".to_owned()))?;
+    if !input.buffer().trim_ascii().is_empty() {
         bail!(WrongUsage("there are several lines on stdin, and a key is one".to_owned()));
     }
-    Ok(key)
+    Ok(text.trim().to_owned())
 }
 
 /// A line, or what there is before somebody gives up.

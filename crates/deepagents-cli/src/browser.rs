@@ -18,7 +18,9 @@ pub(crate) fn open(address: &str) {
             Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         if let Ok(mut started) = quiet {
             // A program that serves for days leaves no process behind that has ended.
-            thread::spawn(move || started.wait());
+            let waits = thread::Builder::new().name("deepagents-browser".to_owned());
+            // Where there is no thread to be had, one is left behind.
+            let _ = waits.spawn(move || started.wait());
         }
     }
 }

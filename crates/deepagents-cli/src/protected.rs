@@ -1,7 +1,7 @@
 //! What nobody changes on the side in a directory.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deepagents::fs::VPath;
 use deepagents::fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces, programs_of};
@@ -14,29 +14,48 @@ use crate::{hooks, mcp};
 /// Settings that hold commands, which run outside of the sandbox.
 const COMMANDS: [&str; 3] = ["status_line", "notify.command", "editor"];
 
+/// Words of commands that are looked for in `PATH`.
+const MOST_NAMES: usize = 256;
+/// Programs that this one starts by their names, and those that scripts are given to.
+const STARTED: [&str; 18] = [
+    "git", "sh", "bash", "env", "setsid", "xdg-open", "open", "vi", "python", "python3", "node", "npm", "npx", "uv",
+    "uvx", "ruby", "perl", "deno",
+];
+
 /// The standard places, and what is run from the directory: by servers of tools, also those of a file that was named, by
 /// hooks, by commands of the user's settings, and by the name of a program, where `PATH` leads into the directory.
 pub(crate) fn places(root: &Path, named: Option<&Path>) -> ProtectedPlaces {
     let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
-    let run = mcp::run_here(&root, named).into_iter().chain(hooks::run_here(&root));
-    let run: BTreeSet<VPath> = run.chain(by_settings(&root)).chain(on_path(&root)).collect();
+    let settings = of_settings(&root);
+    let by_settings = settings.iter().flat_map(|command| programs_of(command, &root, &root, home().as_deref()));
+    let run = mcp::run_here(&root, named).into_iter().chain(hooks::run_here(&root)).chain(by_settings);
+    let commands =
+        mcp::commands_here(&root, named).into_iter().chain(hooks::commands_here(&root)).chain(settings.clone());
+    let run: BTreeSet<VPath> = run.chain(on_path(&root, &commands.collect::<Vec<_>>())).collect();
     let asked = run.into_iter().map(|path| ProtectedPlace { place: Place::At(path), mode: AccessMode::Ask });
     ProtectedPlaces::new(ProtectedPlaces::default().iter().cloned().chain(asked))
 }
 
-fn by_settings(root: &Path) -> BTreeSet<VPath> {
+/// The commands of the user's settings.
+fn of_settings(root: &Path) -> Vec<String> {
     // One that cannot be read stops the program elsewhere.
-    let Ok(config) = Config::load(root, false, &Flags::default()) else { return BTreeSet::new() };
-    let commands = COMMANDS.iter().filter_map(|name| config.text(name).map(str::to_owned)).chain(env("EDITOR"));
-    commands.flat_map(|command| programs_of(&command, root, root, home().as_deref())).collect()
+    let Ok(config) = Config::load(root, false, &Flags::default()) else { return Vec::new() };
+    COMMANDS.iter().filter_map(|name| config.text(name).map(str::to_owned)).chain(env("EDITOR")).collect()
 }
 
-/// The directories of programs that lie in the root, and are not the root.
-fn on_path(root: &Path) -> BTreeSet<VPath> {
+/// What is started by its name from the directories of programs that lie in the root, and are not the root. The rest of
+/// them is the project's: what a package brings is installed there.
+fn on_path(root: &Path, commands: &[String]) -> BTreeSet<VPath> {
     let directories = std::env::split_paths(&env("PATH").unwrap_or_default()).collect::<Vec<_>>();
     let written = directories.iter().filter_map(|directory| std::path::absolute(directory).ok());
     let real = directories.iter().filter_map(|directory| directory.canonicalize().ok());
     let below = written.chain(real).filter_map(|directory| Some(directory.strip_prefix(root).ok()?.to_owned()));
-    let below = below.filter(|path| !path.as_os_str().is_empty());
-    below.filter_map(|path| VPath::parse(&format!("/{}", path.to_str()?)).ok()).collect()
+    let below: BTreeSet<PathBuf> = below.filter(|path| !path.as_os_str().is_empty()).collect();
+    let words =
+        commands.iter().flat_map(|command| command.split(|c: char| !c.is_alphanumeric() && !"-_.+".contains(c)));
+    // Any word may be a name that a shell looks up.
+    let words = words.filter(|word| word.starts_with(char::is_alphanumeric)).take(MOST_NAMES);
+    let names: BTreeSet<&str> = STARTED.into_iter().chain(words).collect();
+    let files = below.iter().flat_map(|directory| names.iter().map(|name| directory.join(name)));
+    files.filter_map(|file| VPath::parse(&format!("/{}", file.to_str()?)).ok()).collect()
 }

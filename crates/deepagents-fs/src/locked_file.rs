@@ -64,7 +64,7 @@ pub fn replace_secret(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let file = led_to(file);
     let directory = directory(&file);
     make_directory(directory)?;
     let (new, mut open) = new_beside(&file)?;
@@ -78,6 +78,12 @@ fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         let _ = fs::remove_file(&new);
     }
     written
+}
+
+/// Where a file is written: where a link leads, also where nothing is there yet.
+fn led_to(file: &Path) -> PathBuf {
+    let absent = |_| fs::read_link(file).map_or_else(|_| file.to_owned(), |target| directory(file).join(target));
+    file.canonicalize().unwrap_or_else(absent)
 }
 
 /// A new file in the directory of another one. A name that a killed process has left is passed over.

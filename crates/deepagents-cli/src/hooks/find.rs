@@ -139,10 +139,15 @@ pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<F
 
 /// The programs of a directory that hooks run: the user's own, and those that it brings.
 pub(crate) fn run_here(root: &Path) -> BTreeSet<VPath> {
+    run_by(&commands_here(root), root)
+}
+
+/// The commands of these hooks.
+pub(crate) fn commands_here(root: &Path) -> Vec<String> {
     let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE));
     let files = users.into_iter().chain([root.join(OWN).join(FILE)]);
     let texts = files.filter_map(|file| small_file::bytes(&file, MOST).ok()?);
-    texts.flat_map(|text| run_by(&commands(&text), root)).collect()
+    texts.flat_map(|text| commands(&text)).collect()
 }
 
 fn run_by(commands: &[String], root: &Path) -> BTreeSet<VPath> {

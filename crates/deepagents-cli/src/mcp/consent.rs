@@ -7,19 +7,24 @@ use deepagents::fs::VPath;
 use deepagents::fs::permissions::programs_of;
 use deepagents::mcp::{Entry, Sampling, TransportConfig};
 use deepagents::trust::{FoundItem, TrustKind};
+use serde_json::Value;
 
 use super::discover::{self, Described};
 use crate::model_choice::env;
 use crate::own_files::home;
+use crate::small_file;
 use crate::trust::Whole;
 
 /// How files end that programs of their language load by their names.
 const LOADED: [&str; 8] = ["py", "js", "cjs", "mjs", "ts", "cts", "mts", "node"];
 /// Entries of a directory that are looked at.
 const MOST_BESIDE: usize = 1000;
+/// Says what `npm run` runs, and may have so many bytes.
+const PACKAGE: &str = "package.json";
+const MOST_PACKAGE: u64 = 1 << 20;
 /// Programs that run more than they are told to by name, and files that say what some of them run.
 const RUNNERS: [&str; 11] = ["npm", "pnpm", "yarn", "bun", "deno", "make", "just", "cargo", "go", "uv", "poetry"];
-const MANIFESTS: [&str; 5] = ["package.json", "deno.json", "Makefile", "makefile", "justfile"];
+const MANIFESTS: [&str; 5] = [PACKAGE, "deno.json", "Makefile", "makefile", "justfile"];
 
 impl Described {
     /// What is agreed to: the entry as it is written, by the name of its file in the project, and the files of the project
@@ -37,7 +42,8 @@ impl Described {
             asks_for.push("to run what lies in the directory, whose changes are not all seen".to_owned());
         }
         let whole = Whole { kind: TrustKind::McpServer, name: self.name.clone(), source, asks_for };
-        whole.with(text.into_bytes(), &run.files, &root)
+        let files = run.files.union(&run.beside).cloned().collect();
+        whole.with(text.into_bytes(), &files, &root)
     }
 }
 
@@ -66,10 +72,11 @@ fn asks_for(entry: &Entry) -> Vec<String> {
 /// What a server runs from a directory.
 #[derive(Debug, Default)]
 struct Run {
-    /// The files that are known.
+    /// The files that are named.
     files: BTreeSet<VPath>,
-    /// The directories that programs of them load others from.
-    directories: BTreeSet<VPath>,
+    /// Those beside them, which they may load. They are agreed to with them, and not protected: they may be all that is
+    /// worked on.
+    beside: BTreeSet<VPath>,
     /// Whether it may run others.
     is_partly_known: bool,
 }
@@ -91,27 +98,58 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
         // Whoever exchanges a link says what is run as well; one on the way to a file is not seen.
         real.into_iter().flat_map(move |real| [written.clone(), real])
     });
-    let mut run = Run { files: named.filter_map(|file| below(&file, root)).collect(), ..Run::default() };
-    run.files.extend(programs_of(&words.join(" "), root, &start, home().as_deref()));
+    let named: BTreeSet<VPath> = named.filter_map(|file| below(&file, root)).collect();
+    // A file that is named runs others, whatever it is given to, and a text may be commands of its own.
+    let texts = words.iter().filter(|word| word.contains(char::is_whitespace) || start.join(word).is_file());
+    let texts = texts.map(|text| (*text).to_owned()).chain([words.join(" ")]);
+    let mut run = Run::default();
+    run.files.extend(texts.flat_map(|text| programs_of(&text, root, &start, home().as_deref())));
+    run.files.extend(named);
     let tool = Path::new(&program.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if RUNNERS.contains(&tool) && start.starts_with(root) {
         let manifests = MANIFESTS.iter().map(|name| start.join(name)).filter(|file| file.is_file());
         run.files.extend(manifests.filter_map(|file| below(&file, root)));
+        let scripts = scripts(&start.join(PACKAGE), &words);
+        run.files.extend(scripts.iter().flat_map(|text| programs_of(text, root, &start, home().as_deref())));
         run.is_partly_known = true;
     }
-    for file in run.files.clone() {
-        let Some(directory) = file.parent().filter(|_| loads_beside(&file)) else { continue };
+    let mut directories = BTreeSet::new();
+    for file in &run.files {
+        let Some(directory) = file.parent().filter(|_| loads_beside(file)) else { continue };
         if directory.is_root() {
             // What else lies there is the project's.
             run.is_partly_known = true;
-        } else if run.directories.insert(directory.clone()) {
+        } else if directories.insert(directory.clone()) {
             match beside(root, &directory) {
-                Some(files) => run.files.extend(files),
+                Some(files) => run.beside.extend(files),
                 None => run.is_partly_known = true,
             }
         }
     }
     run
+}
+
+/// The scripts of a package that words name, and those that these name.
+fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
+    let bytes = small_file::bytes(package, MOST_PACKAGE).ok().flatten().unwrap_or_default();
+    let package: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let Some(scripts) = package.get("scripts").and_then(Value::as_object) else { return Vec::new() };
+    let mut left: Vec<(&str, &str)> =
+        scripts.iter().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?))).collect();
+    let mut found: Vec<String> = Vec::new();
+    let mut names: BTreeSet<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    while !names.is_empty() {
+        // What runs before and after a script is named after it.
+        let is_named = |name: &str| {
+            let of = ["pre", "post"].into_iter().filter_map(|when| name.strip_prefix(when));
+            of.chain([name]).any(|name| names.contains(name))
+        };
+        let (now, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|(name, _)| is_named(name));
+        left = later;
+        names = now.iter().flat_map(|(_, text)| text.split_whitespace().map(str::to_owned)).collect();
+        found.extend(now.into_iter().map(|(_, text)| text.to_owned()));
+    }
+    found
 }
 
 /// The programs in a directory; none where there are too many to be looked at.
@@ -144,12 +182,17 @@ fn below(file: &Path, root: &Path) -> Option<VPath> {
 /// What servers of tools are run from in a directory, since these run outside of the sandbox and are started anew by a
 /// call; `named` is a file of servers beside the user's and the project's.
 pub(crate) fn run_here(root: &Path, named: Option<&Path>) -> BTreeSet<VPath> {
+    entries(root, named).flat_map(|entry| run_by(&entry, root).files).collect()
+}
+
+/// The commands that start these servers, with their arguments.
+pub(crate) fn commands_here(root: &Path, named: Option<&Path>) -> Vec<String> {
+    let commands = entries(root, named).filter_map(|entry| Some((entry.command?, entry.args)));
+    commands.map(|(command, args)| format!("{command} {}", args.join(" "))).collect()
+}
+
+fn entries(root: &Path, named: Option<&Path>) -> impl Iterator<Item = Entry> {
     let files = discover::files(root).into_iter().map(|(file, _)| file).chain(named.map(Path::to_owned));
     let entries = files.filter_map(|file| discover::read(&file).ok()?).flat_map(|file| file.servers);
-    let runs = entries.filter_map(|(_, entry)| entry.ok()).filter(|entry| !entry.disabled);
-    let runs: Vec<Run> = runs.map(|entry| run_by(&entry, root)).collect();
-    let directories: BTreeSet<VPath> = runs.iter().flat_map(|run| run.directories.clone()).collect();
-    let is_in_one = |file: &VPath| file.ancestors().any(|above| directories.contains(&above));
-    let files = runs.into_iter().flat_map(|run| run.files).filter(|file| !is_in_one(file));
-    files.chain(directories.clone()).collect()
+    entries.filter_map(|(_, entry)| entry.ok()).filter(|entry| !entry.disabled)
 }

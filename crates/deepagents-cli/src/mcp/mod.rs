@@ -24,7 +24,7 @@ use crate::output;
 use crate::render::escaped;
 use crate::trust::{self, Undecided};
 
-pub(crate) use consent::run_here;
+pub(crate) use consent::{commands_here, run_here};
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};

@@ -162,6 +162,13 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(refused.one_message().contains("that is no key"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");
     assert!(refused.wrong_usage().contains("several lines on stdin"), "{refused:?}");
+    // Whoever writes it may keep the pipe open.
+    let mut waits = place.command(&["auth", "set", "openai"]);
+    let mut waits = waits.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut open = waits.stdin.take().unwrap();
+    open.write_all(b"sk-secret-4711\n").unwrap();
+    assert!(waits.wait().unwrap().success());
+    drop(open);
     let mut piped = Command::new("sh");
     piped.args(["-c", "printf 'sk-\\377' | \"$0\" auth set openai"]).arg(deepagents().get_program());
     let refused = finish(piped.env("HOME", place.home.path()));

@@ -370,6 +370,7 @@ fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_o
     for name in ["lint.sh", "check.py", "line", "tell.sh", "edit.sh"] {
         put(&place.root().join("scripts").join(name), "#!/bin/sh\ntrue\n");
     }
+    put(&place.root().join("src/main.py"), "");
     put(&place.root().join("scripts/lint.sh"), "#!/bin/sh\npython3 scripts/check.py src/main.py\n");
     put(&place.root().join(".venv/bin/git"), "#!/bin/sh\n");
     place.hooks(&place.home(), &hook("PostToolUse", "cd scripts && ./lint.sh Cargo.toml"));
@@ -386,7 +387,10 @@ fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_o
         assert!(!changed, "{name}: {done:?}");
     }
     assert!(!written("/.venv/bin/git").0 && !written("/.venv/bin/python3").0);
-    for name in ["/scripts/new.sh", "/Cargo.toml", "/src/main.rs", "/.venv/lib/x.py"] {
+    // What packages bring is installed.
+    for name in
+        ["/scripts/new.sh", "/Cargo.toml", "/src/main.rs", "/src/main.py", "/.venv/lib/x.py", "/.venv/bin/black"]
+    {
         let (changed, done) = written(name);
         assert!(changed, "{name}: {done:?}");
     }
@@ -397,7 +401,12 @@ fn what_the_users_own_settings_have_git_run_is_written_by_nobody_on_the_side() {
     let place = Place::new();
     fs::create_dir_all(place.root().join(".git")).unwrap();
     put(&place.root().join("tools/fsm"), "#!/bin/sh\n");
-    fs::write(place.home().join(".gitconfig"), "[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/fsm\n").unwrap();
+    put(&place.root().join("main"), "a build");
+    fs::write(
+        place.home().join(".gitconfig"),
+        "[init]\n\tdefaultBranch = main\n[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/fsm\n",
+    )
+    .unwrap();
     fs::write(place.root().join(".git/config"), "[include]\n\tpath = ~/../root/inc\n").unwrap();
     for path in ["/.githooks/pre-commit", "/tools/fsm", "/inc"] {
         let done = finish(place.run(&write(path, "evil")).arg("Write."));
@@ -406,4 +415,18 @@ fn what_the_users_own_settings_have_git_run_is_written_by_nobody_on_the_side() {
     }
     finish(place.run(&writing()).arg("Write."));
     assert!(place.root().join("a.txt").exists());
+    let done = finish(place.run(&write("/main", "built again")).arg("Write."));
+    assert_eq!(fs::read_to_string(place.root().join("main")).unwrap(), "built again", "{done:?}");
+    // Also where they are elsewhere.
+    fs::remove_file(place.home().join(".gitconfig")).unwrap();
+    put(&place.root().join("tools/pager"), "#!/bin/sh\n");
+    put(&place.home().join("xdg/git/config"), "[core]\n\tpager = tools/pager\n");
+    put(&place.home().join("named"), "[core]\n\tfsmonitor = tools/fsm\n");
+    for path in ["/tools/pager", "/tools/fsm"] {
+        let mut command = place.run(&write(path, "evil"));
+        command.env("XDG_CONFIG_HOME", place.home().join("xdg")).env("GIT_CONFIG_GLOBAL", place.home().join("named"));
+        let done = finish(command.arg("Write."));
+        let text = fs::read_to_string(place.root().join(path.trim_start_matches('/'))).unwrap();
+        assert_ne!(text, "evil", "{path}: {done:?}");
+    }
 }

@@ -502,7 +502,11 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
     for name in ["tools/server.py", "pkg/mod/__main__.py", "pkg/mod/part.py", "js/index.js"] {
         put(&format!("root/{name}"), "");
     }
-    put("root/package.json", "{}");
+    for name in ["js/serve.js", "js/lint.js"] {
+        put(&format!("root/{name}"), "");
+    }
+    let scripts = json!({"serve": "npm run start", "start": "node js/serve.js", "lint": "node js/lint.js"});
+    put("root/package.json", &json!({"scripts": scripts}).to_string());
     let servers = json!({"mcpServers": {
         "a": {"command": "sh", "args": ["-c", "cd tools && exec python3 server.py"]},
         "b": {"command": "python3", "args": ["-m", "pkg.mod"]},
@@ -513,12 +517,13 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
     let named = json!({"mcpServers": {"d": {"command": "node", "args": [place.at("root/js")]}}});
     put("home/named.json", &named.to_string());
     let file = place.at("home/named.json").display().to_string();
-    for path in ["/tools/server.py", "/tools/json.py", "/pkg/mod/part.py", "/pkg/mod/json.py", "/package.json"] {
+    for path in ["/tools/server.py", "/pkg/mod/__main__.py", "/package.json", "/js/serve.js"] {
         let (changed, done) = write(&[], path);
         assert!(!changed, "{path}: {done:?}");
     }
     assert!(!write(&["--mcp-config", &file], "/js/index.js").0);
-    for path in ["/src/json.py", "/other.json", "/js/index.js"] {
+    // What lies beside programs may be all that is worked on.
+    for path in ["/src/json.py", "/other.json", "/js/index.js", "/js/lint.js", "/pkg/mod/part.py", "/tools/more.py"] {
         let (changed, done) = write(&[], path);
         assert!(changed, "{path}: {done:?}");
     }
@@ -539,6 +544,17 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
     assert_eq!(shown.matches("whose changes are not all seen").count(), 1, "{shown}");
     let before = hash(&place);
     put("root/tools/notes.txt", "kept by the server");
+    assert_eq!(hash(&place), before);
+    let write = |path: &str| {
+        let call = Reply::Call("write_file", json!({"file_path": path, "content": "evil"}));
+        let server = Server::start([call, Reply::Text(vec!["Done."])]);
+        finish(run(&place.at("root"), &server.address).env("HOME", place.at("home")).args(["--no-mcp", "Go."]))
+    };
+    write("/tools/part.py");
+    // It is written, and asked about before the server starts again.
+    assert!(place.at("root/tools/part.py").exists());
+    assert_ne!(hash(&place), before);
+    fs::remove_file(place.at("root/tools/part.py")).unwrap();
     assert_eq!(hash(&place), before);
     put("root/tools/json.py", "evil");
     assert_ne!(hash(&place), before);

@@ -17,26 +17,32 @@ const MOST: usize = 64 << 10;
 pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
     use std::os::fd::AsRawFd;
 
-    use rustix::fs::{XattrFlags, fsetxattr, lgetxattr, llistxattr};
+    use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, lgetxattr, llistxattr};
+    use rustix::io::Errno;
 
     // By its name, since it need not be readable.
     let mut there = std::path::PathBuf::from(format!("/proc/self/fd/{}", target.directory.as_raw_fd()));
     there.push(target.name);
     let mut names = vec![0; MOST];
-    let Ok(length) = llistxattr(&there, names.as_mut_slice()) else { return true };
-    names.truncate(length);
+    match llistxattr(&there, names.as_mut_slice()) {
+        Ok(length) => names.truncate(length),
+        Err(Errno::NOTSUP) => return true,
+        Err(_) => return false,
+    }
     let mut value = vec![0; MOST];
-    let mut kept = true;
+    let (mut kept, mut has_list) = (true, false);
     for name in names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
         if name != ACCESS && name != "security.selinux" && !name.starts_with("user.") {
             continue;
         }
+        has_list |= name == ACCESS;
         let read = lgetxattr(&there, name, value.as_mut_slice());
         let read = read.ok().and_then(|length| value.get(..length));
         let copied = read.is_some_and(|value| fsetxattr(file, name, value, XattrFlags::empty()).is_ok());
         kept &= copied || name != ACCESS;
     }
-    kept
+    // A new file has the list that its directory says, which the other one need not have.
+    kept && (has_list || matches!(fremovexattr(file, ACCESS), Ok(()) | Err(Errno::NODATA | Errno::NOTSUP)))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -67,14 +67,13 @@ impl Root {
             Some(before) => give(&temporary.file, before).at(path)?,
             None => true,
         };
-        if let Some(bits) = bits {
-            fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
-        }
-        // After the mode, a part of which is in the list of who may do what.
+        // Before the mode: that of its group bounds a list of who may do what, and would open the file to the group
+        // without one.
         let kept = before.is_none() || (attributes::copy(target, &temporary.file) && has_group);
-        if let Some(bits) = bits.filter(|_| !kept) {
+        if let Some(bits) = bits {
             // Nobody may do with it what they could not before; it is written in place where that can be.
-            fchmod(&temporary.file, Mode::from_raw_mode(bits & !0o070)).at(path)?;
+            let bits = if kept { bits } else { bits & !0o070 };
+            fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
         }
         stamp(&temporary.file, target.modified).at(path)?;
         if self.options.sync {

@@ -22,12 +22,27 @@ const ENDINGS: [&str; 17] =
 /// What makes a directory a program to those that run one, as in `python3 tools` and `node .`.
 const ENTRIES: [&str; 2] = ["__main__.py", "index.js"];
 const RUNNERS: [&str; 4] = ["python", "node", "bun", "deno"];
+/// Programs that take the name of a file without a directory as one of the directory that they run in, also with digits
+/// behind.
+const TAKE_FILES: [&str; 16] = [
+    "sh", "bash", "zsh", "dash", "fish", "python", "node", "ruby", "perl", "php", "bun", "deno", "tsx", "ts-node",
+    "source", ".",
+];
+/// Words behind which a program stands.
+const LEAD_IN: [&str; 23] = [
+    "exec", "env", "command", "nohup", "time", "timeout", "nice", "setsid", "sudo", "xargs", "-exec", "if", "then",
+    "elif", "else", "while", "until", "do", "run", "npx", "bunx", "uvx", "watch",
+];
+/// How scripts of a shell end.
+const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "fish"];
 /// Directories in which the words of one text are looked for.
 const MOST_STARTS: usize = 8;
 
 /// The programs below a root that commands in a text run, as far as its words name them: as they are written, and where links
-/// lead. What these name themselves is among them. A program that is not there yet is one by the ending of its name, or
-/// where a `./` stands before it. Words with other paths than those of programs name none.
+/// lead. What these name themselves is among them. A word names one where a program stands in a command, or behind one
+/// that runs files; it has a directory, or the ending of a program, or stands behind one that runs files: other names
+/// are looked for in `PATH`. A program that is not there yet is one by the ending of its name, or where a `./` stands
+/// before it.
 ///
 /// `start` is the directory in which the commands run, `home` what `~` is.
 ///
@@ -68,8 +83,8 @@ impl<'a> Search<'a> {
     fn commands(&mut self, text: &str) {
         let (start, mut starts) = (self.start, vec![self.start.to_owned()]);
         let text = without_variables(text);
-        let mut before = "";
-        for word in words(&text) {
+        for found in words(&text) {
+            let (word, before) = (found.text, found.before);
             let module = if before == "-m" { word.replace('.', "/") } else { String::new() };
             let (mut is_found, mut absent) = (false, Vec::new());
             for base in starts.clone() {
@@ -89,6 +104,8 @@ impl<'a> Search<'a> {
                         if path != start && starts.len() < MOST_STARTS {
                             starts.push(path);
                         }
+                    } else if !found.may_be_run() {
+                        continue;
                     } else if is_program(&path) {
                         is_found = true;
                         self.program(&path);
@@ -100,7 +117,6 @@ impl<'a> Search<'a> {
             if !is_found && is_named_as_one(word) {
                 absent.iter().for_each(|path| self.add(path));
             }
-            before = word;
         }
     }
 
@@ -118,9 +134,10 @@ impl<'a> Search<'a> {
         }
         let Some(text) = beginning(file, MOST_READ).filter(|text| !text.contains(&0)) else { return };
         let text = without_variables(&String::from_utf8_lossy(&text)).into_owned();
+        let is_shell = is_of_a_shell(file, &text);
         let beside: Vec<PathBuf> = [file, &real].iter().filter_map(|file| Some(file.parent()?.to_owned())).collect();
-        for word in words(&text) {
-            for path in self.places(word, self.start, &beside) {
+        for word in words(&text).filter(|word| if is_shell { word.may_be_run() } else { word.may_be_here() }) {
+            for path in self.places(word.text, self.start, &beside) {
                 if path != file && path.starts_with(self.root) && is_program(&path) {
                     self.add(&path);
                 }
@@ -128,7 +145,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where a word may lead: it begins with `~`, with a variable that is gone, or in one of the directories.
+    /// Where a word may lead: it begins with `~`, with a variable that is gone, or in one of the directories. What is
+    /// there on this machine hides none of them: `"$ROOT"/bin/test` is not `/bin/test`.
     pub(super) fn places(&mut self, word: &str, base: &Path, beside: &[PathBuf]) -> Vec<PathBuf> {
         let Some(left) = self.left.checked_sub(1) else { return Vec::new() };
         self.left = left;
@@ -137,9 +155,6 @@ impl<'a> Search<'a> {
             return self.home.map(|home| home.join(rest)).into_iter().collect();
         }
         if let Some(rest) = word.strip_prefix('/') {
-            if Path::new(word).exists() {
-                return vec![word.into()];
-            }
             let rest = rest.trim_start_matches('/');
             let bases = bases().chain([self.root.to_owned()]).chain(self.home.map(Path::to_owned));
             let bases = bases.filter(|_| !rest.is_empty()).map(|base| base.join(rest));
@@ -157,18 +172,91 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The words of a text of commands that may be names of files.
-pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || "'\";|&()!<>=`${}".contains(c)).filter(|word| !word.is_empty())
+/// A word of a text of commands that may be the name of a file.
+pub(super) struct Word<'a> {
+    pub(super) text: &'a str,
+    /// The one before it in its command, options other than `-m` left out.
+    before: &'a str,
+    /// Whether it stands where a program does.
+    is_first: bool,
 }
 
-/// A text without `$NAME` and `${NAME}`: what stands behind one is looked for in the directories that there are.
+impl Word<'_> {
+    /// Whether it may be a file here: one without a directory is looked for in `PATH`, unless it stands behind a
+    /// program that runs files.
+    pub(super) fn may_be_here(&self) -> bool {
+        self.text.contains('/') || is_named_as_one(self.text) || takes_files(self.before)
+    }
+
+    /// Whether it may be a file here that is run: what stands behind other programs is what they work on.
+    fn may_be_run(&self) -> bool {
+        takes_files(self.before) || self.is_first && self.may_be_here()
+    }
+}
+
+/// The words of a text of commands that may be names of files.
+pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+    let (mut before, mut is_first, mut is_value) = ("", true, false);
+    text.split_inclusive(is_separator).filter_map(move |piece| {
+        let text = piece.trim_end_matches(is_separator);
+        let word = Word { text, before, is_first };
+        if !text.is_empty() {
+            let is_option = text.starts_with('-');
+            // The next word is a command of its own.
+            let takes_text = is_option && !text.starts_with("--") && text.ends_with('c');
+            let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+            let leads_in = LEAD_IN.contains(&last_part(text)) || takes_text;
+            let sets = std::mem::replace(&mut is_value, piece.ends_with('=')) || is_value;
+            is_first = leads_in || is_first && (is_option || is_number || sets);
+            if !is_option || takes_text || text == "-m" {
+                before = text;
+            }
+        }
+        match piece.chars().next_back() {
+            Some('\n' | ';' | '|' | '&' | '(' | ')' | '`') => (before, is_first, is_value) = ("", true, false),
+            // What is read or written.
+            Some('<' | '>') => (before, is_first) = ("", false),
+            _ => {}
+        }
+        Some(word).filter(|word| !word.text.is_empty())
+    })
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || "'\";|&()!<>=`${}".contains(c)
+}
+
+/// Whether a program runs a file that is named behind it.
+fn takes_files(program: &str) -> bool {
+    let name = last_part(program);
+    TAKE_FILES.contains(&name) || TAKE_FILES.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+fn last_part(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Whether a program is a script of a shell: it is, where neither its name nor its first line says otherwise.
+fn is_of_a_shell(file: &Path, text: &str) -> bool {
+    match (file.extension().and_then(|ending| ending.to_str()), text.strip_prefix("#!")) {
+        (_, Some(rest)) => rest.lines().next().is_some_and(|line| line.contains("sh")),
+        (Some(ending), None) => SHELLS.contains(&ending) || !ENDINGS.contains(&ending),
+        (None, None) => true,
+    }
+}
+
+/// A text without `$NAME` and `${NAME}`: what stands behind one is looked for in the directories that there are. Lines
+/// that go on are one.
 pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
-    if !text.contains('$') {
+    if !text.contains('$') && !text.contains("\\\n") {
         return text.into();
     }
     let (mut out, mut chars) = (String::with_capacity(text.len()), text.chars().peekable());
     while let Some(c) = chars.next() {
+        if c == '\\' && chars.next_if_eq(&'\n').is_some() {
+            out.push(' ');
+            continue;
+        }
         if c != '$' {
             out.push(c);
             continue;
@@ -186,7 +274,7 @@ pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Whether a program runs a directory that is named behind it.
 fn runs_directories(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = last_part(program);
     RUNNERS.iter().any(|runner| name.starts_with(runner))
 }
 

@@ -136,7 +136,7 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
 /// What a command that starts now is kept from changing by the name of it, such as repositories, by paths below the root.
 pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     #[cfg(target_os = "linux")]
-    return super::helper::guard::find(root, &named(policy))
+    return super::helper::guard::find(root, &named(policy), false)
         .into_iter()
         .filter_map(|(path, named)| named.map(|_| path))
         .collect();

@@ -13,7 +13,7 @@ static SETSID: LazyLock<Option<&'static str>> =
 
 /// Waits until what ends the command with this program is there, which a line on its standard error says, and becomes the
 /// command. When this program has ended before, nothing does.
-const GATE: &str = r#"read -r go <&2 || exit 125; exec "$@" 2>&1"#;
+const GATE: &str = r#"read -r _deepagents_gate <&2 || exit 125; unset _deepagents_gate; exec "$@" 2>&1"#;
 
 /// A program that is to lead a session, and whether it waits for a line on its standard error before it begins. Where the
 /// system cannot see to that, it stays in the session of this program.

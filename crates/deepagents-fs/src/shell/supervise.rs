@@ -116,11 +116,13 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
             (None, Vec::new())
         }
     };
+    // Before there is a process, which nothing would wait for if there were no more of them.
+    let ended = std::io::pipe()?;
     let child = command.spawn()?;
     // Drops our copies of the child's ends.
     drop(command);
 
-    let mut watched = Watched::new(child, watchdog)?;
+    let mut watched = Watched::new(child, watchdog, ended)?;
     if let Some(gate) = gate {
         watched.begin(gate)?;
     }
@@ -146,8 +148,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(child: Child, watchdog: Option<Watchdog>) -> std::io::Result<Self> {
-        let (ended, end) = std::io::pipe()?;
+    fn new(child: Child, watchdog: Option<Watchdog>, (ended, end): (PipeReader, PipeWriter)) -> std::io::Result<Self> {
         let pid = Pid::from_child(&child);
         let mut watched = Self { child, ended, waiter: None, watchdog };
         let waiter =

@@ -46,3 +46,23 @@ async fn a_file_that_is_written_anew_keeps_its_attributes_and_opens_to_nobody() 
     assert_eq!(attribute(&file, "system.posix_acl_access"), acl);
     assert_eq!(mode(&file), before);
 }
+
+#[tokio::test]
+async fn a_file_that_is_written_anew_gets_no_list_of_its_directory_that_it_did_not_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.txt");
+    std::fs::write(&file, "one").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o660)).unwrap();
+    let list = only_for_one_user();
+    if let Err(error) = setxattr(dir.path(), "system.posix_acl_default", &list, XattrFlags::empty()) {
+        return skip("attributes", error);
+    }
+    let mut files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
+    files.write("/mine.txt", "two").await.unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
+    assert_eq!(attribute(&file, "system.posix_acl_access"), b"");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o660);
+    // What is made there has it.
+    files.write("/new.txt", "one").await.unwrap();
+    assert_ne!(attribute(&dir.path().join("new.txt"), "system.posix_acl_access"), b"");
+}

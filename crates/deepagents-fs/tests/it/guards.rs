@@ -425,6 +425,11 @@ async fn a_socket_of_a_program_outside_is_not_reached_and_one_that_is_left_over_
         b = socket.socket(socket.AF_UNIX); b.connect(\"old.sock\"); print(\"own\")";
     let done = jail.run(&format!("rm old.sock && python3 -c '{own}'")).await;
     assert!(done.output.contains("own"), "{}", done.output);
+    // Also where no name is protected.
+    let plain = jail!(SandboxPolicy { protected_places: ProtectedPlaces::new([]), ..Default::default() });
+    let _listens = std::os::unix::net::UnixListener::bind(plain.path("host.sock")).unwrap();
+    let done = plain.run(&connect("host.sock")).await;
+    assert!(!done.output.contains("reached"), "{}", done.output);
     let open = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     let _listens = std::os::unix::net::UnixListener::bind(open.path("host.sock")).unwrap();
     assert!(open.run(&connect("host.sock")).await.output.contains("reached"));

@@ -44,3 +44,15 @@ fn a_file_keeps_its_mode_and_its_link_and_a_secret_is_the_users_alone() {
     assert_eq!((fs::read(&file).unwrap(), mode(&file)), (b"c".to_vec(), 0o600));
     assert!(replace(&dir.path().join("file/below"), b"d").is_err());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_what_is_not_there_yet_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("dotfiles")).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("dotfiles/settings", &link).unwrap();
+    replace(&link, b"a").unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read(dir.path().join("dotfiles/settings")).unwrap(), b"a");
+}

@@ -358,3 +358,51 @@ async fn a_person_is_asked_about_what_links_in_the_places_lead_to() {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
     }
 }
+
+#[tokio::test]
+async fn words_that_are_no_programs_protect_nothing_that_has_their_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in ["main", "input", "origin", "build", "bin/test", "src/index.ts", "src/data.py", "run"] {
+        program(&root.join(name), "#!/bin/sh\n");
+    }
+    let settings = "[init]\n\tdefaultBranch = main\n[core]\n\tautocrlf = input\n[branch \"main\"]\n\tremote = origin\n";
+    program(&root.join(".git/config"), settings);
+    let hook = "#!/bin/sh\nif [ \"$branch\" = \"main\" ]; then build; fi\nnpx prettier --write \\\n  src/index.ts > ./build.log\n\
+                \"$ROOT\"/bin/test --db ./data.db src/data.py\nsh -e run\n";
+    program(&root.join(".git/hooks/pre-push"), hook);
+    let files = LocalBackend::open(&root).unwrap();
+    for path in ["/main", "/input", "/origin", "/build", "/src/index.ts", "/build.log", "/data.db", "/src/data.py"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
+    }
+    for path in ["/bin/test", "/run"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+}
+
+#[test]
+fn programs_are_what_commands_run_and_not_what_they_work_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in ["a.py", "b.js", "tools/c", "d"] {
+        program(&root.join(name), "");
+    }
+    let found = |text: &str| {
+        let found = deepagents_fs::permissions::programs_of(text, &root, &root, None);
+        found.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    for (text, programs) in [
+        ("ruff check a.py", ""),
+        ("d && echo d", ""),
+        ("python3.12 -u d", "/d"),
+        ("X=1 Y=2 tools/c", "/tools/c"),
+        ("env -i timeout 5 tools/c b.js", "/tools/c"),
+        ("uv run a.py; npx tsx b.js", "/a.py /b.js"),
+        ("bash -lc 'tools/c b.js'", "/tools/c"),
+        ("cat a.py | node b.js > ./log", "/b.js"),
+        ("cp a.py ./new", ""),
+        ("./new", "/new"),
+    ] {
+        assert_eq!(found(text), programs, "{text}");
+    }
+}

@@ -120,13 +120,13 @@ async fn the_environment_is_what_was_allowed() {
     assert!(std::env::var_os("SECRET").is_some());
     let (dir, shell) = workspace();
     let shell = shell.env("GIVEN", "1").inherit(["WANTED", "NOT_SET_ANYWHERE"]);
-    let command = Command::new("env").env("MORE", "2").env("TERM", "other");
+    let command = Command::new("env").env("MORE", "2").env("TERM", "other").env("go", "on");
     let done = shell.run(command, CancellationToken::new(), None).await.unwrap();
     let mut names: Vec<&str> = done.output.lines().filter_map(|line| line.split('=').next()).collect();
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     names.sort_unstable();
-    assert_eq!(names, ["GIVEN", "HOME", "LANG", "MORE", "PATH", "TERM", "WANTED"]);
-    assert!(done.output.contains("TERM=other\n"));
+    assert_eq!(names, ["GIVEN", "HOME", "LANG", "MORE", "PATH", "TERM", "WANTED", "go"]);
+    assert!(done.output.contains("TERM=other\n") && done.output.contains("go=on\n"));
     assert!(done.output.contains(&format!("HOME={}\n", dir.path().canonicalize().unwrap().display())));
 }
 

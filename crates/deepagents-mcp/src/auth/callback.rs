@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{LoginError, form_value};
 use crate::text;
@@ -17,6 +17,8 @@ const PATH: &str = "/callback";
 const MOST: usize = 16 * 1024;
 /// How long a connection may take to send its request. Browsers open some that they do not use.
 const REQUEST: Duration = Duration::from_secs(5);
+/// Between one that could not be taken and the next.
+const REFUSED: Duration = Duration::from_millis(50);
 /// Connections that are waited for at once.
 const CONNECTIONS: usize = 64;
 
@@ -51,7 +53,11 @@ impl Callback {
         loop {
             let said = tokio::select! {
                 accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
-                    let (stream, _) = accepted?;
+                    // A connection that was given up, or too many open files: the browser comes again.
+                    let Ok((stream, _)) = accepted else {
+                        sleep(REFUSED).await;
+                        continue;
+                    };
                     let state = state.to_owned();
                     connections.spawn(async move { serve(stream, &state).await });
                     continue;

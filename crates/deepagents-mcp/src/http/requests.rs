@@ -70,7 +70,9 @@ impl Requests {
             Ok(Ok((answer, session))) => {
                 let is_discovery = |result: &ServerResult| matches!(result, ServerResult::DiscoverResult(_));
                 match answer {
-                    JsonRpcMessage::Response(response) if !is_discovery(&response.result) => {}
+                    // What answers another request is no answer to this one either.
+                    JsonRpcMessage::Response(response) if response.id != id || !is_discovery(&response.result) => {}
+                    JsonRpcMessage::Error(error) if error.id.as_ref().is_some_and(|other| *other != id) => {}
                     answer => return Ok(StreamableHttpPostResponse::Json(answer, session)),
                 }
             }

@@ -63,8 +63,14 @@ impl<R: AsyncRead + Unpin> AsyncRead for ReadableLines<R> {
             let mut piece = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut self.read).poll_read(cx, &mut piece))?;
             if piece.filled().is_empty() {
-                // A line without an end is none.
-                return Poll::Ready(Ok(()));
+                if self.line.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                // The last line may have no end, without which what reads it would leave it out.
+                let mut line = std::mem::take(&mut self.line);
+                line.push(b'\n');
+                self.ready = readable(&line);
+                continue;
             }
             self.take(piece.filled());
         }

@@ -108,7 +108,7 @@ fn said(text: &str) -> Value {
 
 #[tokio::test]
 async fn whatever_an_address_says_to_the_question_for_the_newer_protocol_it_is_asked_in_the_older_way() {
-    let answers: [(&str, Reply); 10] = [
+    let answers: [(&str, Reply); 12] = [
         ("silence", Reply::Silence),
         ("500", http("500 Internal Server Error", "", "")),
         ("501", http("501 Not Implemented", "text/plain", "no")),
@@ -119,6 +119,8 @@ async fn whatever_an_address_says_to_the_question_for_the_newer_protocol_it_is_a
         ("empty", http("200 OK", "", "")),
         ("reset", Reply::Http(String::new())),
         ("events", events("data: {}\n\n")),
+        ("other", events("data: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n")),
+        ("error", events("data: {\"jsonrpc\":\"2.0\",\"id\":99,\"error\":{\"code\":-32601,\"message\":\"no\"}}\n\n")),
     ];
     let mut addresses = Vec::new();
     for (name, answer) in answers {

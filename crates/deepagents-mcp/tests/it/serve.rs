@@ -172,3 +172,10 @@ async fn a_request_with_half_a_character_is_read_and_one_that_cannot_be_read_is_
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(75), &json!(-32700)), "{answer}");
     assert!(!answer.to_string().contains("hush"), "{answer}");
 }
+
+#[tokio::test]
+async fn the_last_line_of_a_client_needs_no_end() {
+    let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
+    client.last(r#"{"jsonrpc":"2.0","id":76,"method":"ping"}"#).await;
+    assert_eq!(client.read().await["id"], 76);
+}

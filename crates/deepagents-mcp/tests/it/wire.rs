@@ -41,6 +41,12 @@ impl Client {
         self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
+    /// Sends a line without an end, behind which nothing comes.
+    pub(crate) async fn last(&mut self, line: &str) {
+        self.write.write_all(line.as_bytes()).await.unwrap();
+        self.write.shutdown().await.unwrap();
+    }
+
     /// The next message.
     pub(crate) async fn read(&mut self) -> Value {
         serde_json::from_str(&self.read.next_line().await.unwrap().unwrap()).unwrap()

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::programs::{Search, beginning, is_program, without_variables, words};
+use super::programs::{Search, Word, beginning, is_program, without_variables, words};
 use text::{Setting, settings};
 pub(crate) use user::UserGit;
 use user::expanded;
@@ -102,15 +102,18 @@ impl Repository<'_> {
             }
             return None;
         }
+        if !setting.runs() {
+            return None;
+        }
         // Many settings hold commands, so each that names a file here counts.
         let value = without_variables(&setting.value);
-        for word in words(&value) {
-            for path in self.search.places(word, self.tree, &[]) {
+        for word in words(&value).filter(Word::may_be_here) {
+            for path in self.search.places(word.text, self.tree, &[]) {
                 // The user's are for all repositories, so that words of theirs may be names of anything here.
                 let is_there = if directory.is_some() { path.is_file() } else { is_program(&path) };
                 if is_there {
                     self.search.program(&path);
-                } else if setting.runs() && may_be_a_program(word) && !path.exists() {
+                } else if may_be_a_program(word.text) && !path.exists() {
                     self.search.add(&path);
                 }
             }

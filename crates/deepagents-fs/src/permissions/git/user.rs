@@ -22,10 +22,15 @@ pub(crate) struct UserGit {
 
 impl UserGit {
     /// Reads them.
+    #[allow(clippy::disallowed_methods, reason = "git has settings where its environment, which is this one, says")]
     pub(crate) fn read() -> Self {
         let home = std::env::home_dir();
         let own = home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
-        let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).collect();
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // Beside the usual ones: which of them git reads depends on who starts it.
+        let moved = variable("XDG_CONFIG_HOME").map(|directory| directory.join("git/config"));
+        let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(variable);
+        let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).chain(moved).chain(named).collect();
         let (mut read, mut found) = (BTreeSet::new(), Vec::new());
         while let Some(file) = todo.pop().filter(|_| read.len() < MOST_FILES) {
             if !read.insert(file.clone()) {

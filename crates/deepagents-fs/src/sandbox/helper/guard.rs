@@ -69,7 +69,8 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
         }
     }
     for root in plan.root.iter().chain(&plan.writable) {
-        for (found, named) in find(root, &plan.named) {
+        // Who has the host's network has its sockets.
+        for (found, named) in find(root, &plan.named, plan.network != NetworkAccess::Host) {
             match named {
                 Some(named) => {
                     for GuardedPath { path, guard, .. } in &named.parts {
@@ -81,8 +82,6 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
                         }
                     }
                 }
-                // Who has the host's network has its sockets.
-                None if plan.network == NetworkAccess::Host && is_socket(&root.join(&found)) => {}
                 None => guards.add(root, &found, Guard::Hide)?,
             }
         }
@@ -182,10 +181,15 @@ impl Guards {
 }
 
 /// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
-/// that names a directory. What is [closed](Closed), and a socket of a program outside, comes without a name.
-pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec<(PathBuf, Option<&'a GuardedName>)> {
+/// that names a directory. What is [closed](Closed), and a socket of a program outside where these are looked for,
+/// comes without a name; what has a name is not looked into.
+pub(in crate::sandbox) fn find<'a>(
+    root: &Path,
+    named: &'a [GuardedName],
+    sockets: bool,
+) -> Vec<(PathBuf, Option<&'a GuardedName>)> {
     let mut found = Vec::new();
-    let mut todo = if named.is_empty() { Vec::new() } else { vec![PathBuf::new()] };
+    let mut todo = if named.is_empty() && !sockets { Vec::new() } else { vec![PathBuf::new()] };
     while let Some(directory) = todo.pop() {
         let (before, mut marks) = (todo.len(), Vec::new());
         let Ok(entries) = entries(&root.join(&directory)) else {
@@ -204,7 +208,7 @@ pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec
                     found.push((path, Some(named)));
                 }
                 None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
-                None if kind.is_some_and(|kind| kind.is_socket()) && is_listened_to(&root.join(&path)) => {
+                None if sockets && kind.is_some_and(|kind| kind.is_socket()) && is_listened_to(&root.join(&path)) => {
                     found.push((path, None));
                 }
                 None => {}
@@ -217,10 +221,6 @@ pub(in crate::sandbox) fn find<'a>(root: &Path, named: &'a [GuardedName]) -> Vec
         }
     }
     found
-}
-
-fn is_socket(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// Whether somebody takes connections at a socket, who is outside of the sandbox then. What is left of one that is gone can be

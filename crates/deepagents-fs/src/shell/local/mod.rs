@@ -136,7 +136,8 @@ impl LocalShell {
         self.with(|inner| inner.program = program.into())
     }
 
-    /// Sets an environment variable for all commands.
+    /// Sets an environment variable for all commands. Without a sandbox the shell of the system starts them: it may
+    /// pass on none whose name is no identifier.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with(|inner| {
