@@ -33,7 +33,7 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
     loop {
         match read() {
             Ok(Some(line)) if line.trim().is_empty() => {}
-            Ok(Some(line)) => return Ok(Some(as_message(line))),
+            Ok(Some(line)) => return Ok(Some(as_message(&line))),
             Ok(None) => return Ok(None),
             Err(LinesCodecError::MaxLineLengthExceeded) => {
                 return Ok(Some(format!("a line of more than {} MiB, left out", LONGEST >> 20)));
@@ -48,7 +48,7 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
 
 /// The line, with what is wrong in its form alone put right. One that is no JSON all the same is never repeated: it may hold
 /// secrets.
-fn as_message(line: String) -> String {
+fn as_message(line: &str) -> String {
     // Some editors put a mark before the text, and JavaScript writes half a character where it has cut one.
     let text = line.trim_start_matches('\u{feff}');
     let has_halves = text.contains("\\ud") || text.contains("\\uD");

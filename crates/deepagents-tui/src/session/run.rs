@@ -84,10 +84,8 @@ impl Session {
             let begun = async {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to go on with")?;
-                if !by_force {
-                    if let Some(thread) = this.owned(&connection).await? {
-                        return Err(if answers.is_empty() { worked_on(&thread) } else { ANSWERED.to_owned() });
-                    }
+                if !by_force && let Some(thread) = this.owned(&connection).await? {
+                    return Err(if answers.is_empty() { worked_on(&thread) } else { ANSWERED.to_owned() });
                 }
                 let note = this.noted(&connection, &thread, this.noted_now()).await?;
                 let input = answers
