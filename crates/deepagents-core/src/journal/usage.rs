@@ -15,7 +15,7 @@ use crate::state::{MessagesChannel, Schema};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadUsage {
     models: BTreeMap<String, Usage>,
-    /// Beside conversations in runs that have ended, and between runs.
+    /// Outside of conversations, in runs that have ended and between runs.
     beside: Usage,
     run: RunUsage,
     counted: BTreeSet<MessageId>,

@@ -303,12 +303,32 @@ impl MessageDecoder {
             Some("content_filter" | "refusal" | "sensitive" | "safety") => StopReason::Refusal,
             Some("tool_calls" | "tool_call" | "function_call") => StopReason::ToolCalls,
             Some("stop_sequence") => StopReason::StopSequence,
-            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None if calls => StopReason::ToolCalls,
-            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None if refused => StopReason::Refusal,
-            Some("stop" | "eos" | "eos_token" | "end_turn" | "completed") | None => StopReason::End,
-            Some(_) => StopReason::Other(self.stop.clone().unwrap_or_default()),
+            word if !is_end(word.unwrap_or_default()) => StopReason::Other(self.stop.clone().unwrap_or_default()),
+            _ if calls => StopReason::ToolCalls,
+            _ if refused => StopReason::Refusal,
+            _ => StopReason::End,
         }
     }
+}
+
+/// Whether an answer with this finish reason is whole. Local servers have words of their own for it.
+fn is_end(word: &str) -> bool {
+    matches!(
+        word,
+        "" | "stop"
+            | "stopped"
+            | "eos"
+            | "eos_token"
+            | "eosfound"
+            | "end"
+            | "end_turn"
+            | "complete"
+            | "completed"
+            | "done"
+            | "finish"
+            | "finished"
+            | "normal"
+    )
 }
 
 impl AnswerDecoder for MessageDecoder {

@@ -27,7 +27,7 @@ impl UserGit {
         let home = std::env::home_dir();
         let own = home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // Beside the usual ones: which of them git reads depends on who starts it.
+        // As well as the usual ones: which of them git reads depends on who starts it.
         let moved = variable("XDG_CONFIG_HOME").map(|directory| directory.join("git/config"));
         let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(variable);
         let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).chain(moved).chain(named).collect();
