@@ -65,7 +65,10 @@ impl Agent {
     pub fn check_decision(&self, question: &ActionRequest, decision: &Decision) -> Result<(), DecisionError> {
         question.check(decision, self.definition.clock.now())?;
         match decision {
-            Decision::Edit { edited_action } => question.check_edit_in(&[], edited_action, &self.definition.tools),
+            Decision::Edit { edited_action } => {
+                let tool = self.definition.tools.spec(&edited_action.name);
+                question.check_edit_in(&[], edited_action, tool.map(|tool| &**tool))
+            }
             _ => Ok(()),
         }
     }

@@ -17,7 +17,6 @@ use serde_json::Value;
 use crate::ids::CallId;
 use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, closed};
-use crate::tool::ToolSet;
 
 pub use author::{DecisionAuthor, DecisionRecord};
 pub use channel::{ActionRequestChange, ActionRequests, ActionReview};
@@ -206,15 +205,15 @@ impl ActionRequest {
         })
     }
 
-    /// The same for the agent at a path of the run, with its tools. A call of another agent, or of a tool that is only offered
-    /// while the model is asked, is looked at when it is made.
+    /// The same for the agent at a path of the run, with the tool of the edit where that has it. A call of another agent, or of a
+    /// tool that is only offered while the model is asked, is looked at when it is made.
     pub(crate) fn check_edit_in(
         &self,
         path: &[String],
         edited: &EditedAction,
-        tools: &ToolSet,
+        tool: Option<&ToolSpec>,
     ) -> Result<(), DecisionError> {
         let is_own = self.is_gate() && self.call.path == *path;
-        tools.spec(&edited.name).filter(|_| is_own).map_or(Ok(()), |tool| self.check_edit(edited, tool))
+        tool.filter(|_| is_own).map_or(Ok(()), |tool| self.check_edit(edited, tool))
     }
 }

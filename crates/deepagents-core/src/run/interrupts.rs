@@ -77,7 +77,8 @@ impl Driver {
                 continue;
             }
             if let Some(asked) = state.get::<ActionRequests>().and_then(|asked| asked.get(id)) {
-                asked.request.check_edit_in(&self.shared.path, edited_action, &tools)?;
+                let tool = tools.spec(&edited_action.name).map(|tool| &**tool);
+                asked.request.check_edit_in(&self.shared.path, edited_action, tool)?;
             }
         }
         Ok(())

@@ -217,7 +217,7 @@ async fn what_a_directory_brings_can_be_read_to_its_end_before_anybody_agrees() 
     for (columns, rows) in [(20, 5), (10, 4)] {
         screens.resize(columns, rows).await;
         let live = screens.live().join("\n");
-        assert!(live.contains("y n ctrl+o"), "{columns}x{rows}: {live}");
+        assert!(live.contains("y n Ctrl+O"), "{columns}x{rows}: {live}");
         assert_eq!(live.contains("skill") && live.contains("lines"), columns == 20, "{columns}x{rows}: {live}");
     }
     screens.resize(60, 14).await;
