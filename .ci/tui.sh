@@ -13,6 +13,6 @@ if ! "$python" -c 'import pyte, pexpect, psutil' 2>/dev/null; then
     echo "tui: skipped, what emulates a terminal could not be fetched"
     exit 0
 fi
-# Some scenarios have limits of time, which a busy machine may miss once.
+# Some scenarios have limits of time, which a busy machine may miss once or twice.
 "$python" "$rig/tui_rig.py" --ours "$program --base-url {url} --model scripted --root {root}" \
-    --brief --skip long,idle --retry 1
+    --brief --skip long,idle --retry 2
