@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
+use deepagents_core::json::mend_escapes;
+
 /// The text with what JSON does not know made into what it does: halves of surrogate pairs become U+FFFD, numbers that are
 /// none become null, and line breaks and the like within texts are escaped.
 pub(crate) fn mended(text: &str) -> String {
-    let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
+    let text = mend_escapes(text);
+    let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text.as_str(), false);
     while let Some(next) = rest.chars().next() {
         let (put, taken) = match next {
-            '\\' if quoted => escaped(rest),
+            // What is escaped ends no text.
+            '\\' if quoted => as_it_is(rest, 1 + rest.chars().nth(1).map_or(0, char::len_utf8)),
             next if quoted && next < ' ' => (Cow::Owned(format!("\\u{:04x}", u32::from(next))), 1),
             _ if !quoted => match NO_NUMBERS.iter().find(|word| rest.starts_with(*word)) {
                 Some(word) => (Cow::Borrowed("null"), word.len()),
@@ -28,16 +32,4 @@ const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 fn as_it_is(text: &str, length: usize) -> (Cow<'_, str>, usize) {
     (Cow::Borrowed(text.get(..length).unwrap_or_default()), length)
-}
-
-/// An escape at the beginning of a text; half a surrogate pair is none.
-fn escaped(text: &str) -> (Cow<'_, str>, usize) {
-    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
-    match unit(text) {
-        Some(0xd800..=0xdbff) if text.get(6..).and_then(unit).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => {
-            as_it_is(text, 12)
-        }
-        Some(0xd800..=0xdfff) => (Cow::Borrowed("\\ufffd"), 6),
-        _ => as_it_is(text, 1 + text.chars().nth(1).map_or(0, char::len_utf8)),
-    }
 }
