@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::context::{
     BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, SharedObserver,
@@ -49,6 +50,8 @@ pub struct RunInput {
     /// The thread, owned already.
     pub(crate) owned: Option<OwnedThread>,
     pub(crate) observer: Option<SharedObserver>,
+    /// What cancels the run, beside those who hold it.
+    pub(crate) canceller: Option<CancellationToken>,
     /// What the thread says of itself once it is this run's.
     pub(crate) note: Map<String, Value>,
 }
@@ -80,6 +83,7 @@ impl Default for RunInput {
             take_over: false,
             owned: None,
             observer: None,
+            canceller: None,
             note: Map::new(),
         }
     }
@@ -238,6 +242,27 @@ impl RunInput {
     pub fn within(mut self, budget: &SharedBudget) -> Self {
         self.above = Some(budget.0.clone());
         self
+    }
+
+    /// Cancels the run, as [`RunHandle::cancel`](crate::run::RunHandle::cancel) does, as soon as the token is cancelled; where it is already, the run ends
+    /// before its first step: what the input brings is stored, calls that wait are answered as cancelled, and no model is asked.
+    ///
+    /// ```
+    /// # use deepagents_core::run::RunInput;
+    /// # use tokio_util::sync::CancellationToken;
+    /// let closing = CancellationToken::new();
+    /// let input = RunInput::new("Tidy up.").cancelled_by(&closing);
+    /// closing.cancel();
+    /// ```
+    #[must_use]
+    pub fn cancelled_by(mut self, token: &CancellationToken) -> Self {
+        self.canceller = Some(token.clone());
+        self
+    }
+
+    /// The token of the run.
+    pub(super) fn cancel_token(&self) -> CancellationToken {
+        self.canceller.as_ref().map(CancellationToken::child_token).unwrap_or_default()
     }
 
     /// Looked at before anything is stored.

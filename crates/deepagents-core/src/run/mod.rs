@@ -103,7 +103,7 @@ impl Run {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
         let inbox = Arc::new(Inbox::default());
-        let cancel = CancellationToken::new();
+        let cancel = input.cancel_token();
         let (report, result) = watch::channel(None);
         let handle = RunHandle {
             inner: Arc::new(Inner {
@@ -168,7 +168,7 @@ impl Run {
 
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
         let id = RunId::new(agent.ids.next("run"));
-        let setting = Setting::main(id.clone(), Emitter::silent(id), CancellationToken::new());
+        let setting = Setting::main(id.clone(), Emitter::silent(id), input.cancel_token());
         let driven = Box::pin(Driver::run(agent, Box::new(input), setting, None));
         AssertUnwindSafe(driven).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }

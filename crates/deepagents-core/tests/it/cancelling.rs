@@ -15,6 +15,7 @@ use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Notes, agent, assert_sound, echo, lines, tool, until, watch};
 
@@ -47,6 +48,37 @@ async fn cancelling_during_a_model_call_keeps_the_history_as_it_was() {
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Cancelled);
     assert_eq!(lines(outcome.messages()), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn a_run_whose_token_is_cancelled_before_it_begins_asks_no_model() {
+    let model = ScriptedModel::new([]);
+    let agent = agent(model.clone()).journal(MemoryJournal::new()).build().unwrap();
+    let ended = CancellationToken::new();
+    ended.cancel();
+    for silent in [true, false] {
+        let input = RunInput::new("hi").thread("t").cancelled_by(&ended);
+        let outcome = if silent { agent.invoke(input).await } else { agent.run(input).outcome().await };
+        assert_eq!(outcome.unwrap().stop, FinishReason::Cancelled);
+    }
+    assert!(model.requests().is_empty());
+    // One that is cancelled later ends then, and the token is the caller's still.
+    let (token, forever) = (CancellationToken::new(), std::time::Duration::from_secs(3600));
+    let slow = crate::support::agent(ScriptedModel::new([Turn::text("never").delay(forever)])).build().unwrap();
+    let mut run = slow.run(RunInput::new("hi").cancelled_by(&token));
+    until(&mut run, |kind| matches!(kind, EventKind::ModelStarted { .. })).await;
+    token.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_does_not_cancel_the_token_that_it_was_given() {
+    let token = CancellationToken::new();
+    let agent = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
+    let run = agent.run(RunInput::new("hi").cancelled_by(&token));
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    assert!(!token.is_cancelled());
 }
 
 #[tokio::test]

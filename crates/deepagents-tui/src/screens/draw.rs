@@ -47,6 +47,7 @@ impl Screens {
                 surface.clear(app.size.0, app.size.1);
             }
             let frame = view::frame(app, &mut self.printer, is_anew);
+            surface.shrink(frame.live.area.height);
             self.pictured |= print(surface, &frame.printed, self.preferences.images);
             surface.draw(&frame.live, frame.cursor);
         }

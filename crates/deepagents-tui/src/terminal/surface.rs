@@ -110,6 +110,17 @@ impl Surface {
         }
     }
 
+    /// Takes away the rows of the live area from this one on, so that what is committed next scrolls no more away than it has
+    /// to.
+    pub(crate) fn shrink(&mut self, height: u16) {
+        if height < self.shown.area.height {
+            self.move_to(0, height);
+            self.reset_style();
+            self.out.extend_from_slice(b"\x1b[J");
+            self.shown.resize(Rect::new(0, 0, self.columns, height));
+        }
+    }
+
     /// Rows above the live area.
     pub(crate) fn room(&self) -> u16 {
         self.rows.saturating_sub(self.shown.area.height)
@@ -139,11 +150,8 @@ impl Surface {
                 self.out.extend_from_slice(b"\r\n");
             }
             self.at = (0, after.saturating_sub(1));
-        } else if after < before {
-            self.move_to(0, after);
-            self.reset_style();
-            self.out.extend_from_slice(b"\x1b[J");
         }
+        self.shrink(after);
         let mut shown = std::mem::take(&mut self.shown);
         shown.resize(next.area);
         let changes: Vec<(u16, u16, Cell)> =
@@ -303,3 +311,6 @@ fn is_plain(style: Style) -> bool {
 fn is_blank(buffer: &Buffer, x: u16, y: u16) -> bool {
     (x..buffer.area.width).all(|x| buffer.cell((x, y)).is_none_or(|cell| *cell == Cell::EMPTY))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,18 @@
 //! One turn, with the questions that it asks.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
+use deepagents::core::error::Error;
+use deepagents::core::run::RunStart;
 use deepagents::{
     ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, RunError, RunInput,
+    RunObserver,
 };
 use futures_util::StreamExt;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::talk::Talk;
 use super::{Stream, Taken, TurnEnd};
@@ -42,14 +47,19 @@ impl Stream<'_> {
         let (mut stopped, mut over) = (None, None);
         loop {
             let began = Instant::now();
-            let mut run = self.agent.run(self.limits.apply(input, taken.elapsed).within(&taken.shared));
+            input = self.limits.apply(input, taken.elapsed).within(&taken.shared);
             // What waits is gone on with to be ended: the calls are answered, and the log says that the turn is over.
             if talk.interrupted {
-                run.cancel();
+                let ended = CancellationToken::new();
+                ended.cancel();
+                input = input.cancelled_by(&ended);
             }
             // What was decided is kept, and nothing is done about it any more.
             if stopped.is_some() {
-                run.handle().suspend();
+                input = input.observer(Arc::new(Suspended));
+            }
+            let mut run = self.agent.run(input);
+            if stopped.is_some() {
                 HowToStop::Leave.stop(&run.handle(), true);
             }
             let (mut failed, mut answers) = (None, 0);
@@ -176,6 +186,16 @@ impl Stream<'_> {
             }
         }
         Ok(Decided::All)
+    }
+}
+
+/// Suspends a run before its first step.
+struct Suspended;
+
+impl RunObserver for Suspended {
+    fn begin(&self, start: RunStart<'_>) -> Result<(), Error> {
+        start.suspender.suspend();
+        Ok(())
     }
 }
 

@@ -1,0 +1,84 @@
+//! What a terminal shows of it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const COLUMNS: u16 = 12;
+const ROWS: u16 = 5;
+
+/// A terminal that shows what a surface writes.
+struct Shown {
+    surface: Surface,
+    terminal: vt100::Parser,
+    committed: usize,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let terminal = vt100::Parser::new(ROWS.try_into().unwrap(), COLUMNS.try_into().unwrap(), 1000);
+        Self { surface: Surface::new(COLUMNS, ROWS, true, true), terminal, committed: 0 }
+    }
+
+    /// So many lines above a live area of so many rows.
+    fn frame(&mut self, lines: usize, height: u16) {
+        let new: Vec<Line<'_>> =
+            (self.committed..self.committed + lines).map(|at| Line::raw(format!("line {at}"))).collect();
+        self.committed += lines;
+        let mut live = Buffer::empty(Rect::new(0, 0, COLUMNS, height));
+        for y in 0..height {
+            live.set_string(0, y, format!("live {y}"), Style::default());
+        }
+        self.surface.shrink(height);
+        if !new.is_empty() {
+            self.surface.commit(&new);
+        }
+        self.surface.draw(&live, Some((0, height - 1)));
+        self.terminal.process(&self.surface.take());
+    }
+
+    /// What is on the screen.
+    fn rows(&self) -> Vec<String> {
+        let rows = self.terminal.screen().rows(0, COLUMNS).map(|row| row.trim_end().to_owned());
+        rows.filter(|row| !row.is_empty()).collect()
+    }
+
+    /// What has scrolled away, and what is on the screen.
+    fn all(&mut self) -> Vec<String> {
+        let screen = self.terminal.screen_mut();
+        screen.set_scrollback(usize::MAX);
+        let mut rows = Vec::new();
+        for back in (1..=screen.scrollback()).rev() {
+            screen.set_scrollback(back);
+            rows.extend(screen.rows(0, COLUMNS).next());
+        }
+        screen.set_scrollback(0);
+        rows.extend(self.rows());
+        rows
+    }
+}
+
+#[test]
+fn what_is_committed_as_the_live_area_shrinks_stays_on_the_screen() {
+    let mut shown = Shown::new();
+    shown.frame(1, 4);
+    shown.frame(3, 2);
+    assert_eq!(shown.rows(), ["line 1", "line 2", "line 3", "live 0", "live 1"]);
+}
+
+proptest! {
+    #[test]
+    fn every_line_is_there_once_in_order_and_the_live_area_is_below_them(
+        frames in prop::collection::vec((0_usize..9, 1..ROWS), 1..20),
+    ) {
+        let mut shown = Shown::new();
+        for (lines, height) in frames {
+            shown.frame(lines, height);
+            let live = (0..height).map(|y| format!("live {y}"));
+            let expected: Vec<String> = (0..shown.committed).map(|at| format!("line {at}")).chain(live).collect();
+            prop_assert_eq!(&shown.all(), &expected);
+            let seen = lines.min(usize::from(ROWS - height)) + usize::from(height);
+            prop_assert!(shown.rows().len() >= seen, "{:?}", shown.rows());
+        }
+    }
+}
