@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -22,23 +23,29 @@ pub(crate) async fn check(place: &Place, folder: &Path) -> Result<()> {
         let mut tries = 0;
         while !freeze(place, folder, &format!("frozen-{}-{taken}-{tries}", std::process::id()), taken).await? {
             tries += 1;
-            ensure!(tries < 20, "no run could be frozen outside a commit");
+            ensure!(tries < 20, "no run could be frozen under way and outside a commit");
         }
     }
     Ok(())
 }
 
-/// Freezes one run; gives false if that happened in the middle of a commit, which nobody can come between.
+/// Freezes one run; gives false if that happened in the middle of a commit, which nobody can come between, or where the run was
+/// over before it could be frozen.
 async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Result<bool> {
     let mut child = spawn(place, thread, folder, LEASE)?;
     let journal = place.open().await?;
     while journal.load(thread, None).await?.end < 30 {
-        ensure!(child.try_wait()?.is_none(), "the run ended before it could be frozen");
+        if has_ended(&mut child)? {
+            return Ok(false);
+        }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
     kill_process(pid, Signal::STOP)?;
     tokio::time::sleep(LEASE * 2).await;
+    if has_ended(&mut child)? {
+        return Ok(false);
+    }
     if let Err(error) = journal.threads().set_metadata("probe", Map::new()).await {
         kill_process(pid, Signal::KILL)?;
         child.wait()?;
@@ -62,4 +69,11 @@ async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Resu
     ensure!(now == end, "a run that was frozen past its lease wrote {} records", now - end);
     journal.renew(thread, fence, LEASE).await.context("the new owner lost the thread")?;
     Ok(true)
+}
+
+/// Whether the run is over, which it ends well.
+fn has_ended(child: &mut Child) -> Result<bool> {
+    let status = child.try_wait()?;
+    ensure!(status.is_none_or(|status| status.success()), "a run that was to be frozen failed before that");
+    Ok(status.is_some())
 }
