@@ -3,12 +3,11 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 // ANCHOR: example
-use deepagents::DeepAgent;
 use deepagents::mcp::serve::AgentServer;
 use deepagents::mcp::{McpOptions, McpServers, ServerConfig};
 use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{CancellationToken, DeepAgent};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -86,6 +86,8 @@ pub use user_file::UserFileError;
 pub use bytes;
 /// Futures and streams, as [`ChatModel`], [`Journal`], [`Store`] and [`RunObserver`] are written with.
 pub use deepagents_core::futures_core;
+/// What cancels runs and calls from elsewhere: [`RunInput::cancelled_by`], [`Run::canceller`].
+pub use tokio_util::sync::CancellationToken;
 
 /// The core: everything that is not re-exported at the top.
 pub use deepagents_core as core;
