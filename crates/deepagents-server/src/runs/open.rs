@@ -70,6 +70,11 @@ pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
     Ok(found)
 }
 
+/// Whether a thread has a run that waits or is under way, in whatever process.
+pub(crate) async fn has_open(app: &App, thread: &str) -> Result<bool> {
+    Ok(!of_thread(app, thread).await?.is_empty())
+}
+
 /// How many runs of a caller there are.
 pub(super) async fn count_of(app: &App, owner: &str) -> Result<usize> {
     let mut query = Query::default();

@@ -20,6 +20,7 @@ use super::record::{RunRecord, find};
 use crate::app::App;
 use crate::error::Result;
 use crate::stream::past;
+use crate::webhooks;
 
 /// Between one look at what other processes asked for and the next, while there is somebody here whom it concerns.
 const LOOK: Duration = Duration::from_secs(1);
@@ -132,7 +133,7 @@ async fn index_all(app: &App) -> Result<(), StoreError> {
 
 /// Looks at what other processes do and ask for, as long as the server is there.
 pub(crate) async fn watch(app: Weak<App>) {
-    let (mut seen, mut looked) = (HashMap::new(), Instant::now());
+    let (mut seen, mut looked, mut told) = (HashMap::new(), Instant::now(), Instant::now());
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(app) = app.upgrade() else { return };
@@ -143,6 +144,10 @@ pub(crate) async fn watch(app: Weak<App>) {
             looked = Instant::now();
             // Where the storage is away it is looked at a little later.
             let _ = look(&app, &mut seen).await;
+        }
+        if told.elapsed() >= app.lease {
+            told = Instant::now();
+            let _ = webhooks::take_up_overdue(&app).await;
         }
     }
 }

@@ -7,4 +7,4 @@ mod address;
 mod deliver;
 
 pub use address::WebhookPolicy;
-pub(crate) use deliver::{Webhooks, recover, remember, send};
+pub(crate) use deliver::{Webhooks, recover, remember, send, take_up_overdue};

@@ -86,3 +86,24 @@ async fn what_came_before_the_newest_state_of_a_thread_is_removed_and_the_thread
     assert_eq!(client.post("/threads/prune", gone).await["pruned_count"], 1);
     assert_eq!(client.send(Method::GET, &format!("/threads/{id}"), &json!({})).await.0, 404);
 }
+
+#[tokio::test]
+async fn threads_are_found_in_the_order_in_which_their_states_changed() {
+    let client = serve(vec![Turn::text("Hello."), Turn::text("Hello.")]).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let id = client.thread().await;
+        client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+        ids.push(json!(id));
+    }
+    // What is noted of a thread changes no state.
+    let first = format!("/threads/{}", ids[0].as_str().unwrap());
+    client.send(Method::PATCH, &first, &json!({"metadata": {"topic": "x"}})).await;
+    let order = async |by: &str, order: &str| -> Vec<Value> {
+        let found = client.post("/threads/search", json!({"sort_by": by, "sort_order": order})).await;
+        found.as_array().unwrap().iter().map(|thread| thread["thread_id"].clone()).collect()
+    };
+    assert_eq!(order("state_updated_at", "asc").await, ids);
+    ids.reverse();
+    assert_eq!(order("state_updated_at", "desc").await, ids);
+}

@@ -18,7 +18,7 @@ use crate::runs::create::{OnDisconnect, StreamMode};
 use crate::runs::live::CancelAction;
 use crate::runs::others;
 use crate::runs::record::{RunRecord, Status, find, of_thread};
-use crate::runs::waiting::values_of;
+use crate::runs::waiting::{ended, values_of};
 use crate::stream::{EventId, Feed, From, ThreadStreamMode, all_runs, past};
 use crate::threads::Fields;
 
@@ -83,7 +83,7 @@ pub(super) async fn delete(
             return Err(ApiError::conflict("another process works on the run; cancel it there first"));
         };
         others::end(&app, &live, CancelAction::Rollback).await?;
-        live.ended().await;
+        ended(&app, &live).await?;
     }
     record.delete(&app).await?;
     app.runs.forget(&run);
