@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::body::Params;
+use crate::body::{Params, is_true};
 use crate::error::ApiError;
 
 /// How long a database may take to answer and count as there.
@@ -33,7 +33,7 @@ struct Health {
 
 /// That the server is there; whether its database is too where that is asked.
 async fn ok(State(app): State<Arc<App>>, Params(query): Params<Health>) -> (StatusCode, Json<Value>) {
-    if !matches!(query.check_db.as_deref(), Some("1" | "true")) {
+    if !is_true(query.check_db.as_deref()) {
         return (StatusCode::OK, Json(json!({"ok": true})));
     }
     let own = ["deepagents-server".to_owned()];

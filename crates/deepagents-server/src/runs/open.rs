@@ -26,7 +26,7 @@ pub(super) struct OpenRun {
 pub(super) struct Entry {
     /// Whose run it is, where that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
     /// How it is to be ended by the process that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,

@@ -18,6 +18,7 @@ use super::live::{CancelAction, LiveRun};
 use super::open::{self, OpenRun};
 use super::record::{RunRecord, find};
 use crate::app::App;
+use crate::auth::owns;
 use crate::error::Result;
 use crate::stream::past;
 use crate::webhooks;
@@ -76,9 +77,10 @@ pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<(
     Ok(())
 }
 
-/// Takes up all runs that are open.
+/// Takes up all open runs of who calls: what is taken up is looked at again and again from then on.
 pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
-    for open in open::all(app).await?.iter().filter(|open| !open.value.ended) {
+    let is_meant = |open: &&OpenRun| !open.value.ended && owns(open.value.owner.as_deref());
+    for open in open::all(app).await?.iter().filter(is_meant) {
         take_up_one(app, open).await?;
     }
     Ok(())

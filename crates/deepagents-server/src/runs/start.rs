@@ -16,7 +16,7 @@ use crate::auth::{caller, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::reservation::{Name, alone};
-use crate::threads::{Held, make};
+use crate::threads::{Held, contains, make};
 
 /// Accepts what a client asks for; without a thread, on one that is made for it.
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
@@ -107,6 +107,7 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, asked: Asked) 
     let is_own = stateless && id != run_id;
     match existing {
         None => make(app, &id, known, Held::default()).await?,
+        Some(info) if contains(&info.metadata, &known) => {}
         Some(_) => app.set_metadata(&id, known).await?,
     }
     // What a run says wins over what its assistant does.

@@ -222,3 +222,31 @@ async fn a_client_that_waits_when_the_server_ends_is_given_no_half_of_a_run() {
     let (second, _end, _serving) = serve().await;
     assert_eq!(roles(&second.get(&location).await), ["human", "ai", "tool", "ai"]);
 }
+
+#[tokio::test]
+async fn who_cancels_all_their_runs_has_the_server_look_after_none_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = async || {
+        let (journal, store) = open(&folder).await;
+        let agent = holding_agent(journal.clone(), Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let tokens = StaticTokens::new().token("ada's", Identity::new("ada")).token("bob's", Identity::new("bob"));
+        run(Server::new(journal, store).agent("agent", agent).unwrap().authenticate(tokens)).await.0
+    };
+    let (first, second) = (serve().await.with_token("ada's"), serve().await);
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    first.post("/runs", later).await;
+    let all = json!({"status": "all"});
+    let open = async |client: &Client| {
+        let (_, text) = client.text_of(Method::GET, "/metrics", &json!({})).await;
+        text.lines().find_map(|line| line.strip_prefix("deepagents_runs_open ")).unwrap().to_owned()
+    };
+    let bob = second.with_token("bob's");
+    assert_eq!(bob.send(Method::POST, "/runs/cancel", &all).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(open(&bob).await, "0");
+    let ada = second.with_token("ada's");
+    assert_eq!(ada.send(Method::POST, "/runs/cancel", &all).await.0, StatusCode::NO_CONTENT);
+    while open(&first).await != "0" {
+        tokio::task::yield_now().await;
+    }
+}

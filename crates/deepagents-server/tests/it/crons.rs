@@ -186,7 +186,10 @@ async fn a_cron_that_is_removed_while_its_run_is_made_stays_removed() {
     cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
     store.put(&place(), id, cron).await.unwrap();
     let runs = ["deepagents-server".to_owned(), "runs".to_owned(), thread.clone()];
-    store.remove_when(move |namespace| namespace == runs, &place(), id);
+    let (removed, cron) = (store.clone(), id.to_owned());
+    store.once(move |namespace| namespace == runs, async move {
+        assert!(removed.delete(&place(), &cron).await.unwrap());
+    });
     let second = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal, store).await;
     loop {
         let runs = second.get(&format!("/threads/{thread}/runs")).await;

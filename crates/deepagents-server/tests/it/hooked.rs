@@ -7,40 +7,42 @@ use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreEr
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-type Hook = Box<dyn Fn(&[String]) -> bool + Send>;
+/// Where it happens, and what.
+struct Hook {
+    fits: Box<dyn Fn(&[String]) -> bool + Send>,
+    happens: BoxFuture<'static, ()>,
+}
 
-/// Removes an item the first time that something in another place is looked for.
+/// Something happens the first time that it is asked for something in a place.
 #[derive(Default)]
 pub(crate) struct HookedStore {
     inner: MemoryStore,
-    removed: Mutex<Option<(Hook, Vec<String>, String)>>,
+    hook: Mutex<Option<Hook>>,
     pub(crate) sweeps: AtomicUsize,
 }
 
 impl HookedStore {
-    /// Removes this when something in a namespace that fits is looked for.
-    pub(crate) fn remove_when(
+    /// Has this happen when something in a namespace that fits is read or written.
+    pub(crate) fn once(
         &self,
         fits: impl Fn(&[String]) -> bool + Send + 'static,
-        namespace: &[String],
-        key: &str,
+        happens: impl Future<Output = ()> + Send + 'static,
     ) {
-        *self.removed.lock().unwrap() = Some((Box::new(fits), namespace.to_vec(), key.to_owned()));
+        *self.hook.lock().unwrap() = Some(Hook { fits: Box::new(fits), happens: Box::pin(happens) });
     }
 
-    fn taken(&self, namespace: &[String]) -> Option<(Vec<String>, String)> {
-        let mut removed = self.removed.lock().unwrap();
-        let (_, place, key) = removed.take_if(|(fits, ..)| fits(namespace))?;
-        Some((place, key))
+    async fn asked(&self, namespace: &[String]) {
+        let hook = self.hook.lock().unwrap().take_if(|hook| (hook.fits)(namespace));
+        if let Some(hook) = hook {
+            hook.happens.await;
+        }
     }
 }
 
 impl Store for HookedStore {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         Box::pin(async move {
-            if let Some((place, key)) = self.taken(namespace) {
-                self.inner.delete(&place, &key).await?;
-            }
+            self.asked(namespace).await;
             self.inner.get(namespace, key).await
         })
     }
@@ -52,7 +54,10 @@ impl Store for HookedStore {
         value: Value,
         write: Write,
     ) -> BoxFuture<'a, Result<Item, StoreError>> {
-        self.inner.write(namespace, key, value, write)
+        Box::pin(async move {
+            self.asked(namespace).await;
+            self.inner.write(namespace, key, value, write).await
+        })
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {

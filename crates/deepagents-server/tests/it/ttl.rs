@@ -161,3 +161,25 @@ async fn a_thread_with_a_run_that_another_server_is_to_make_does_not_end() {
     }
     assert!(is_there(&second, &thread).await);
 }
+
+#[tokio::test]
+async fn an_item_that_is_read_to_live_on_does() {
+    let world = World::new();
+    let client = world.server().await;
+    let item = json!({"namespace": ["notes"], "key": "k", "value": {"x": 1}, "ttl": 60});
+    assert_eq!(client.send(Method::PUT, "/store/items", &item).await.0, StatusCode::NO_CONTENT);
+    let place = ["deepagents-server-store".to_owned(), "notes".to_owned()];
+    let until = async || world.store.get(&place, "k").await.unwrap().unwrap().expires_at.unwrap();
+    let first = until().await;
+    client.get("/store/items?namespace=notes&key=k").await;
+    client.post("/store/items/search", json!({"namespace_prefix": ["notes"]})).await;
+    assert_eq!(until().await, first, "reading alone changes nothing");
+    while until().await == first {
+        assert_eq!(client.get("/store/items?namespace=notes&key=k&refresh_ttl=true").await["value"], json!({"x": 1}));
+    }
+    let second = until().await;
+    while until().await == second {
+        let search = json!({"namespace_prefix": ["notes"], "refresh_ttl": true});
+        assert_eq!(client.post("/store/items/search", search).await["items"].as_array().unwrap().len(), 1);
+    }
+}

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::answer::{STREAM_HEADERS, answer_at_end, events};
 use crate::app::App;
-use crate::body::{Pairs, Params};
+use crate::body::{Pairs, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::runs::create::{OnDisconnect, StreamMode};
 use crate::runs::live::CancelAction;
@@ -130,11 +130,6 @@ pub(super) async fn join_stream(
         _ => From::Now,
     };
     Ok(events(&live, from, modes, resumable, leaving(&query)))
-}
-
-/// A switch of a query, in the spellings that clients have for it.
-pub(super) fn is_true(switch: Option<&str>) -> bool {
-    matches!(switch, Some("1" | "true" | "True"))
 }
 
 pub(super) async fn thread_stream(

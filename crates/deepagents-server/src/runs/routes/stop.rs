@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::existing::{is_true, known};
+use super::existing::known;
 use crate::app::App;
 use crate::auth::owns;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::runs::live::CancelAction;
 use crate::runs::others;
