@@ -4,7 +4,7 @@
 //! whoever has the lease of its thread, so that its streams go on, later runs of the thread come behind it, and it is gone
 //! on with where its process is no more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -159,7 +159,14 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
     if app.runs.has_followers() {
         tell_following(app).await?;
     }
+    // Before the index is read, in which a run is before it is here.
+    let later = app.runs.all_later();
     let open = open::all(app).await?;
+    if !later.is_empty() {
+        let known: HashSet<&str> = open.iter().filter(|open| !open.value.ended).map(|open| &*open.run).collect();
+        // What another process has ended or removed is not waited for until its time comes.
+        later.iter().filter(|run| !known.contains(&*run.id)).for_each(|run| run.end(CancelAction::Interrupt));
+    }
     seen.retain(|run, _| open.iter().any(|open| open.run == *run));
     for open in open {
         let since = *seen.entry(open.run.clone()).or_insert_with(Instant::now);

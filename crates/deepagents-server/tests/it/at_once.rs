@@ -244,9 +244,21 @@ async fn who_cancels_all_their_runs_has_the_server_look_after_none_of_others() {
     let bob = second.with_token("bob's");
     assert_eq!(bob.send(Method::POST, "/runs/cancel", &all).await.0, StatusCode::NOT_FOUND);
     assert_eq!(open(&bob).await, "0");
-    let ada = second.with_token("ada's");
-    assert_eq!(ada.send(Method::POST, "/runs/cancel", &all).await.0, StatusCode::NO_CONTENT);
-    while open(&first).await != "0" {
-        tokio::task::yield_now().await;
+}
+
+#[tokio::test]
+async fn a_run_for_later_that_is_ended_through_another_server_keeps_its_thread_busy_no_more() {
+    let pair = Pair::new().await;
+    let [first, second] = &pair.servers;
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    for (method, path) in [(Method::POST, "/cancel"), (Method::DELETE, "")] {
+        let thread = format!("/threads/{}", first.thread().await);
+        let run = first.post(&format!("{thread}/runs"), later.clone()).await["run_id"].clone();
+        let path = format!("{thread}/runs/{}{path}", run.as_str().unwrap());
+        assert!(second.send(method, &path, &json!({})).await.0.is_success());
+        while first.get(&thread).await["status"] == "busy" {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct HookedStore {
     inner: MemoryStore,
     hook: Mutex<Option<Hook>>,
     pub(crate) sweeps: AtomicUsize,
+    /// How often the removal of a run is to fail.
+    pub(crate) stuck: AtomicUsize,
 }
 
 impl HookedStore {
@@ -61,6 +63,11 @@ impl Store for HookedStore {
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let is_run = namespace.get(1).is_some_and(|kind| kind == "runs");
+        let one_less = |stuck: usize| stuck.checked_sub(1);
+        if is_run && self.stuck.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+            return Box::pin(async { Err(StoreError::Storage("it is away".into())) });
+        }
         self.inner.delete(namespace, key)
     }
 

@@ -1,6 +1,7 @@
 //! Telling an address that a run has ended.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
-use crate::support::{Client, run, say, server};
+use crate::hooked::HookedStore;
+use crate::support::{Client, agent, run, say, server};
 
 type Told = (HeaderMap, String);
 
@@ -69,6 +71,26 @@ async fn an_end_is_told_with_its_values_and_a_signature_and_again_when_it_was_no
     let (_, second) = received.recv().await.unwrap();
     let second: Value = serde_json::from_str(&second).unwrap();
     assert_eq!(first["run_id"], second["run_id"]);
+}
+
+#[tokio::test]
+async fn an_end_that_could_not_be_kept_at_once_is_told_once() {
+    let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
+    let agent = agent(vec![Turn::text("Hello.")], journal.clone());
+    let server = Server::new(journal, store.clone()).agent("agent", agent).unwrap();
+    let policy = WebhookPolicy::default().allow_loopback();
+    let (client, _end, _serving) = run(server.webhooks(policy)).await;
+    let (url, mut received) = receiver(vec![]).await;
+    store.stuck.store(1, Ordering::Relaxed);
+    begin(&client, &url).await;
+    received.recv().await.unwrap();
+    let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
+    while client.post("/threads/search", json!({})).await != json!([])
+        || !store.search(&webhooks, &Query::default()).await.unwrap().is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    assert!(received.try_recv().is_err());
 }
 
 /// A receiver that answers when it is let, and where its hooks are.
