@@ -9,7 +9,7 @@ use deepagents::models::http_client;
 use deepagents_core::store::{Comparison, Filter, Item, Query, StoreError};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
@@ -112,14 +112,13 @@ fn namespace() -> [String; 2] {
 }
 
 /// How often a webhook was tried, and when it is again.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tries {
     made: usize,
     /// Whether a process makes one now.
     under_way: bool,
     /// Until when it may take, or else when the next one is made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
 }
 
