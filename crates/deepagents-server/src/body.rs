@@ -62,6 +62,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
+/// A switch of a query, in the spellings that clients have for it.
+pub(crate) fn is_true(switch: Option<&str>) -> bool {
+    matches!(switch, Some("1" | "true" | "True"))
+}
+
 /// A query in which names may stand several times.
 pub(crate) struct Pairs(Vec<(String, String)>);
 

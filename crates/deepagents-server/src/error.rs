@@ -45,6 +45,10 @@ impl ApiError {
         self.status == StatusCode::NOT_FOUND
     }
 
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.status == StatusCode::CONFLICT
+    }
+
     pub(crate) fn is_invalid(&self) -> bool {
         self.status == StatusCode::UNPROCESSABLE_ENTITY
     }

@@ -8,13 +8,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{post, put};
 use axum::{Json, Router};
-use deepagents_core::store::{Comparison, Filter, Item, NamespaceQuery, Query, Write};
+use deepagents_core::store::{Comparison, Expected, Filter, Item, NamespaceQuery, Query, StoreError, Write};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::auth::caller;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::ids;
 
@@ -93,6 +94,21 @@ struct Place {
     /// Joined by dots.
     namespace: String,
     key: String,
+    #[serde(default)]
+    refresh_ttl: Option<String>,
+}
+
+/// Lets an item live from now on for as long as it was to when it was put, if it does not live for ever.
+async fn refresh(app: &App, item: &Item) -> Result<()> {
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let Some(until) = item.expires_at.as_deref().and_then(time) else { return Ok(()) };
+    let life = time(&item.updated_at).and_then(|put| Duration::try_from(put.duration_until(until)).ok());
+    let write = Write { ttl: life, expected: Expected::Version(Some(item.version)), size: None };
+    match app.store.write(&item.namespace, &item.key, item.value.clone(), write).await {
+        // It was put anew meanwhile, or is gone.
+        Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The item, or null where there is none.
@@ -102,6 +118,9 @@ async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> 
         return Err(ApiError::invalid("`namespace` is labels with dots between them"));
     }
     let found = app.store.get(&below(&namespace), &place.key).await?;
+    if let Some(item) = found.as_ref().filter(|_| is_true(place.refresh_ttl.as_deref())) {
+        refresh(&app, item).await?;
+    }
     Ok(Json(found.as_ref().map_or(Value::Null, shown)))
 }
 
@@ -127,6 +146,8 @@ struct Search {
     offset: Option<usize>,
     /// Words to look for.
     query: Option<String>,
+    #[serde(default)]
+    refresh_ttl: Option<bool>,
 }
 
 async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<Value>> {
@@ -148,6 +169,11 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
         scored.retain(|(score, _)| score.is_some_and(|score| score > 0.0));
         scored.sort_by(|(a, _), (b, _)| b.partial_cmp(a).unwrap_or(Ordering::Equal));
         scored = scored.into_iter().skip(offset).take(limit).collect();
+    }
+    if body.refresh_ttl == Some(true) {
+        for (_, item) in &scored {
+            refresh(&app, item).await?;
+        }
     }
     let items = scored.iter().map(|(score, item)| {
         let mut item = shown(item);

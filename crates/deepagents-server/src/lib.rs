@@ -37,6 +37,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod protocol;
+mod reservation;
 mod rpc;
 mod runs;
 mod serve;

@@ -1,14 +1,21 @@
 //! Whether the server is there, and what it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::body::{Params, is_true};
 use crate::error::ApiError;
+
+/// How long a database may take to answer and count as there.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/info", get(info))
@@ -19,8 +26,22 @@ pub(crate) fn open_routes() -> Router<Arc<App>> {
     Router::new().route("/ok", get(ok))
 }
 
-async fn ok() -> Json<Value> {
-    Json(json!({"ok": true}))
+#[derive(Deserialize)]
+struct Health {
+    check_db: Option<String>,
+}
+
+/// That the server is there; whether its database is too where that is asked.
+async fn ok(State(app): State<Arc<App>>, Params(query): Params<Health>) -> (StatusCode, Json<Value>) {
+    if !is_true(query.check_db.as_deref()) {
+        return (StatusCode::OK, Json(json!({"ok": true})));
+    }
+    let own = ["deepagents-server".to_owned()];
+    let looked = tokio::time::timeout(PATIENCE, app.store.get(&own, "health")).await;
+    let is_there = matches!(looked, Ok(Ok(_)));
+    let (status, state) =
+        if is_there { (StatusCode::OK, "healthy") } else { (StatusCode::SERVICE_UNAVAILABLE, "unhealthy") };
+    (status, Json(json!({"ok": is_there, "services": {"database": state}})))
 }
 
 async fn info() -> Json<Value> {

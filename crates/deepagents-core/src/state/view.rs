@@ -98,11 +98,17 @@ impl State {
     /// # Errors
     /// When a value cannot be written as JSON.
     pub fn to_json(&self, private: bool) -> Result<Map<String, Value>, ChannelError> {
+        self.to_json_where(|spec| private || !spec.is_private())
+    }
+
+    /// The values of some channels as a JSON object; those of others are not written for it.
+    ///
+    /// # Errors
+    /// When a value cannot be written as JSON.
+    pub fn to_json_where(&self, wanted: impl Fn(&ChannelSpec) -> bool) -> Result<Map<String, Value>, ChannelError> {
         let mut out = Map::new();
-        for (spec, slot) in self.schema.channels().iter().zip(&self.slots) {
-            if private || !spec.is_private() {
-                out.insert(spec.name().to_owned(), spec.value_to_json(slot)?);
-            }
+        for (spec, slot) in self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| wanted(spec)) {
+            out.insert(spec.name().to_owned(), spec.value_to_json(slot)?);
         }
         Ok(out)
     }

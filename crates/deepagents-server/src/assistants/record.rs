@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::store::Query;
+use deepagents_core::store::{Query, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -43,12 +43,41 @@ impl Assistant {
         self.assistant_id == ids::system_assistant(&self.graph_id)
     }
 
-    /// Keeps it as the one that is used, and as a version of its own.
-    pub(crate) async fn save(&self, app: &App) -> Result<()> {
-        let key = format!("{:010}", self.version);
-        app.store.put(&versions_of(&self.assistant_id), &key, json!(self)).await?;
-        app.store.put(&namespace(), &self.assistant_id, json!(self)).await?;
-        Ok(())
+    fn version_key(&self) -> String {
+        format!("{:010}", self.version)
+    }
+
+    /// Keeps it as the one that is used, in the place of what the store has at a version. Says whether nobody has kept
+    /// another one meanwhile.
+    async fn save_over(&self, app: &App, known: Option<u64>) -> Result<bool> {
+        match app.store.put_if(&namespace(), &self.assistant_id, json!(self), known).await {
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            kept => kept.map(|_| true).map_err(Into::into),
+        }
+    }
+
+    /// Keeps a new one; says whether nobody has one with its id.
+    pub(crate) async fn save_new(&self, app: &App) -> Result<bool> {
+        let is_new = self.save_over(app, None).await?;
+        if is_new {
+            app.store.put(&versions_of(&self.assistant_id), &self.version_key(), json!(self)).await?;
+        }
+        Ok(is_new)
+    }
+
+    /// Keeps it as the one that is used, in the place of what the store has at a version, and as a version of its own. Says
+    /// whether nobody has kept another one meanwhile; where somebody has, nothing is kept.
+    pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool> {
+        let (versions, key) = (versions_of(&self.assistant_id), self.version_key());
+        match app.store.put_if(&versions, &key, json!(self), None).await {
+            Err(StoreError::Conflict { .. }) => return Ok(false),
+            version => version?,
+        };
+        let is_kept = self.save_over(app, known).await?;
+        if !is_kept {
+            app.store.delete(&versions, &key).await?;
+        }
+        Ok(is_kept)
     }
 
     /// Its versions, newest first.
@@ -104,16 +133,16 @@ pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
 
 /// An assistant by its id, or by the name of its agent.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Assistant>> {
-    if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
-        return Ok(Some(known));
-    }
-    let item = app.store.get(&namespace(), id).await?;
-    let read = item.map(|item| serde_json::from_value::<Assistant>(item.value)).transpose();
-    let read = read.map_err(|error| ApiError::bad_request(format!("assistant {id} is damaged: {error}")))?;
-    Ok(read.filter(|assistant| owns(assistant.owner.as_deref())))
+    Ok(find_version(app, id).await?.map(|(assistant, _)| assistant))
 }
 
-/// Whether somebody has an assistant with this id.
-pub(crate) async fn is_taken(app: &App, id: &str) -> Result<bool> {
-    Ok(app.store.get(&namespace(), id).await?.is_some())
+/// The same with the version that the store has it at; that of an agent is at none.
+pub(crate) async fn find_version(app: &App, id: &str) -> Result<Option<(Assistant, Option<u64>)>> {
+    if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
+        return Ok(Some((known, None)));
+    }
+    let Some(item) = app.store.get(&namespace(), id).await? else { return Ok(None) };
+    let read = serde_json::from_value::<Assistant>(item.value);
+    let read = read.map_err(|error| ApiError::bad_request(format!("assistant {id} is damaged: {error}")))?;
+    Ok(owns(read.owner.as_deref()).then_some((read, Some(item.version))))
 }

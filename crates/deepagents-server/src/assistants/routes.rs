@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::drawing;
-use super::record::{Assistant, all, find, is_taken};
+use super::record::{Assistant, all, find, find_version};
 use crate::app::App;
 use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params, present};
@@ -69,6 +69,10 @@ struct Create {
     if_exists: IfExists,
 }
 
+fn exists(id: &str) -> ApiError {
+    ApiError::conflict(format!("Assistant with ID {id} already exists"))
+}
+
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Assistant>> {
     if app.agent(&body.graph_id).is_none() {
         return Err(ApiError::not_found("Graph", &body.graph_id));
@@ -78,11 +82,8 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
     if let Some(known) = find(&app, &id).await? {
         return match body.if_exists {
             IfExists::DoNothing => Ok(Json(known)),
-            IfExists::Raise => Err(ApiError::conflict(format!("Assistant with ID {id} already exists"))),
+            IfExists::Raise => Err(exists(&id)),
         };
-    }
-    if is_taken(&app, &id).await? {
-        return Err(ApiError::conflict(format!("Assistant with ID {id} already exists")));
     }
     let (mut config, mut context) = (body.config, body.context);
     mirror(&mut config, &mut context)?;
@@ -100,11 +101,17 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         updated_at: now,
         owner: caller().map(|caller| caller.id().to_owned()),
     };
-    made.save(&app).await?;
+    if !made.save_new(&app).await? {
+        // It is a stranger's, or was made meanwhile.
+        return match find(&app, &made.assistant_id).await? {
+            Some(known) if matches!(body.if_exists, IfExists::DoNothing) => Ok(Json(known)),
+            _ => Err(exists(&made.assistant_id)),
+        };
+    }
     Ok(Json(made))
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Patch {
     graph_id: Option<String>,
     config: Option<Map<String, Value>>,
@@ -132,23 +139,37 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<Patch>,
 ) -> Result<Json<Assistant>> {
-    let mut known = known(&app, &id).await?;
-    changeable(&known)?;
+    // Of changes that come at once each is made to what the one before it has left.
+    loop {
+        let (mut changed, version) = match find_version(&app, &id).await? {
+            Some(found) => found,
+            None => (known(&app, &id).await?, None),
+        };
+        changeable(&changed)?;
+        change(&app, &mut changed, body.clone())?;
+        let newest = changed.versions(&app).await?.first().map_or(0, |newest| newest.version);
+        changed.version = newest.max(changed.version) + 1;
+        changed.updated_at = ids::now();
+        if changed.save(&app, version).await? {
+            return Ok(Json(changed));
+        }
+    }
+}
+
+/// Makes what a client wants of an assistant.
+fn change(app: &App, known: &mut Assistant, body: Patch) -> Result<()> {
     if let Some(graph) = body.graph_id {
         app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
         known.graph_id = graph;
     }
     let (mut config, mut context) = (body.config, body.context);
     mirror(&mut config, &mut context)?;
-    known.config = config.unwrap_or(known.config);
-    known.context = context.unwrap_or(known.context);
+    known.config = config.unwrap_or_else(|| std::mem::take(&mut known.config));
+    known.context = context.unwrap_or_else(|| std::mem::take(&mut known.context));
     known.metadata.extend(body.metadata.unwrap_or_default());
-    known.name = body.name.unwrap_or(known.name);
-    known.description = body.description.or(known.description);
-    known.version = known.versions(&app).await?.first().map_or(known.version, |newest| newest.version) + 1;
-    known.updated_at = ids::now();
-    known.save(&app).await?;
-    Ok(Json(known))
+    known.name = body.name.unwrap_or_else(|| std::mem::take(&mut known.name));
+    known.description = body.description.or_else(|| known.description.take());
+    Ok(())
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! What is kept of a cron.
 
-use deepagents_core::store::Query;
+use deepagents_core::store::{Item, Query, StoreError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -75,10 +75,17 @@ impl Cron {
         read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
 
-    pub(crate) async fn save(&self, app: &App) -> Result<()> {
-        app.store.put(&namespace(), &self.cron_id, json!(self)).await?;
-        app.timer.wake();
-        Ok(())
+    /// Keeps it in the place of what the store has at a version; none where it is new. Says whether nobody has changed or
+    /// removed it meanwhile; where somebody has, that stays.
+    pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
+        match app.store.put_if(&namespace(), &self.cron_id, json!(self), known).await {
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+            Ok(_) => {
+                app.timer.wake();
+                Ok(true)
+            }
+        }
     }
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
@@ -98,10 +105,16 @@ impl Cron {
 
 /// All crons, newest first.
 pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
-    let found = app.store.search(&namespace(), &Query::default()).await?;
-    let mut found: Vec<Cron> = found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
+    let mut found: Vec<Cron> = all_versions(app).await?.into_iter().map(|(cron, _)| cron).collect();
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     Ok(found)
+}
+
+/// All crons, each with the version that the store has it at.
+pub(super) async fn all_versions(app: &App) -> Result<Vec<(Cron, u64)>> {
+    let found = app.store.search(&namespace(), &Query::default()).await?;
+    let read = |item: Item| Some((serde_json::from_value(item.value).ok()?, item.version));
+    Ok(found.into_iter().filter_map(read).collect())
 }
 
 /// Removes the crons that these are, whoever's.
@@ -114,9 +127,14 @@ pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Re
 
 /// A cron that there is.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Cron> {
+    Ok(find_version(app, id).await?.0)
+}
+
+/// The same with the version that the store has it at.
+pub(super) async fn find_version(app: &App, id: &str) -> Result<(Cron, u64)> {
     ids::check("cron ID", id)?;
     let item = app.store.get(&namespace(), id).await?.ok_or_else(|| ApiError::not_found("Cron", id))?;
     let read = serde_json::from_value::<Cron>(item.value);
     let read = read.map_err(|error| ApiError::bad_request(format!("cron {id} is damaged: {error}")))?;
-    if owns(read.user_id.as_deref()) { Ok(read) } else { Err(ApiError::not_found("Cron", id)) }
+    if owns(read.user_id.as_deref()) { Ok((read, item.version)) } else { Err(ApiError::not_found("Cron", id)) }
 }

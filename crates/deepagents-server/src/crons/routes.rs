@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::record::{Cron, all, find};
+use super::record::{Cron, all, find, find_version};
 use crate::app::App;
 use crate::assistants;
 use crate::auth::{caller, owns};
@@ -96,7 +96,7 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
     // What cannot be run is refused now, and not when its time comes.
     cron.run()?.check(app, &assistant.graph_id, None).await?;
     cron.plan(Timestamp::now())?;
-    cron.save(app).await?;
+    cron.save(app, None).await?;
     Ok(Json(cron))
 }
 
@@ -127,26 +127,37 @@ async fn update(
     Path(cron): Path<String>,
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<Cron>> {
-    let mut cron = find(&app, &cron).await?;
     if body.is_empty() {
+        find(&app, &cron).await?;
         return Err(ApiError::bad_request("nothing is to be changed"));
     }
+    // Of changes that come at once each is made to what the one before it has left.
+    loop {
+        let (mut changed, version) = find_version(&app, &cron).await?;
+        change(&mut changed, body.clone())?;
+        let graph = assistants::find(&app, &changed.assistant_id).await?;
+        let graph = graph.ok_or_else(|| ApiError::not_found("Assistant", &changed.assistant_id))?.graph_id;
+        changed.run()?.check(&app, &graph, None).await?;
+        changed.updated_at = ids::now();
+        changed.plan(Timestamp::now())?;
+        if changed.save(&app, Some(version)).await? {
+            return Ok(Json(changed));
+        }
+    }
+}
+
+/// Makes what a client wants of a cron.
+fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
     let patch: Patch = read(&body)?;
-    cron.schedule = patch.schedule.unwrap_or(cron.schedule);
-    cron.timezone = patch.timezone.or(cron.timezone);
+    cron.schedule = patch.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
+    cron.timezone = patch.timezone.or_else(|| cron.timezone.take());
     cron.end_time = patch.end_time.unwrap_or(cron.end_time);
     cron.enabled = patch.enabled.unwrap_or(cron.enabled);
-    cron.on_run_completed = patch.on_run_completed.or(cron.on_run_completed);
+    cron.on_run_completed = patch.on_run_completed.or_else(|| cron.on_run_completed.take());
     cron.metadata.extend(patch.metadata.unwrap_or_default());
     let more = body.into_iter().filter(|(key, _)| !OWN.contains(&key.as_str()) && key != "metadata");
     cron.payload.extend(more);
-    let graph = assistants::find(&app, &cron.assistant_id).await?;
-    let graph = graph.ok_or_else(|| ApiError::not_found("Assistant", &cron.assistant_id))?.graph_id;
-    cron.run()?.check(&app, &graph, None).await?;
-    cron.updated_at = ids::now();
-    cron.plan(Timestamp::now())?;
-    cron.save(&app).await?;
-    Ok(Json(cron))
+    Ok(())
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<StatusCode> {

@@ -38,6 +38,9 @@ pub(crate) struct Schedule {
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
+/// The bits of all hours.
+const EVERY_HOUR: u64 = (1 << 24) - 1;
+
 struct Range {
     name: &'static str,
     low: u32,
@@ -87,11 +90,39 @@ impl Schedule {
 
     /// The first time after one. None where there is none within eight years, in which every day of a calendar comes.
     pub(crate) fn after(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let local = zone
-            .to_datetime(time)
-            .round(jiff::civil::DateTimeRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc))
-            .ok()?;
-        let mut at = local.checked_add(1.second()).ok()?;
+        if self.hours == EVERY_HOUR {
+            return self.after_in_any_hour(time, zone);
+        }
+        let mut local = zone.to_datetime(time);
+        loop {
+            local = self.after_local(local)?;
+            let found = zone.to_ambiguous_timestamp(local).compatible().ok()?;
+            // An hour that a change of the clock repeats comes once.
+            if found > time {
+                return Some(found);
+            }
+        }
+    }
+
+    /// That of one that comes in every hour: it goes on over a change of the clock, so that it comes in both hours of one that
+    /// is repeated.
+    fn after_in_any_hour(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let (mut offset, mut since) = (zone.to_offset(time), time);
+        let mut local = offset.to_datetime(time);
+        loop {
+            let found = offset.to_timestamp(self.after_local(local)?).ok()?;
+            let Some(change) = zone.following(since).next().filter(|change| change.timestamp() <= found) else {
+                return Some(found);
+            };
+            (offset, since) = (change.offset(), change.timestamp());
+            local = offset.to_datetime(since).checked_sub(1.second()).ok()?;
+        }
+    }
+
+    /// The first time of a calendar and a clock that never changes after one.
+    fn after_local(&self, time: DateTime) -> Option<DateTime> {
+        let second = jiff::civil::DateTimeRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc);
+        let mut at = time.round(second).ok()?.checked_add(1.second()).ok()?;
         let limit = at.checked_add(8.years()).ok()?;
         while at < limit {
             if !self.has_day(at) {
@@ -107,11 +138,7 @@ impl Schedule {
                 continue;
             }
             if has(self.seconds, at.second()) {
-                let found = zone.to_ambiguous_timestamp(at).compatible().ok()?;
-                // An hour that a change of the clock repeats comes once.
-                if found > time {
-                    return Some(found);
-                }
+                return Some(at);
             }
             at = at.checked_add(1.second()).ok()?;
         }
@@ -208,6 +235,29 @@ mod tests {
         assert_eq!(next("40 22 * * * */20", now), "2026-11-22T22:40:40Z");
         assert_eq!(next("0 12 * * 1 10-20/5", now), "2026-11-23T12:00:10Z");
         assert_eq!(next("41 22 * * *", "2026-11-22T22:41:00Z"), "2026-11-23T22:41:00Z");
+    }
+
+    #[test]
+    fn a_schedule_of_every_hour_has_no_gap_where_a_clock_changes_and_an_hour_by_its_number_comes_once() {
+        let berlin = zone(Some("Europe/Berlin")).unwrap();
+        let times = |schedule: &str, after: &str| {
+            let (schedule, mut at) = (Schedule::read(schedule).unwrap(), after.parse().unwrap());
+            let next = || {
+                at = schedule.after(at, &berlin)?;
+                Some(at.strftime("%dT%H:%M").to_string())
+            };
+            std::iter::from_fn(next).take(4).collect::<Vec<_>>()
+        };
+        // In autumn it is two to three twice.
+        let autumn = "2026-10-24T23:50:00Z";
+        assert_eq!(times("*/30 * * * *", autumn), ["25T00:00", "25T00:30", "25T01:00", "25T01:30"]);
+        assert_eq!(times("0 * * * *", autumn), ["25T00:00", "25T01:00", "25T02:00", "25T03:00"]);
+        assert_eq!(times("30 2 * * *", autumn), ["25T00:30", "26T01:30", "27T01:30", "28T01:30"]);
+        assert_eq!(times("0 * * * 1", autumn), ["25T23:00", "26T00:00", "26T01:00", "26T02:00"]);
+        // In spring it is not.
+        let spring = "2026-03-29T00:10:00Z";
+        assert_eq!(times("*/30 * * * *", spring), ["29T00:30", "29T01:00", "29T01:30", "29T02:00"]);
+        assert_eq!(times("30 2 * * *", spring), ["29T01:30", "30T00:30", "31T00:30", "01T00:30"]);
     }
 
     #[test]

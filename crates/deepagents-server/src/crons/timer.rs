@@ -1,12 +1,12 @@
 //! Making the runs of crons when their times come.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::record::{Cron, all};
+use super::record::{Cron, all_versions};
 use crate::app::App;
 use crate::auth::as_owner;
 use crate::error::Result;
@@ -28,11 +28,17 @@ impl Timer {
 
 /// Makes runs for as long as the server is there.
 pub(crate) async fn run(app: Weak<App>) {
+    let mut swept: Option<Instant> = None;
     loop {
         let Some(app) = app.upgrade() else { return };
         let pause = tick(&app).await;
         // Where the storage is away it is swept a little later.
         let _ = sweep(&app).await;
+        if swept.is_none_or(|swept| swept.elapsed() >= LONGEST) {
+            swept = Some(Instant::now());
+            // Items whose time is over are shown to nobody, and are still there.
+            let _ = app.store.sweep().await;
+        }
         tokio::select! {
             () = app.timer.0.notified() => {}
             () = app.closed() => return,
@@ -44,9 +50,9 @@ pub(crate) async fn run(app: Weak<App>) {
 /// Makes what is due, and says for how long nothing is.
 async fn tick(app: &Arc<App>) -> Duration {
     // Where the storage is away it is tried again a little later.
-    let Ok(crons) = all(app).await else { return Duration::from_secs(5) };
+    let Ok(crons) = all_versions(app).await else { return Duration::from_secs(5) };
     let mut pause = LONGEST;
-    for mut cron in crons {
+    for (mut cron, version) in crons {
         let Some(due) = cron.next_run_date else { continue };
         let now = Timestamp::now();
         if due > now {
@@ -59,7 +65,8 @@ async fn tick(app: &Arc<App>) -> Duration {
         if cron.plan(now).is_err() {
             cron.next_run_date = None;
         }
-        if cron.save(app).await.is_err() {
+        // One that was changed or removed meanwhile is as it was left then; who changed it has waked this up.
+        if cron.save(app, Some(version)).await.is_err() {
             pause = pause.min(Duration::from_secs(5));
         }
     }

@@ -21,6 +21,7 @@ use crate::auth::caller;
 use crate::body::Raw;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::reservation::{Name, alone};
 use crate::stream::{Feed, HEARTBEAT, HEARTBEAT_COMMENT};
 use crate::threads::{Held, make};
 
@@ -62,7 +63,16 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
     ids::check("thread ID", thread)?;
     match app.journal.threads().get(thread).await? {
         Some(_) => app.thread(thread).await.map(|_| ()),
-        None if reads && caller().is_some() => make(app, thread, Map::new(), Held::default()).await,
+        None if reads && caller().is_some() => {
+            alone(app, Name::Thread(thread), async {
+                match app.journal.threads().get(thread).await? {
+                    // It has come to be meanwhile, and may be another's.
+                    Some(_) => app.thread(thread).await.map(|_| ()),
+                    None => make(app, thread, Map::new(), Held::default()).await,
+                }
+            })
+            .await
+        }
         None => Ok(()),
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::command::{Command, refusal};
@@ -17,7 +19,7 @@ use super::routes::open_thread;
 use crate::app::App;
 use crate::auth::{CALLER, caller};
 use crate::error::Result;
-use crate::stream::Feed;
+use crate::stream::{Feed, HEARTBEAT};
 
 /// Bytes that a frame of a client may have.
 const MAX_FRAME: usize = 16 << 20;
@@ -52,10 +54,19 @@ async fn serve(app: Arc<App>, thread: String, mut socket: WebSocket) {
     let (frames, mut waiting) = mpsc::channel(WAITING);
     let end = app.clone();
     let mut session = Session { app, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
+    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let answer = tokio::select! {
             // The server ends.
             () = end.closed() => break,
+            // Nobody between takes the connection for dead, and one whose client is gone ends.
+            _ = heartbeat.tick() => {
+                if socket.send(Message::Ping(Bytes::new())).await.is_err() {
+                    break;
+                }
+                continue;
+            }
             frame = waiting.recv() => match frame {
                 Some(frame) => frame,
                 None => break,

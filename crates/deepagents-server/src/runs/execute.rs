@@ -123,7 +123,11 @@ fn say(projector: Projector, ending: &Ending) {
 async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Projector>, again: bool) -> Result<Ending> {
     // Meanwhile another process may have gone on with the thread and the run, and they may be gone.
     let info = match app.thread(&run.thread).await {
-        Err(error) if again && error.is_not_found() => return Ok(Ending::Elsewhere),
+        Err(error) if error.is_not_found() => {
+            // It was deleted while the run was accepted, which nobody can ask for any more.
+            run.record().delete(app).await?;
+            return Ok(Ending::Elsewhere);
+        }
         info => info?,
     };
     let (stored, version) = match find_version(app, &run.thread, &run.id).await {

@@ -71,6 +71,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         match find(app, &run.thread, &run.id).await {
             Ok(record) if record.status.is_open() => {}
             Ok(record) => {
+                webhooks::send(app, &record);
                 run.change(|known| *known = record);
                 return Ok(());
             }
@@ -149,14 +150,16 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     webhooks::remember(app, &record).await?;
     record.save(app).await?;
     open::end(app, &run.thread, &run.id).await;
-    app.metrics.run_ended(record.status);
-    webhooks::send(app, &record);
     if record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete {
         record.delete(app).await?;
         app.journal.threads().delete(&run.thread).await?;
-        return Ok(());
+    } else if !never_began && !came_late {
+        set_own(app, &run.thread, &held).await?;
     }
-    if never_began || came_late { Ok(()) } else { set_own(app, &run.thread, &held).await }
+    // Last, as what fails above is done once more.
+    app.metrics.run_ended(record.status);
+    webhooks::send(app, &record);
+    Ok(())
 }
 
 /// The last checkpoint before a run was ended from outside, where there was something left to do.

@@ -9,6 +9,7 @@ use super::create::Strategy;
 use super::execute::{end_unbegun, execute, stopped, until_due};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, of_thread};
+use super::waiting::ended;
 use super::{open, others};
 use crate::app::App;
 use crate::auth::caller;
@@ -23,7 +24,7 @@ pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: 
     if exists {
         others::take_up(app, thread).await?;
     }
-    if strategy == Strategy::Reject && app.runs.is_busy(thread) {
+    if strategy == Strategy::Reject && (app.runs.is_busy(thread) || (exists && is_taken(app, thread).await?)) {
         return Err(busy());
     }
     let Some(caller) = caller() else { return Ok(()) };
@@ -47,15 +48,14 @@ fn busy() -> ApiError {
 /// place, once it is kept.
 pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
     open::add(app, &record).await?;
-    if let Err(error) = record.save(app).await {
-        open::remove(app, &record.thread_id, &record.run_id).await;
+    if let Err(error) = record.save_new(app).await {
+        // Where another process has made it the entry is its.
+        if !error.is_conflict() {
+            open::remove(app, &record.thread_id, &record.run_id).await;
+        }
         return Err(error);
     }
     let (stored, strategy) = (record.clone(), record.multitask_strategy);
-    if strategy == Strategy::Reject && is_taken(app, &stored).await? {
-        stored.delete(app).await?;
-        return Err(busy());
-    }
     let before = app.runs.open(&stored.thread_id);
     match enqueue(app, record, false, strategy) {
         Some(run) => {
@@ -75,10 +75,11 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     }
 }
 
-/// Whether another process has accepted a run for the thread of one at the same moment. Both are refused then.
-async fn is_taken(app: &App, record: &RunRecord) -> Result<bool> {
-    let open = open::of_thread(app, &record.thread_id).await?;
-    Ok(open.iter().any(|open| open.run != record.run_id && app.runs.get(&open.run).is_none()))
+/// Whether a run of a thread was accepted that is not known here: by another process, whose agent is not served here, or at
+/// this moment.
+async fn is_taken(app: &App, thread: &str) -> Result<bool> {
+    let open = open::of_thread(app, thread).await?;
+    Ok(open.iter().any(|open| app.runs.get(&open.run).is_none()))
 }
 
 /// Puts a run behind those of its thread, or in their place; none where there may be none. One that is to begin later keeps
@@ -169,7 +170,7 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     others::take_up(app, thread).await?;
     for run in app.runs.open(thread) {
         others::end(app, &run, CancelAction::Interrupt).await?;
-        run.ended().await;
+        ended(app, &run).await?;
     }
     app.checkpoints.forget(thread);
     for record in of_thread(app, thread).await? {

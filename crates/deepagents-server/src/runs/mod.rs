@@ -21,6 +21,7 @@ pub(crate) use create::{Command, RunCreate, StreamMode, mirror};
 pub(crate) use finish::{StoppedEarly, final_values};
 pub(crate) use host::{forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};
+pub(crate) use open::has_open;
 pub(crate) use others::{end, follow, live, recover, watch};
 pub(crate) use queues::Runs;
 pub(crate) use record::{RunRecord, Status, find, of_thread};

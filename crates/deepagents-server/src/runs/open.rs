@@ -26,7 +26,7 @@ pub(super) struct OpenRun {
 pub(super) struct Entry {
     /// Whose run it is, where that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
     /// How it is to be ended by the process that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,
@@ -68,6 +68,11 @@ pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
     let mut found = search(app, &namespace(thread), &Query::default()).await?;
     found.retain(|open| !open.value.ended);
     Ok(found)
+}
+
+/// Whether a thread has a run that waits or is under way, in whatever process.
+pub(crate) async fn has_open(app: &App, thread: &str) -> Result<bool> {
+    Ok(!of_thread(app, thread).await?.is_empty())
 }
 
 /// How many runs of a caller there are.

@@ -4,7 +4,7 @@
 //! whoever has the lease of its thread, so that its streams go on, later runs of the thread come behind it, and it is gone
 //! on with where its process is no more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,10 @@ use super::live::{CancelAction, LiveRun};
 use super::open::{self, OpenRun};
 use super::record::{RunRecord, find};
 use crate::app::App;
+use crate::auth::owns;
 use crate::error::Result;
 use crate::stream::past;
+use crate::webhooks;
 
 /// Between one look at what other processes asked for and the next, while there is somebody here whom it concerns.
 const LOOK: Duration = Duration::from_secs(1);
@@ -75,9 +77,10 @@ pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<(
     Ok(())
 }
 
-/// Takes up all runs that are open.
+/// Takes up all open runs of who calls: what is taken up is looked at again and again from then on.
 pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
-    for open in open::all(app).await?.iter().filter(|open| !open.value.ended) {
+    let is_meant = |open: &&OpenRun| !open.value.ended && owns(open.value.owner.as_deref());
+    for open in open::all(app).await?.iter().filter(is_meant) {
         take_up_one(app, open).await?;
     }
     Ok(())
@@ -132,7 +135,7 @@ async fn index_all(app: &App) -> Result<(), StoreError> {
 
 /// Looks at what other processes do and ask for, as long as the server is there.
 pub(crate) async fn watch(app: Weak<App>) {
-    let (mut seen, mut looked) = (HashMap::new(), Instant::now());
+    let (mut seen, mut looked, mut told) = (HashMap::new(), Instant::now(), Instant::now());
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(app) = app.upgrade() else { return };
@@ -144,6 +147,10 @@ pub(crate) async fn watch(app: Weak<App>) {
             // Where the storage is away it is looked at a little later.
             let _ = look(&app, &mut seen).await;
         }
+        if told.elapsed() >= app.lease {
+            told = Instant::now();
+            let _ = webhooks::take_up_overdue(&app).await;
+        }
     }
 }
 
@@ -152,7 +159,14 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
     if app.runs.has_followers() {
         tell_following(app).await?;
     }
+    // Before the index is read, in which a run is before it is here.
+    let later = app.runs.all_later();
     let open = open::all(app).await?;
+    if !later.is_empty() {
+        let known: HashSet<&str> = open.iter().filter(|open| !open.value.ended).map(|open| &*open.run).collect();
+        // What another process has ended or removed is not waited for until its time comes.
+        later.iter().filter(|run| !known.contains(&*run.id)).for_each(|run| run.end(CancelAction::Interrupt));
+    }
     seen.retain(|run, _| open.iter().any(|open| open.run == *run));
     for open in open {
         let since = *seen.entry(open.run.clone()).or_insert_with(Instant::now);

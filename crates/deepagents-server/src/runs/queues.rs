@@ -184,6 +184,11 @@ impl Runs {
         inner.threads.values().flat_map(Queue::all).cloned().collect()
     }
 
+    /// All runs whose time has not come.
+    pub(super) fn all_later(&self) -> Vec<Arc<LiveRun>> {
+        self.lock().threads.values().flat_map(|queue| &queue.later).cloned().collect()
+    }
+
     pub(super) fn remember(&self, run: &LiveRun) {
         let mut inner = self.lock();
         inner.ended.push_back(run.id.clone());

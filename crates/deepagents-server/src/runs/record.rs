@@ -85,6 +85,12 @@ impl RunRecord {
         Ok(())
     }
 
+    /// Stores it as one that was not there: a conflict where it is.
+    pub(crate) async fn save_new(&self, app: &App) -> Result<()> {
+        app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), None).await?;
+        Ok(())
+    }
+
     /// Stores it in the place of the version that it was read at; says whether nobody has stored another one meanwhile.
     pub(crate) async fn save_over(&self, app: &App, version: u64) -> Result<bool> {
         let saved = app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), Some(version)).await;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use deepagents_core::journal::ThreadInfo;
+use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::create::{IfNotExists, RunCreate, mirror};
+use super::create::{IfNotExists, RunCreate, Strategy, mirror};
 use super::host::{accept, admit};
 use super::live::LiveRun;
 use super::record::{RunRecord, Status, namespace};
@@ -13,7 +15,8 @@ use crate::assistants::{self, Assistant};
 use crate::auth::{caller, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::threads::{Held, make};
+use crate::reservation::{Name, alone};
+use crate::threads::{Held, contains, make};
 
 /// Accepts what a client asks for; without a thread, on one that is made for it.
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
@@ -25,42 +28,86 @@ pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate)
 /// Accepts a run under an id that names it alone: one that is there already is not made again.
 pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCreate, run: String) -> Result<()> {
     let place = thread.map_or_else(|| run.clone(), str::to_owned);
-    if app.store.get(&namespace(&place), &run).await?.is_none() {
-        Box::pin(accept_on(app, thread, place, run, body)).await?;
+    let is_there = async || Ok::<_, ApiError>(app.store.get(&namespace(&place), &run).await?.is_some());
+    if is_there().await? {
+        return Ok(());
     }
-    Ok(())
+    match Box::pin(accept_on(app, thread, place.clone(), run.clone(), body)).await {
+        // Another process has made it at the same moment.
+        Err(error) if error.is_conflict() && is_there().await? => Ok(()),
+        accepted => accepted.map(drop),
+    }
+}
+
+/// Refuses a run without a thread that could not be accepted at any time.
+pub(super) async fn check(app: &App, body: &mut RunCreate) -> Result<()> {
+    let assistant = assistant_of(app, body).await?;
+    body.check(app, &assistant.graph_id, None).await
+}
+
+/// What a run is asked for with.
+struct Asked {
+    thread: String,
+    /// Whether the thread is made for it alone.
+    stateless: bool,
+    run: String,
+    assistant: Assistant,
+    body: RunCreate,
 }
 
 async fn accept_on(
     app: &Arc<App>,
     thread: Option<&str>,
     id: String,
-    run_id: String,
-    body: RunCreate,
+    run: String,
+    mut body: RunCreate,
 ) -> Result<Arc<LiveRun>> {
-    if thread.is_some() {
-        ids::check("thread ID", &id)?;
-    }
-    let mut body = body;
+    let stateless = thread.is_none();
+    let id = if stateless { id } else { ids::check("thread ID", &id)? };
     let assistant = assistant_of(app, &mut body).await?;
-    let existing = match thread {
-        Some(thread) => app.journal.threads().get(thread).await?,
-        None => None,
+    let existing = if stateless { None } else { found(app, &id).await? };
+    let is_new = !stateless && existing.is_none();
+    if is_new && body.if_not_exists != Some(IfNotExists::Create) {
+        return Err(ApiError::not_found("Thread", &id));
+    }
+    // What is looked at first has still to be so when the run is kept: that there is no thread, that it has no run, and how
+    // many its owner has.
+    let has_thread = is_new || (!stateless && body.multitask_strategy == Some(Strategy::Reject));
+    let limited = caller().filter(|caller| caller.own_limits().runs_at_once.is_some());
+    let asked = Asked { thread: id.clone(), stateless, run, assistant, body };
+    let mut accepting: BoxFuture<'_, Result<Arc<LiveRun>>> = Box::pin(accept_now(app, existing, asked));
+    if let Some(caller) = &limited {
+        accepting = Box::pin(alone(app, Name::Caller(caller.id()), accepting));
+    }
+    if has_thread {
+        accepting = Box::pin(alone(app, Name::Thread(&id), accepting));
+    }
+    accepting.await
+}
+
+/// The thread of an id, if there is one; that of a stranger cannot be used.
+async fn found(app: &App, id: &str) -> Result<Option<ThreadInfo>> {
+    match app.journal.threads().get(id).await? {
+        Some(info) if !owns_thread(&info) => Err(ApiError::not_found("Thread", id)),
+        found => Ok(found),
+    }
+}
+
+async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, asked: Asked) -> Result<Arc<LiveRun>> {
+    let Asked { thread: id, stateless, run: run_id, assistant, mut body } = asked;
+    let existing = match existing {
+        None if !stateless => found(app, &id).await?,
+        existing => existing,
     };
-    if existing.as_ref().is_some_and(|info| !owns_thread(info)) {
-        return Err(ApiError::not_found("Thread", &id));
-    }
-    let creates = thread.is_none() || body.if_not_exists == Some(IfNotExists::Create);
-    if existing.is_none() && !creates {
-        return Err(ApiError::not_found("Thread", &id));
-    }
     body.check(app, &assistant.graph_id, existing.as_ref().map(|info| info.id.as_str())).await?;
     admit(app, &id, existing.is_some(), body.multitask_strategy.unwrap_or_default()).await?;
     let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
     let known = known.as_object().cloned().unwrap_or_default();
-    let is_new = existing.is_none();
+    // Nobody else can know of it, unless its run is one that several processes make.
+    let is_own = stateless && id != run_id;
     match existing {
         None => make(app, &id, known, Held::default()).await?,
+        Some(info) if contains(&info.metadata, &known) => {}
         Some(_) => app.set_metadata(&id, known).await?,
     }
     // What a run says wins over what its assistant does.
@@ -87,12 +134,12 @@ async fn accept_on(
         multitask_strategy: body.multitask_strategy.unwrap_or_default(),
         kwargs: body,
         graph_id: assistant.graph_id,
-        stateless: thread.is_none(),
+        stateless,
         error: None,
     };
     let thread = record.thread_id.clone();
     let accepted = accept(app, record).await;
-    if accepted.is_err() && is_new {
+    if accepted.is_err() && is_own {
         // Where the storage is away it stays, without a run.
         let _ = app.journal.threads().delete(&thread).await;
     }

@@ -1,6 +1,5 @@
 //! Waiting for the end of a run.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,16 +14,25 @@ use super::finish::final_values;
 use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 use crate::stream::{Final, Leaving};
 use crate::threads::present_state;
 
 /// How often a client that waits is sent a byte, so that neither it nor what is between takes the connection for dead.
 const ALIVE: Duration = Duration::from_secs(5);
 
+/// Waits for the end of a run, which a server that ends before it does not see: the next one goes on with it.
+pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
+    run.ended().await;
+    if *app.closing.borrow() && run.record().status.is_open() {
+        return Err(ApiError::unavailable("the server ends, and the run goes on at the next one; ask for it there"));
+    }
+    Ok(())
+}
+
 /// The values that a run ends with.
 pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
-    run.ended().await;
+    ended(app, run).await?;
     match run.log.last() {
         Some(Final::State(state)) => final_values(&run.thread, &state, None),
         Some(Final::Error(error)) => Ok(json!({"__error__": error})),
@@ -43,19 +51,22 @@ pub(super) fn values_at_end(
     app: Arc<App>,
     run: Arc<LiveRun>,
     leaving: OnDisconnect,
-) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+) -> impl Stream<Item = Result<Bytes>> + Send {
     let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
-    let values: BoxFuture<'static, Bytes> = Box::pin(async move {
+    let values: BoxFuture<'static, Result<Bytes>> = Box::pin(async move {
         // The status has been said.
-        let told = joined(&app, &run).await;
-        let told =
-            told.unwrap_or_else(|error| json!({"__error__": {"error": "storage", "message": error.to_string()}}));
-        Bytes::from(told.to_string())
+        let told = match joined(&app, &run).await {
+            // The body breaks off, by which official clients know that they have to ask again where the headers say.
+            Err(error) if *app.closing.borrow() => return Err(error),
+            Err(error) => json!({"__error__": {"error": "storage", "message": error.to_string()}}),
+            Ok(values) => values,
+        };
+        Ok(Bytes::from(told.to_string()))
     });
     stream::unfold(Some((values, leaving)), |waiting| async move {
         let (mut values, leaving) = waiting?;
         match tokio::time::timeout(ALIVE, &mut values).await {
-            Ok(values) => Some((Ok(values), None)),
+            Ok(values) => Some((values, None)),
             Err(_) => Some((Ok(Bytes::from_static(b"\n")), Some((values, leaving)))),
         }
     })

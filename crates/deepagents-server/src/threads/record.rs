@@ -53,6 +53,11 @@ impl Held {
         Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
 
+    /// When the state changed last, as clients are sent it.
+    pub(crate) fn state_updated_at(&self, info: &ThreadInfo) -> String {
+        self.state_updated_at.clone().unwrap_or_else(|| crate::ids::time(info.updated_at))
+    }
+
     /// Whether it can be gone on with although its last run has ended.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped_at.is_some() || self.unfinished
@@ -103,12 +108,11 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
             interrupts.insert(open.task.clone(), json!([open.to_json()]));
         }
     }
-    let updated = crate::ids::time(info.updated_at);
     let mut out = json!({
         "thread_id": info.id,
         "created_at": crate::ids::time(info.created_at),
-        "updated_at": updated,
-        "state_updated_at": held.state_updated_at.as_deref().unwrap_or(&updated),
+        "updated_at": crate::ids::time(info.updated_at),
+        "state_updated_at": held.state_updated_at(info),
         "metadata": app.shown_metadata(info),
         "status": status(app, info, &held),
         "config": held.config,

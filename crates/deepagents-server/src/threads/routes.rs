@@ -13,15 +13,16 @@ use serde_json::{Map, Value, json};
 use super::change::{Superstep, begin_with, read_changes};
 use super::history::{history, history_by_query};
 use super::prune::{PruneStrategy, prune_thread};
-use super::record::{Held, make, shown};
+use super::record::{Held, make, set_own, shown};
 use super::search::{count, search};
 use super::state_routes::{state, state_at, state_by_checkpoint, update_state};
-use super::ttl::{Ttl, touch};
+use super::ttl::{self, Ttl, touch};
 use crate::app::{App, OWN};
 use crate::auth::owns_thread;
-use crate::body::{Body, present};
+use crate::body::{Body, Pairs, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::reservation::{Name, alone};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -58,35 +59,46 @@ struct Create {
 }
 
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Value>> {
-    let id = body.thread_id.unwrap_or_else(ids::fresh);
-    let id = ids::check("thread ID", &id)?;
+    let Some(id) = &body.thread_id else { return made(&app, ids::fresh(), body).await };
+    let id = ids::check("thread ID", id)?;
+    alone(&app, Name::Thread(&id), made(&app, id.clone(), body)).await
+}
+
+async fn made(app: &Arc<App>, id: String, body: Create) -> Result<Json<Value>> {
     if let Some(info) = app.journal.threads().get(&id).await? {
         return match body.if_exists.unwrap_or_default() {
-            IfExists::DoNothing if owns_thread(&info) => Ok(Json(shown(&app, &info, true).await?)),
+            IfExists::DoNothing if owns_thread(&info) => Ok(Json(shown(app, &info, true).await?)),
             _ => Err(ApiError::conflict(format!("Thread with ID {id} already exists"))),
         };
     }
     let ttl = body.ttl.map(Ttl::read).transpose()?;
     let metadata = body.metadata.unwrap_or_default();
-    let changes = read_changes(&app, metadata.get("graph_id"), &body.supersteps)?;
+    let changes = read_changes(app, metadata.get("graph_id"), &body.supersteps)?;
     let mut held = Held::default();
     if let Some((minutes, strategy)) = ttl {
         (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);
     }
     // First, as nothing is wrong with the end of a thread that is not made.
-    touch(&app, &id, &held).await?;
-    make(&app, &id, metadata, held).await?;
-    if let Err(error) = begin_with(&app, &id, changes).await {
+    touch(app, &id, &held).await?;
+    make(app, &id, metadata, held).await?;
+    if let Err(error) = begin_with(app, &id, changes).await {
         // All of it or nothing.
-        super::delete(&app, &id).await?;
+        super::delete(app, &id).await?;
         return Err(error);
     }
-    Ok(Json(shown(&app, &app.thread(&id).await?, true).await?))
+    Ok(Json(shown(app, &app.thread(&id).await?, true).await?))
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>, query: Pairs) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    Ok(Json(shown(&app, &info, true).await?))
+    let mut thread = shown(&app, &info, true).await?;
+    if query.all::<String>("include")?.iter().any(|field| field == "ttl")
+        && let Some(ttl) = ttl::shown(&app, &info).await?
+        && let Some(thread) = thread.as_object_mut()
+    {
+        thread.insert("ttl".to_owned(), ttl);
+    }
+    Ok(Json(thread))
 }
 
 #[derive(Deserialize)]
@@ -152,6 +164,11 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
     let to = ids::fresh();
     if info.end > 0 {
         app.journal.threads().copy(&id, &to, None).await?;
+        // The time to live is that of the thread it was said of.
+        let held = Held::read(&info);
+        if held.ttl.is_some() {
+            set_own(&app, &to, &Held { ttl: None, ttl_strategy: PruneStrategy::default(), ..held }).await?;
+        }
     } else {
         make(&app, &to, info.metadata, Held::default()).await?;
     }

@@ -114,7 +114,8 @@ async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
     match search.sort_by.unwrap_or_default() {
         SortBy::ThreadId => found.sort_by(|a, b| a.id.cmp(&b.id)),
         SortBy::CreatedAt => found.sort_by_key(|info| info.created_at),
-        SortBy::UpdatedAt | SortBy::StateUpdatedAt => found.sort_by_key(|info| info.updated_at),
+        SortBy::UpdatedAt => found.sort_by_key(|info| info.updated_at),
+        SortBy::StateUpdatedAt => found.sort_by_cached_key(|info| Held::read(info).state_updated_at(info)),
         SortBy::Status => found.sort_by_key(|info| status(app, info, &Held::read(info))),
     }
     if search.sort_order.unwrap_or_default() == SortOrder::Desc {

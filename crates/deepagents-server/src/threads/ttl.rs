@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deepagents_core::journal::ThreadInfo;
 use deepagents_core::store::Query;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use super::prune::{PruneStrategy, prune_thread};
 use super::record::Held;
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::ids;
 
 /// How long a thread lives, as clients say it: minutes, alone or in an object.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -55,6 +57,15 @@ pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
     Ok(())
 }
 
+/// For how long a thread lives, for clients that ask for it; none where that is for ever.
+pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>> {
+    let held = Held::read(info);
+    let Some(minutes) = held.ttl else { return Ok(None) };
+    let item = app.store.get(&namespace(), &info.id).await?;
+    let until = item.and_then(|item| item.value.get("expires_at")?.as_str()?.parse().ok()).map(ids::time);
+    Ok(Some(json!({"strategy": held.ttl_strategy, "ttl_minutes": minutes, "expires_at": until})))
+}
+
 /// Prunes the threads whose time is over and that nobody works on. One that cannot be pruned stands in no other's way.
 pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     let now = Timestamp::now();
@@ -77,6 +88,9 @@ pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
 
 /// Prunes one unless somebody works on it.
 async fn expire(app: &Arc<App>, thread: &str, strategy: PruneStrategy) -> Result<()> {
+    if crate::runs::has_open(app, thread).await? {
+        return Ok(());
+    }
     match app.journal.threads().get(thread).await? {
         Some(info) if info.owner.is_some() => Ok(()),
         Some(info) if strategy == PruneStrategy::KeepLatest => {

@@ -1,12 +1,15 @@
 //! Sending webhooks, until they are taken.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use axum::http::Uri;
 use deepagents::models::http_client;
-use deepagents_core::store::{Query, StoreError};
+use deepagents_core::store::{Comparison, Filter, Item, Query, StoreError};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
@@ -25,8 +28,15 @@ const PAUSES: [Duration; 4] =
 /// How long a receiver may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Requests that are made at a time.
-const AT_ONCE: usize = 32;
+/// Requests that are made at a time, and those of them to one host, so that a slow one keeps no other waiting.
+const AT_ONCE: usize = 128;
+const AT_ONCE_TO_A_HOST: usize = 8;
+
+/// Between one try and the next where the storage is away.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// So long after its time a try is made by another process.
+const OVERDUE: Duration = Duration::from_secs(30);
 
 const SIGNATURE: &str = "x-deepagents-signature";
 
@@ -36,11 +46,37 @@ pub(crate) struct Webhooks {
     policy: WebhookPolicy,
     client: OnceCell<reqwest::Client>,
     at_once: Semaphore,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The runs whose ends are told by this process.
+    told_here: HashSet<String>,
+    /// By host, for as long as somebody waits for it.
+    hosts: HashMap<String, Weak<Semaphore>>,
 }
 
 impl Webhooks {
     pub(crate) fn new(policy: WebhookPolicy) -> Self {
-        Self { policy, client: OnceCell::new(), at_once: Semaphore::new(AT_ONCE) }
+        Self { policy, client: OnceCell::new(), at_once: Semaphore::new(AT_ONCE), inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turns of a host.
+    fn host(&self, url: &str) -> Arc<Semaphore> {
+        let host = url.parse::<Uri>().ok().and_then(|url| url.host().map(str::to_ascii_lowercase)).unwrap_or_default();
+        let mut inner = self.lock();
+        if let Some(known) = inner.hosts.get(&host).and_then(Weak::upgrade) {
+            return known;
+        }
+        inner.hosts.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::new(Semaphore::new(AT_ONCE_TO_A_HOST));
+        inner.hosts.insert(host, Arc::downgrade(&turns));
+        turns
     }
 
     /// Refuses an address that will not be told.
@@ -75,53 +111,130 @@ fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "webhooks".to_owned()]
 }
 
+/// How often a webhook was tried, and when it is again.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tries {
+    made: usize,
+    /// Whether a process makes one now.
+    under_way: bool,
+    /// Until when it may take, or else when the next one is made.
+    until: Option<Timestamp>,
+}
+
+impl Tries {
+    fn of(item: &Item) -> Self {
+        item.value.get(TRIES).and_then(|tries| Self::deserialize(tries).ok()).unwrap_or_default()
+    }
+
+    /// For how long it is to be left alone.
+    fn pause(&self) -> Duration {
+        let pause = self.until.map(|until| Timestamp::now().duration_until(until));
+        pause.and_then(|pause| Duration::try_from(pause).ok()).unwrap_or_default()
+    }
+
+    /// What is stored with them.
+    fn put(self, mut value: Value) -> Value {
+        if let Some(value) = value.as_object_mut() {
+            // Of one length, so that what is overdue can be looked for.
+            let until = self.until.map(ids::time);
+            value.insert(TRIES.to_owned(), json!({"made": self.made, "under_way": self.under_way, "until": until}));
+        }
+        value
+    }
+}
+
+/// Under which key of what is stored the tries are.
+const TRIES: &str = "tries";
+
+fn after(pause: Duration) -> Option<Timestamp> {
+    Timestamp::now().checked_add(pause).ok()
+}
+
 /// Stores what is to be told of the end of a run, before that it has ended.
 pub(crate) async fn remember(app: &App, record: &RunRecord) -> Result<()> {
     if let Some(url) = &record.kwargs.webhook {
         let what = json!({"url": url, "thread_id": record.thread_id, "body": body(app, record).await?});
-        app.store.put(&namespace(), &record.run_id, what).await?;
+        let tries = Tries { until: Some(Timestamp::now()), ..Tries::default() };
+        app.store.put(&namespace(), &record.run_id, tries.put(what)).await?;
     }
     Ok(())
 }
 
 /// Tells of the end of a run, if that is to be told.
 pub(crate) fn send(app: &Arc<App>, record: &RunRecord) {
-    if record.kwargs.webhook.is_some() {
-        send_stored(app, record.run_id.clone());
+    if let Some(url) = &record.kwargs.webhook {
+        send_stored(app, record.run_id.clone(), url, false);
     }
 }
 
-/// Tells what is stored for a run, as often as it takes.
-fn send_stored(app: &Arc<App>, run: String) {
-    let app = app.clone();
+/// Tells what is stored for a run, as often as it takes; for the first time `now` where that is not done by another process
+/// at this moment.
+fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
+    if !app.webhooks.lock().told_here.insert(run.clone()) {
+        return;
+    }
+    let (app, turns) = (app.clone(), app.webhooks.host(url));
     tokio::spawn(async move {
-        for pause in PAUSES.into_iter().map(Some).chain([None]) {
-            if matches!(attempt(&app, &run).await, Ok(true)) {
-                break;
-            }
-            let Some(pause) = pause else { break };
+        let mut now = now;
+        loop {
+            let pause = match attempt(&app, &run, &turns, now).await {
+                Ok(None) => break,
+                Ok(Some(pause)) => pause,
+                Err(_) => AWAY,
+            };
+            now = false;
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = app.closed() => return,
+                () = app.closed() => break,
             }
         }
-        // One that nobody takes is given up; where this fails it is told once more after the next start.
-        let _ = app.store.delete(&namespace(), &run).await;
+        app.webhooks.lock().told_here.remove(&run);
     });
 }
 
-/// Whether there is nothing more to tell.
-async fn attempt(app: &App, run: &str) -> Result<bool> {
-    let Some(item) = app.store.get(&namespace(), run).await? else { return Ok(true) };
+/// Makes a try, if it is time for one. Gives for how long it is to be left alone then; none where there is nothing more to
+/// tell.
+async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<Option<Duration>, StoreError> {
+    // They are never closed.
+    let _of_host = turns.acquire().await;
+    let _turn = app.webhooks.at_once.acquire().await;
+    let Some(item) = app.store.get(&namespace(), run).await? else { return Ok(None) };
+    let mut tries = Tries::of(&item);
+    let pause = tries.pause();
+    if !pause.is_zero() && (tries.under_way || !now) {
+        return Ok(Some(pause));
+    }
+    // Of several processes one makes it.
+    tries = Tries { made: tries.made + 1, under_way: true, until: after(LIMIT + AWAY) };
+    let claimed = app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await;
+    let item = match claimed {
+        Err(StoreError::Conflict { .. }) => return Ok(Some(Duration::from_secs(1))),
+        item => item?,
+    };
     let url = item.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let mut body = item.value.get("body").cloned().unwrap_or_default();
     if let Some(body) = body.as_object_mut() {
         body.insert("webhook_sent_at".to_owned(), json!(ids::now()));
     }
-    // It is never closed.
-    let _turn = app.webhooks.at_once.acquire().await;
     let sent = tokio::time::timeout(LIMIT, app.webhooks.post(url, &body.to_string())).await;
-    Ok(matches!(sent, Ok(Ok(()))))
+    let pause = PAUSES.get(tries.made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
+    let Some(pause) = pause else {
+        // It was taken, or is given up: it is not told once more because the storage is away.
+        while app.store.delete(&namespace(), run).await.is_err() {
+            tokio::select! {
+                () = tokio::time::sleep(AWAY) => {}
+                () = app.closed() => break,
+            }
+        }
+        return Ok(None);
+    };
+    tries = Tries { under_way: false, until: after(pause), ..tries };
+    // Where another process has it by now it is left to that.
+    match app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await {
+        Err(StoreError::Conflict { .. }) | Ok(_) => Ok(Some(pause)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The run, and what it ended with.
@@ -152,12 +265,24 @@ async fn body(app: &App, record: &RunRecord) -> Result<Value> {
 
 /// Tells of what an earlier process did not get to tell.
 pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
-    for item in app.store.search(&namespace(), &Query::default()).await? {
-        let thread = item.value.get("thread_id").and_then(Value::as_str).unwrap_or_default();
-        match find(app, thread, &item.key).await {
+    take_up(app, &Query::default(), true).await
+}
+
+/// Tells of what another process should have told a while ago.
+pub(crate) async fn take_up_overdue(app: &Arc<App>) -> Result<(), StoreError> {
+    let before = Timestamp::now().checked_sub(OVERDUE).map(ids::time).unwrap_or_default();
+    let mut query = Query::default();
+    query.filters.push(Filter::new(format!("{TRIES}.until"), Comparison::Below(json!(before))));
+    take_up(app, &query, false).await
+}
+
+async fn take_up(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreError> {
+    for item in app.store.search(&namespace(), query).await? {
+        let text = |key| item.value.get(key).and_then(Value::as_str).unwrap_or_default();
+        match find(app, text("thread_id"), &item.key).await {
             // It is told when it ends.
             Ok(record) if record.status.is_open() => {}
-            _ => send_stored(app, item.key),
+            _ => send_stored(app, item.key.clone(), text("url"), now),
         }
     }
     Ok(())

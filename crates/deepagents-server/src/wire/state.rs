@@ -2,7 +2,7 @@
 
 use deepagents_core::message::Message;
 use deepagents_core::run::{Machine, NextStep};
-use deepagents_core::state::State;
+use deepagents_core::state::{ChannelSpec, MessagesChannel, State};
 use serde_json::{Map, Value, json};
 
 use super::message;
@@ -11,11 +11,11 @@ use crate::stream::AgentInfo;
 
 /// The values of a state: every channel that is not private and not empty, messages flat.
 pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
-    let mut out = state.to_json(false).map_err(|error| ApiError::invalid(error.to_string()))?;
+    // Messages are written in the form of the wire alone.
+    let others = |spec: &ChannelSpec| !spec.is_private() && !spec.is::<MessagesChannel>();
+    let mut out = state.to_json_where(others).map_err(|error| ApiError::invalid(error.to_string()))?;
     out.retain(|_, value| !is_empty(value));
-    if state.messages().is_empty() {
-        out.remove("messages");
-    } else {
+    if !state.messages().is_empty() {
         let messages = state.messages().iter().map(|each| message::message(each)).collect();
         out.insert("messages".to_owned(), Value::Array(messages));
     }

@@ -1,6 +1,7 @@
 //! Runs at times that come again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use deepagents::models::scripted::Turn;
 use deepagents::{Journal, MemoryJournal};
@@ -8,6 +9,7 @@ use deepagents_core::store::{MemoryStore, Store};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
+use crate::hooked::HookedStore;
 use crate::support::{agent, say, serve, serve_on};
 
 #[tokio::test]
@@ -168,4 +170,48 @@ async fn crons_go_with_their_thread_and_with_their_assistant() {
     assert_eq!(client.post("/runs/crons/count", json!({})).await, json!(2));
     client.send(Method::DELETE, &format!("/assistants/{assistant}"), &json!({})).await;
     assert_eq!(client.post("/runs/crons/count", json!({})).await, json!(1));
+}
+
+#[tokio::test]
+async fn a_cron_that_is_removed_while_its_run_is_made_stays_removed() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store = Arc::new(HookedStore::default());
+    let first = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal.clone(), store.clone()).await;
+    let thread = first.thread().await;
+    let mut body = say("report");
+    body["schedule"] = json!("0 5 1 1 *");
+    let made = first.post(&format!("/threads/{thread}/runs/crons"), body).await;
+    let id = made["cron_id"].as_str().unwrap();
+    let mut cron = store.get(&place(), id).await.unwrap().unwrap().value;
+    cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
+    store.put(&place(), id, cron).await.unwrap();
+    let runs = ["deepagents-server".to_owned(), "runs".to_owned(), thread.clone()];
+    let (removed, cron) = (store.clone(), id.to_owned());
+    store.once(move |namespace| namespace == runs, async move {
+        assert!(removed.delete(&place(), &cron).await.unwrap());
+    });
+    let second = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal, store).await;
+    loop {
+        let runs = second.get(&format!("/threads/{thread}/runs")).await;
+        if runs[0]["status"] == "success" {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    // What is planned next is kept after the run is accepted, and before the timer looks again.
+    let mut body = say("another");
+    body["schedule"] = json!("0 5 1 1 *");
+    second.post("/runs/crons", body).await;
+    assert_eq!(second.post("/runs/crons/count", json!({})).await, json!(1));
+    assert_eq!(second.send(Method::GET, &format!("/runs/crons/{id}"), &json!({})).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn items_whose_time_is_over_are_removed_from_the_store() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store = Arc::new(HookedStore::default());
+    serve_on(agent(vec![], journal.clone()), journal, store.clone()).await;
+    while store.sweeps.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -4,11 +4,13 @@
 mod a2a;
 mod access;
 mod approvals;
+mod at_once;
 mod budgets;
 mod connections;
 mod crons;
 mod document;
 mod histories;
+mod hooked;
 mod inputs;
 mod issuer;
 mod jwt;

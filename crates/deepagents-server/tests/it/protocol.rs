@@ -256,6 +256,19 @@ async fn a_state_is_read_by_a_command_and_a_run_under_way_is_told_something() {
 }
 
 #[tokio::test]
+async fn a_websocket_on_which_nothing_happens_is_kept_alive() {
+    let client = serve(vec![]).await;
+    let id = client.thread().await;
+    let mut socket = connect(&client, &id).await;
+    assert_eq!((socket.read_u8().await.unwrap(), socket.read_u8().await.unwrap()), (0x89, 0), "a ping without a text");
+    // Who answers it is there.
+    socket.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.unwrap();
+    let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});
+    socket.write_all(&frame(&subscribe)).await.unwrap();
+    assert_eq!(read_frame(&mut socket).await["result"], json!({"subscription_id": "sub-1"}));
+}
+
+#[tokio::test]
 async fn commands_and_events_share_a_websocket() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let id = client.thread().await;

@@ -312,3 +312,21 @@ async fn of_two_servers_on_one_postgres_each_run_is_made_by_one() {
     }))
     .await;
 }
+
+#[tokio::test]
+async fn who_asks_whether_the_database_is_there_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(folder.path()).await;
+    let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
+    let agent = agent(vec![], journal.clone());
+    let client = run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0;
+    let healthy = json!({"ok": true, "services": {"database": "healthy"}});
+    assert_eq!(client.get("/ok?check_db=1").await, healthy);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let (status, answer) = client.send(Method::GET, "/ok?check_db=1", &json!({})).await;
+    let unhealthy = json!({"ok": false, "services": {"database": "unhealthy"}});
+    assert_eq!((status, answer), (StatusCode::SERVICE_UNAVAILABLE, unhealthy));
+    assert_eq!(client.get("/ok").await, json!({"ok": true}), "the server itself is there");
+}

@@ -1,10 +1,15 @@
 //! Threads and their states.
 
+use std::sync::Arc;
+
 use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use deepagents_core::store::{Query, Store};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{roles, say, serve};
+use crate::hooked::HookedStore;
+use crate::support::{agent, roles, say, serve, serve_on};
 
 #[tokio::test]
 async fn a_thread_shows_its_metadata_and_the_values_of_its_last_run() {
@@ -85,4 +90,44 @@ async fn what_came_before_the_newest_state_of_a_thread_is_removed_and_the_thread
     let gone = json!({"thread_ids": ["00000000-0000-4000-8000-000000000000", id], "strategy": "delete"});
     assert_eq!(client.post("/threads/prune", gone).await["pruned_count"], 1);
     assert_eq!(client.send(Method::GET, &format!("/threads/{id}"), &json!({})).await.0, 404);
+}
+
+#[tokio::test]
+async fn threads_are_found_in_the_order_in_which_their_states_changed() {
+    let client = serve(vec![Turn::text("Hello."), Turn::text("Hello.")]).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let id = client.thread().await;
+        client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+        ids.push(json!(id));
+    }
+    // What is noted of a thread changes no state.
+    let first = format!("/threads/{}", ids[0].as_str().unwrap());
+    client.send(Method::PATCH, &first, &json!({"metadata": {"topic": "x"}})).await;
+    let order = async |by: &str, order: &str| -> Vec<Value> {
+        let found = client.post("/threads/search", json!({"sort_by": by, "sort_order": order})).await;
+        found.as_array().unwrap().iter().map(|thread| thread["thread_id"].clone()).collect()
+    };
+    assert_eq!(order("state_updated_at", "asc").await, ids);
+    ids.reverse();
+    assert_eq!(order("state_updated_at", "desc").await, ids);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_whose_thread_is_deleted_while_it_is_accepted() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store = Arc::new(HookedStore::default());
+    let client = serve_on(agent(vec![Turn::text("Hello.")], journal.clone()), journal.clone(), store.clone()).await;
+    let id = client.thread().await;
+    let deleted = id.clone();
+    store.once(|namespace| namespace.iter().any(|label| label == "runs"), async move {
+        assert!(journal.threads().delete(&deleted).await.unwrap())
+    });
+    let told = client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    assert!(told["__error__"]["message"].is_string(), "{told}");
+    assert_eq!(client.send(Method::GET, &format!("/threads/{id}"), &json!({})).await.0, StatusCode::NOT_FOUND);
+    for kind in ["runs", "open-runs"] {
+        let place = ["deepagents-server".to_owned(), kind.to_owned()];
+        assert_eq!(store.search(&place, &Query::default()).await.unwrap(), []);
+    }
 }

@@ -122,3 +122,64 @@ async fn times_that_are_none_are_refused() {
         assert!(answer.to_string().contains("a number of minutes"), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn how_long_a_thread_lives_is_shown_to_those_who_ask_and_is_not_that_of_its_copy() {
+    let world = World::new();
+    let client = world.server().await;
+    let thread = world.thread_with(&client, json!({"ttl": 5, "strategy": "keep_latest"})).await;
+    let path = format!("/threads/{thread}");
+    assert_eq!(client.get(&path).await.get("ttl"), None);
+    let ttl = client.get(&format!("{path}?include=ttl")).await["ttl"].clone();
+    assert_eq!((&ttl["strategy"], &ttl["ttl_minutes"]), (&json!("keep_latest"), &json!(5.0)));
+    let until = ttl["expires_at"].as_str().unwrap().to_owned();
+    assert!(until > client.get(&path).await["created_at"].as_str().unwrap().to_owned(), "{until}");
+    client.post(&format!("{path}/runs/wait"), say("hi")).await;
+    let copy = client.post(&format!("{path}/copy"), json!({})).await["thread_id"].as_str().unwrap().to_owned();
+    assert_eq!(client.get(&format!("/threads/{copy}?include=ttl")).await.get("ttl"), None);
+    client.post(&format!("/threads/{copy}/runs/wait"), say("again")).await;
+    assert!(world.store.get(&place(), &copy).await.unwrap().is_none(), "it lives for ever");
+}
+
+#[tokio::test]
+async fn a_thread_with_a_run_that_another_server_is_to_make_does_not_end() {
+    let world = World::new();
+    let (first, second) = (world.server().await, world.server().await);
+    let (thread, other) = (world.thread(&first, 5.0).await, world.thread(&first, 5.0).await);
+    let mut later = say("hi");
+    later["after_seconds"] = json!(3600);
+    first.post(&format!("/threads/{thread}/runs"), later).await;
+    for thread in [&thread, &other] {
+        world.ends(thread, json!("2026-01-01T00:00:00Z")).await;
+    }
+    // With a new cron the second one looks at the times.
+    let mut cron = say("hi");
+    cron["schedule"] = json!("0 5 1 1 *");
+    second.post("/runs/crons", cron).await;
+    while is_there(&second, &other).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_there(&second, &thread).await);
+}
+
+#[tokio::test]
+async fn an_item_that_is_read_to_live_on_does() {
+    let world = World::new();
+    let client = world.server().await;
+    let item = json!({"namespace": ["notes"], "key": "k", "value": {"x": 1}, "ttl": 60});
+    assert_eq!(client.send(Method::PUT, "/store/items", &item).await.0, StatusCode::NO_CONTENT);
+    let place = ["deepagents-server-store".to_owned(), "notes".to_owned()];
+    let until = async || world.store.get(&place, "k").await.unwrap().unwrap().expires_at.unwrap();
+    let first = until().await;
+    client.get("/store/items?namespace=notes&key=k").await;
+    client.post("/store/items/search", json!({"namespace_prefix": ["notes"]})).await;
+    assert_eq!(until().await, first, "reading alone changes nothing");
+    while until().await == first {
+        assert_eq!(client.get("/store/items?namespace=notes&key=k&refresh_ttl=true").await["value"], json!({"x": 1}));
+    }
+    let second = until().await;
+    while until().await == second {
+        let search = json!({"namespace_prefix": ["notes"], "refresh_ttl": true});
+        assert_eq!(client.post("/store/items/search", search).await["items"].as_array().unwrap().len(), 1);
+    }
+}

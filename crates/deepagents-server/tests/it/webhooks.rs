@@ -1,18 +1,23 @@
 //! Telling an address that a run has ended.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use deepagents::models::scripted::Turn;
-use deepagents_server::WebhookPolicy;
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::{DeepAgent, Journal, MemoryJournal};
+use deepagents_core::store::{MemoryStore, Query, Store};
+use deepagents_server::{Server, WebhookPolicy};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 
-use crate::support::{run, say, server};
+use crate::hooked::HookedStore;
+use crate::support::{Client, agent, run, say, server};
 
 type Told = (HeaderMap, String);
 
@@ -66,4 +71,129 @@ async fn an_end_is_told_with_its_values_and_a_signature_and_again_when_it_was_no
     let (_, second) = received.recv().await.unwrap();
     let second: Value = serde_json::from_str(&second).unwrap();
     assert_eq!(first["run_id"], second["run_id"]);
+}
+
+#[tokio::test]
+async fn an_end_that_could_not_be_kept_at_once_is_told_once() {
+    let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
+    let agent = agent(vec![Turn::text("Hello.")], journal.clone());
+    let server = Server::new(journal, store.clone()).agent("agent", agent).unwrap();
+    let policy = WebhookPolicy::default().allow_loopback();
+    let (client, _end, _serving) = run(server.webhooks(policy)).await;
+    let (url, mut received) = receiver(vec![]).await;
+    store.stuck.store(1, Ordering::Relaxed);
+    begin(&client, &url).await;
+    received.recv().await.unwrap();
+    let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
+    while client.post("/threads/search", json!({})).await != json!([])
+        || !store.search(&webhooks, &Query::default()).await.unwrap().is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    assert!(received.try_recv().is_err());
+}
+
+/// A receiver that answers when it is let, and where its hooks are.
+async fn holding_receiver(go: Arc<Semaphore>) -> (u16, mpsc::UnboundedReceiver<Value>) {
+    let (told, received) = mpsc::unbounded_channel();
+    let hold = move |body: String| {
+        let (told, go) = (told.clone(), go.clone());
+        async move {
+            told.send(serde_json::from_str(&body).unwrap()).unwrap();
+            go.acquire().await.unwrap().forget();
+        }
+    };
+    let router = axum::Router::new().route("/hook", post(hold));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (port, received)
+}
+
+/// Servers on one storage.
+struct World {
+    journal: Arc<dyn Journal>,
+    store: Arc<dyn Store>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { journal: Arc::new(MemoryJournal::new()), store: Arc::new(MemoryStore::default()) }
+    }
+
+    async fn server(&self) -> Client {
+        let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+        let agent = DeepAgent::builder().model(model).journal(self.journal.clone()).build().unwrap();
+        let server = Server::new(self.journal.clone(), self.store.clone()).agent("agent", agent).unwrap();
+        let server = server.webhooks(WebhookPolicy::default().allow_loopback()).lease(Duration::from_secs(1));
+        let (client, end, serving) = run(server).await;
+        // They serve until the test ends.
+        std::mem::forget(end);
+        drop(serving);
+        client
+    }
+}
+
+async fn begin(client: &Client, url: &str) -> Value {
+    let mut body = say("hi");
+    body["webhook"] = json!(url);
+    client.post("/runs", body).await["run_id"].clone()
+}
+
+#[tokio::test]
+async fn what_one_server_tells_at_this_moment_is_not_told_by_another_that_begins() {
+    let (world, go) = (World::new(), Arc::new(Semaphore::new(0)));
+    let (port, mut received) = holding_receiver(go.clone()).await;
+    let url = format!("http://127.0.0.1:{port}/hook");
+    let run = begin(&world.server().await, &url).await;
+    assert_eq!(received.recv().await.unwrap()["run_id"], run);
+    let second = world.server().await;
+    for _ in 0..3 {
+        let run = begin(&second, &url).await;
+        assert_eq!(received.recv().await.unwrap()["run_id"], run, "each once");
+    }
+    go.add_permits(4);
+    let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
+    while !world.store.search(&webhooks, &Query::default()).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(received.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn what_a_server_that_is_no_more_had_to_tell_is_told_by_one_that_is_there() {
+    let world = World::new();
+    let (url, mut received) = receiver(vec![]).await;
+    let client = world.server().await;
+    // As one leaves it behind that was killed between two tries.
+    let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
+    let what = json!({
+        "url": url, "thread_id": uuid::Uuid::now_v7().to_string(), "body": {"run_id": "of another"},
+        "tries": {"made": 1, "under_way": false, "until": "2026-01-01T00:00:00.000000+00:00"},
+    });
+    world.store.put(&webhooks, &uuid::Uuid::now_v7().to_string(), what).await.unwrap();
+    let (_, told) = received.recv().await.unwrap();
+    assert!(told.contains("of another"), "{told}");
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_answer_keeps_no_other_waiting() {
+    let (world, go) = (World::new(), Arc::new(Semaphore::new(0)));
+    let (port, mut received) = holding_receiver(go.clone()).await;
+    let client = world.server().await;
+    for _ in 0..40 {
+        begin(&client, &format!("http://127.0.0.1:{port}/hook")).await;
+    }
+    let (other, mut answered) = receiver(vec![]).await;
+    let other = other.replace("127.0.0.1", "localhost");
+    let run = begin(&client, &other).await;
+    let (_, told) = answered.recv().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["run_id"], run);
+    let mut held = 0;
+    while received.try_recv().is_ok() {
+        held += 1;
+    }
+    assert!(held <= 8, "{held} at once");
+    go.add_permits(40);
 }

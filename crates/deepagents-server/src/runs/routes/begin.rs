@@ -15,7 +15,7 @@ use crate::error::{ApiError, Result};
 use crate::runs::create::{NewRun, RunCreate};
 use crate::runs::live::{CancelAction, LiveRun};
 use crate::runs::record::Status;
-use crate::runs::start::start;
+use crate::runs::start::{check, start};
 use crate::stream::From;
 
 pub(super) async fn create(
@@ -47,10 +47,14 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
     Ok((headers, Json(shown.shown())).into_response())
 }
 
-pub(super) async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
+pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
     let mut begun: Vec<Arc<LiveRun>> = Vec::new();
     if body.is_empty() {
         return Err(ApiError::invalid("a batch has a run at least"));
+    }
+    // Before the first of them asks a model.
+    for NewRun(one) in &mut body {
+        check(&app, one).await?;
     }
     for NewRun(one) in body {
         match start(&app, None, one).await {

@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::answer::{STREAM_HEADERS, answer_at_end, events};
 use crate::app::App;
-use crate::body::{Pairs, Params};
+use crate::body::{Pairs, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::runs::create::{OnDisconnect, StreamMode};
 use crate::runs::live::CancelAction;
 use crate::runs::others;
 use crate::runs::record::{RunRecord, Status, find, of_thread};
-use crate::runs::waiting::values_of;
+use crate::runs::waiting::{ended, values_of};
 use crate::stream::{EventId, Feed, From, ThreadStreamMode, all_runs, past};
 use crate::threads::Fields;
 
@@ -83,7 +83,7 @@ pub(super) async fn delete(
             return Err(ApiError::conflict("another process works on the run; cancel it there first"));
         };
         others::end(&app, &live, CancelAction::Rollback).await?;
-        live.ended().await;
+        ended(&app, &live).await?;
     }
     record.delete(&app).await?;
     app.runs.forget(&run);
@@ -130,11 +130,6 @@ pub(super) async fn join_stream(
         _ => From::Now,
     };
     Ok(events(&live, from, modes, resumable, leaving(&query)))
-}
-
-/// A switch of a query, in the spellings that clients have for it.
-pub(super) fn is_true(switch: Option<&str>) -> bool {
-    matches!(switch, Some("1" | "true" | "True"))
 }
 
 pub(super) async fn thread_stream(

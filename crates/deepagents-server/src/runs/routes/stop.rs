@@ -9,14 +9,15 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::existing::{is_true, known};
+use super::existing::known;
 use crate::app::App;
 use crate::auth::owns;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::runs::live::CancelAction;
 use crate::runs::others;
 use crate::runs::record::Status;
+use crate::runs::waiting::ended;
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,7 +52,7 @@ pub(super) async fn cancel(
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
     others::end(&app, &live, query.action.unwrap_or_default().into()).await?;
     if is_true(query.wait.as_deref()) {
-        live.ended().await;
+        ended(&app, &live).await?;
         return Ok(Json(Value::Object(Map::new())).into_response());
     }
     Ok(StatusCode::ACCEPTED.into_response())
