@@ -1,7 +1,7 @@
 //! Putting the agent of the command line together.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -378,15 +378,28 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
                 error.source
             );
         }
-        let root = root.display();
-        match error.source.kind() {
-            ErrorKind::NotFound => {
-                WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
-            }
-            ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
-            _ => anyhow!("the directory `{root}` cannot be used: {}", error.source),
-        }
+        unusable(root, &error.source)
     })
+}
+
+/// Refuses what is no directory to work in, where nothing of it is opened yet.
+pub(crate) fn check_root(root: &Path) -> Result<()> {
+    match fs::metadata(root) {
+        Ok(about) if about.is_dir() => Ok(()),
+        Ok(_) => Err(unusable(root, &ErrorKind::NotADirectory.into())),
+        Err(error) => Err(unusable(root, &error)),
+    }
+}
+
+fn unusable(root: &Path, error: &io::Error) -> anyhow::Error {
+    let root = root.display();
+    match error.kind() {
+        ErrorKind::NotFound => {
+            WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
+        }
+        ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
+        _ => anyhow!("the directory `{root}` cannot be used: {error}"),
+    }
 }
 
 /// A directory by itself as a workspace.

@@ -136,8 +136,8 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
         }
     }
     bail!(
-        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model \
-         (`deepagents models` lists the providers; `deepagents demo` needs no key)"
+        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, keep a key with `deepagents auth set \
+         PROVIDER`, or name a model with --model (`deepagents models` lists the providers; `deepagents demo` needs no key)"
     )
 }
 

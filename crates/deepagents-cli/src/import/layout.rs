@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use deepagents::subagents::SubAgentSpec;
 use serde_json::Value;
 
@@ -12,13 +11,13 @@ use crate::config::FILE;
 use crate::sources::{AGENTS, SKILLS};
 
 /// Takes over what `agent.json` describes; without it the directory is another one.
-pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let file = from.join("agent.json");
-    let Some(agent) = read(&file, report)? else { return Ok(()) };
+    let Some(agent) = read(&file, report) else { return };
     for (key, value) in agent.as_object().into_iter().flatten() {
         match key.as_str() {
-            "runtime" => runtime(&file, value, to, report)?,
-            "model" => model(&file, value, to, report)?,
+            "runtime" => runtime(&file, value, to, report),
+            "model" => model(&file, value, to, report),
             // They name it, and are shown by whoever deploys it.
             "name" | "description" | "$schema" => {}
             "backend" if value.get("type").and_then(Value::as_str) == Some("state") => {
@@ -27,16 +26,16 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
             other => report.left(&file, format!("its {other}")),
         }
     }
-    report.copy_tree(&from.join("skills"), &to.join(SKILLS))?;
-    for (name, path) in report.entries(&from.join("subagents"))? {
+    report.copy_tree(&from.join("skills"), &to.join(SKILLS));
+    for (name, path) in report.entries(&from.join("subagents")) {
         let main = path.join("AGENTS.md");
-        if let Some(bytes) = report.read(&main)? {
+        if let Some(bytes) = report.read(&main) {
             match SubAgentSpec::from_markdown(&String::from_utf8_lossy(&bytes), &name) {
-                Ok(_) => drop(report.write(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"), &bytes)?),
+                Ok(_) => drop(report.write(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"), &bytes)),
                 Err(error) => report.left(&main, error.to_string()),
             }
         }
-        for (inner, path) in report.entries(&path)?.into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
+        for (inner, path) in report.entries(&path).into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
             report.left(&path, format!("{inner} of a sub-agent has no place here"));
         }
     }
@@ -44,28 +43,25 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
     if tools.exists() {
         report.left(&tools, "its tools are those of a hosted service; servers of tools are in .mcp.json");
     }
-    Ok(())
 }
 
-fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
+fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     for (key, value) in value.as_object().into_iter().flatten() {
         match key.as_str() {
-            "model" => model(file, value, to, report)?,
+            "model" => model(file, value, to, report),
             other => report.left(file, format!("its runtime.{other}")),
         }
     }
-    Ok(())
 }
 
 /// The model, as a setting of the directory.
-fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
+fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     let name = value.as_str().or_else(|| value.get("model").and_then(Value::as_str));
     match name {
         Some(name) => {
             let text = format!("model = {}\n", toml_edit::Value::from(name));
-            report.write(file, &to.join(FILE), text.as_bytes())?;
+            report.write(file, &to.join(FILE), text.as_bytes());
         }
         None => report.left(file, "its model, which has no name"),
     }
-    Ok(())
 }

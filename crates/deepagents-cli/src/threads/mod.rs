@@ -45,7 +45,8 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
         match (opened.map_err(|error| room(error, args))?, &args.command) {
             (Some(database), command) => {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
-                run(Arc::new(database), store.as_ref(), command).await.map_err(|error| room(error, args))
+                let done = run(Arc::new(database), store.as_ref(), command).await;
+                done.map_err(|error| position(room(error, args)))
             }
             (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
@@ -56,6 +57,20 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     })?;
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// A position at which a thread has no state is one of the command line.
+fn position(error: anyhow::Error) -> anyhow::Error {
+    let journal = error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
+        Some(Error::Journal(error)) => Some(error),
+        _ => cause.downcast_ref::<JournalError>(),
+    });
+    match journal {
+        Some(JournalError::NoState { thread, .. }) => {
+            WrongUsage(format!("{error}; `deepagents threads show {thread} --history` lists the positions")).into()
+        }
+        _ => error,
+    }
 }
 
 /// Deleting takes room, too: SQLite writes what changes beside the file before it writes the file. Whoever wanted to make room

@@ -66,6 +66,8 @@ fn told(error: RewindError) -> anyhow::Error {
         RewindError::Files(RestoreError::Stale(_)) => {
             anyhow!("files changed meanwhile; nothing was done, try it again")
         }
+        // It may be about the position, which is one of the command line.
+        RewindError::Thread(error) => error.into(),
         error => anyhow!("{error}"),
     }
 }

@@ -173,6 +173,15 @@ fn models_lists_providers_keys_and_the_choice() {
         finish(deepagents().arg("models").env("OPENAI_API_KEY", "secret-key").env("GROQ_API_KEY", "secret-key"));
     assert!(picked.out.contains("would use openai:") && picked.out.contains("200,000"), "{picked:?}");
     assert!(!picked.out.contains("secret-key"));
+    let named = |name: &str| finish(deepagents().args(["models", name])).out;
+    let sonnet = named("claude-sonnet-4-5");
+    assert!(sonnet.contains("\n  claude-sonnet-4-5 ") && !sonnet.contains("providers"), "{sonnet}");
+    assert!(sonnet.lines().skip(2).all(|line| line.starts_with("  claude-sonnet-4-5")), "{sonnet}");
+    for same in ["anthropic:claude-sonnet-4-5", "Claude-Sonnet-4.5", "openrouter:anthropic/claude-sonnet-4.5"] {
+        assert_eq!(named(same), sonnet);
+    }
+    // A whole name is known by its beginning.
+    assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
     let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert!(json["choice"].as_str().unwrap().starts_with("groq:"));

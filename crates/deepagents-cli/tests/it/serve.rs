@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
     let keyless = finish(command.args(["--model", "anthropic:claude-sonnet-4-5", "--root"]).arg(place.path()));
     assert!(keyless.one_message().contains("ANTHROPIC_API_KEY"), "{keyless:?}");
     let missing = finish(place.command().arg(place.path().join("other")));
-    assert!(missing.one_message().contains("name a directory"), "{missing:?}");
+    assert!(missing.wrong_usage().contains("name a directory"), "{missing:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use deepagents::mcp::{ConfigFile, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode, ServeArgs, variable};
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::rules::Rules;
 
@@ -64,9 +65,9 @@ impl Project {
         } else if place.is_file() {
             Self::of_file(args, place)
         } else if place.is_dir() {
-            bail!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)
+            bail!(WrongUsage(format!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)))
         } else {
-            bail!("there is no `{}`; name a directory, or a {FILE}", place.display())
+            bail!(WrongUsage(format!("there is no `{}`; name a directory, or a {FILE}", place.display())))
         }
     }
 
@@ -92,7 +93,7 @@ impl Project {
 
     fn of_file(args: &ServeArgs, path: &Path) -> Result<Self> {
         if args.name.is_some() {
-            bail!("--name is for one agent; {} names its agents itself", path.display());
+            bail!(WrongUsage(format!("--name is for one agent; {} names its agents itself", path.display())));
         }
         let (source, mut settings) = Source::read(path)?;
         if settings.agents.is_empty() {
