@@ -55,13 +55,13 @@ fn a_named_model_without_its_key_names_the_variable() {
 fn an_unknown_provider_is_answered_with_the_known_ones() {
     let message = finish(deepagents().args(["run", "--model", "nobody:x", "hello"]));
     assert!(
-        message.one_message().contains("no provider `nobody`") && message.err.contains("anthropic, "),
+        message.wrong_usage().contains("no provider `nobody`") && message.err.contains("anthropic, "),
         "{message:?}"
     );
     let bare = finish(deepagents().args(["run", "--model", "claude-sonnet-4-5", "hello"]));
-    assert!(bare.one_message().contains("anthropic:claude-sonnet-4-5"), "{bare:?}");
+    assert!(bare.wrong_usage().contains("anthropic:claude-sonnet-4-5"), "{bare:?}");
     let azure = finish(deepagents().env("AZURE_OPENAI_API_KEY", "k").args(["run", "--model", "azure:x", "hello"]));
-    assert!(azure.one_message().contains("--base-url"), "{azure:?}");
+    assert!(azure.wrong_usage().contains("--base-url"), "{azure:?}");
 }
 
 #[test]

@@ -51,7 +51,8 @@ fn a_command_offers_what_means_something_to_it_alone() {
 
 #[test]
 fn a_name_or_a_directory_that_there_is_none_of_is_wrong_usage_in_every_command() {
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
+        &["explain", "--model", "nobody:x"],
         &["explain", "--root", "/no/such"],
         &["config", "--root", "/no/such", "list"],
         &["mcp", "get", "nobody"],
