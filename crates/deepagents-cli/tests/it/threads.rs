@@ -348,7 +348,9 @@ fn a_thread_is_copied_rewound_pruned_and_deleted() {
     let gone = place.threads(&["rewind", &id, &end_of_first.to_string()]);
     assert!(gone.wrong_usage().contains("pruned") && gone.err.contains("--history"), "{gone:?}");
     for beyond in [["show", &id, "--at", "9999"], ["fork", &id, "--at", "9999"]] {
-        assert!(place.threads(&beyond).wrong_usage().contains(&format!("`deepagents threads show {id} --history --db ")));
+        assert!(
+            place.threads(&beyond).wrong_usage().contains(&format!("`deepagents threads show {id} --history --db "))
+        );
     }
     assert_eq!(place.threads(&["show", &id, "--history"]).out, format!("thread {id} has no position to go back to\n"));
     for files in ["no", "yes"] {
