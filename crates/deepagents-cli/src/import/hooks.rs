@@ -11,6 +11,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let Some(settings) = read(from, report) else { return };
     for (key, value) in settings.as_object().into_iter().flatten() {
         match key.as_str() {
+            "hooks" if !value.is_object() => report.left(from, "its hooks, which are no object of events"),
             "hooks" => {
                 let text = format!("{:#}\n", json!({"hooks": value}));
                 report.write(from, to, text.as_bytes());

@@ -47,10 +47,9 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
 /// Shows the screens on a thread that may be another program's.
 pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let thread = &args.thread;
-        return exit::code(Err(anyhow!(
-            "there is no terminal here; `deepagents threads show {thread}` prints the thread"
-        )));
+        let again = Again::new(None, &args.options.database);
+        let command = again.command(&format!("deepagents threads show {}", args.thread));
+        return exit::code(Err(anyhow!("there is no terminal here; `{command}` prints the thread")));
     }
     match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
         Ok(ended) => end(&ended, &again(&args.options)),

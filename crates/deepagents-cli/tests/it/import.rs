@@ -346,3 +346,38 @@ fn files_that_notes_bring_along_are_told_wherever_they_stand() {
         told.lines().filter_map(|line| line.split_once(": @")?.1.split_once(" brings")).map(|it| it.0).collect();
     assert_eq!(brought, ["README", "docs/git.md", "gone.md", "~/own.md"], "{told}");
 }
+
+#[test]
+fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let agent = json!({"name": "a", "runtime": {"model": {"model_id": "anthropic:claude-sonnet-4-5"}}});
+    write(root, "agent.json", &agent.to_string());
+    write(root, "AGENTS.md", "Be brief.\n");
+    let critic = json!({"description": "Finds: faults", "model_id": "openai:gpt-5.2", "color": "red"});
+    write(root, "subagents/critic/agent.json", &critic.to_string());
+    write(root, "subagents/critic/AGENTS.md", "Be strict.\n");
+    write(root, "subagents/critic/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\n");
+    write(root, "subagents/mute/agent.json", "{\"description\": \"Says nothing\"}");
+    let told = import(root, &[root.to_str().unwrap()]);
+    let model = fs::read_to_string(root.join(".deepagents/config.toml")).unwrap();
+    assert_eq!(model, "model = \"anthropic:claude-sonnet-4-5\"\n");
+    let critic = fs::read_to_string(root.join(".deepagents/agents/critic/AGENTS.md")).unwrap();
+    let lines = "---\nname: critic\ndescription: \"Finds: faults\"\nmodel: \"openai:gpt-5.2\"\n---\nBe strict.\n";
+    assert_eq!(critic, lines);
+    for left in ["without color", "skills of a sub-agent has no place", "mute/agent.json: there is no AGENTS.md"] {
+        assert!(told.contains(left), "{left}: {told}");
+    }
+    let mut explain = deepagents();
+    explain.env("HOME", root.join("subagents")).args(["explain", "--json", "--trust", "--root"]);
+    let explained = finish(explain.arg(root));
+    assert!(explained.code == Some(0) && explained.out.contains("critic"), "{explained:?}");
+}
+
+#[test]
+fn hooks_that_are_none_are_not_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), ".claude/settings.json", "{\"hooks\": 5}");
+    let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
+    assert!(told.contains("its hooks, which are no object") && !dir.path().join(".deepagents").exists(), "{told}");
+}
