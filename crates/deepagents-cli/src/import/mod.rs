@@ -91,8 +91,8 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
     }
 }
 
-/// The files that notes bring along, each once: an `@` before a path, where a line begins so or there is such a file. Other
-/// words begin with `@` as well, such as names of packages.
+/// The files that notes bring along, each once: an `@` before a path, where a line begins so or there is such a file.
+/// Other words begin with `@` as well, such as names of packages.
 fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
     let beside = file.parent().unwrap_or(Path::new("."));
     let is_there = |path: &str| match (path.strip_prefix("~/"), env("HOME")) {

@@ -83,7 +83,8 @@ impl Approver {
         matches!(self, Self::Policy(policy) if policy.mode == Approve::Ask && !matches!(policy.reviewer, Reviewer::Nobody))
     }
 
-    /// Adds decisions about calls as they are made, in the order it likes; less than all only when nobody is left to decide.
+    /// Adds decisions about calls as they are made, in the order it likes; less than all only when nobody is left to
+    /// decide.
     pub(super) async fn decide(
         &mut self,
         questions: &[ActionRequest],

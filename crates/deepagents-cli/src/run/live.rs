@@ -181,8 +181,8 @@ async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Inst
     event
 }
 
-/// Has questions decided: by hooks as far as they want to, and then by who decides. What is decided is there at once, for
-/// whoever stops waiting for the rest.
+/// Has questions decided: by hooks as far as they want to, and then by who decides. What is decided is there at once,
+/// for whoever stops waiting for the rest.
 async fn decide(
     approver: &mut Approver,
     hooks: Option<&HookRunner>,

@@ -597,3 +597,12 @@ fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
         assert!(server.requests()[1].body["messages"].to_string().contains("NO TO A"));
     }
 }
+
+#[test]
+fn the_words_before_a_call_that_waits_are_not_the_answer() {
+    let args = json!({"file_path": "/a.txt", "content": "one\n"});
+    let server = Server::start([Reply::TextAndCall("I will write it.", "write_file", args)]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish_with(ask(dir.path(), &server).arg("-q"), "");
+    assert_eq!((finished.code, finished.out.as_str()), (Some(1), ""), "{finished:?}");
+}
