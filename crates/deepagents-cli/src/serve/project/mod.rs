@@ -54,6 +54,9 @@ pub(super) struct Project {
 impl Project {
     /// Reads what the command line names.
     pub(super) fn read(args: &ServeArgs) -> Result<Self> {
+        if let Some(name) = args.name.as_deref().filter(|name| !is_name(name)) {
+            bail!(WrongUsage(format!("--name cannot be `{name}`: {NAMES}")));
+        }
         let Some(place) = &args.project else { return Ok(Self::of_options(args)) };
         let (toml, json) = (place.join(FILE), place.join(layout::FILE));
         if place.is_dir() && toml.is_file() {
@@ -102,8 +105,7 @@ impl Project {
         let (mut agents, mut described_by) = (Vec::new(), vec![path.to_owned()]);
         for (name, section) in &settings.agents {
             if !is_name(name) {
-                let why = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
-                return Err(source.wrong(&["agents", name], why).into());
+                return Err(source.wrong(&["agents", name], NAMES).into());
             }
             let agent = described(args, &source, name, section)?;
             described_by.extend(agent.layout.iter().map(|layout| layout.directory.clone()));
@@ -131,6 +133,9 @@ impl Project {
         Ok(Self { agents, settings, described_by })
     }
 }
+
+/// What names of agents are.
+const NAMES: &str = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
 
 /// Whether clients can name an agent so.
 fn is_name(name: &str) -> bool {
