@@ -1,39 +1,31 @@
 //! Putting the agent of the command line together.
 
+mod shape;
+
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
+use deepagents::DeepAgentBuilder;
 use deepagents::core::model::ChatModel;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
-use deepagents::fs::shell::{Confinement, LocalShell, SessionOptions, WithShell};
+use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
-use deepagents::mcp::PREFIX;
-use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::subagents::AgentSource;
-use deepagents::middleware::tool_search::ToolSearch;
-use deepagents::middleware::web::{Tavily, Web};
 use deepagents::subagents::RemoteAccess;
-use deepagents::{
-    DeepAgent, DeepAgentBuilder, Effect, InterruptOn, InterruptPolicy, Middleware, ModelSettings, ToolNext,
-    ToolRequest, ToolResponse,
-};
-use serde::{Deserialize, Serialize};
 
-use crate::args::{self, AgentArgs, Approve, CommandArgs, RedactedKind, SandboxMode};
+use crate::args::{AgentArgs, CommandArgs, SandboxMode};
 use crate::exit::WrongUsage;
 use crate::model_choice::{self, env};
 use crate::own_files::OwnFiles;
 use crate::protected;
-use crate::proxy;
-use crate::rules::Rules;
-use crate::small_file::without_mark;
-use crate::sources::{self, AGENTS, Carried, OWN, Outside, Sources};
-use crate::threads::note;
+use crate::sources::{self, AGENTS, OWN, Outside};
 use crate::trust::{Brought, Undecided};
+
+pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 
 /// The agent that the options describe, to be built and looked at.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
@@ -41,7 +33,8 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
     let own = OwnFiles::inside(args.directory(), None, None)?;
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
-    let shape = Shape { sources, ..Shape::from_args(args)? };
+    let mut shape = Shape::from_args(args)?;
+    shape.sources = sources;
     shape.check()?;
     let workspace = workspace(args, files, &own, &outside)?;
     let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
@@ -74,243 +67,6 @@ pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result
     let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home).shown_as(format!("~/{OWN}/{AGENTS}")));
     let sources = of_user.into_iter().chain([AgentSource::from(format!("/{OWN}/{AGENTS}"))]);
     Ok(builder.agents_from(sources))
-}
-
-/// What makes an agent what it is, apart from its model and its files; it is part of recordings.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Shape {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    system: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u64>,
-    no_todos: bool,
-    pub(crate) execute: bool,
-    /// Whether commands may go on in the background.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    background_commands: bool,
-    /// Whether commands share a shell.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    shell_session: bool,
-    /// Whether files may be edited that were not read before.
-    #[serde(skip)]
-    pub(crate) edits_unread: bool,
-    /// For how long commands in the background go on; those of a recording end with it.
-    #[serde(skip)]
-    background: BackgroundCommands,
-    /// Why calls that change something are refused, where they are.
-    #[serde(skip)]
-    pub(crate) refuses: Option<&'static str>,
-    /// What is hidden from the model and the thread.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    redact: Vec<RedactedKind>,
-    /// Whether it fetches pages of the web.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    web: bool,
-    /// Whether it searches the web.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    web_search: bool,
-    /// Whether tools of servers are looked for before they are offered.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    tool_search: bool,
-    /// Whether calls that change something wait for a decision.
-    pub(crate) asks: ModeAsks,
-    /// What files may be read and changed, and commands run.
-    #[serde(default, skip_serializing_if = "Rules::is_empty")]
-    rules: Rules,
-    /// The limit of model calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) max_turns: Option<u32>,
-    /// Memory and skills.
-    #[serde(default, skip_serializing_if = "Sources::is_empty")]
-    pub(crate) sources: Sources,
-    /// What their files held, in a recording.
-    #[serde(default, skip_serializing_if = "Carried::is_empty")]
-    pub(crate) carried: Carried,
-}
-
-/// Whether the mode has calls asked about that change something. Recordings, which have no hooks, say no more than that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "bool", into = "bool")]
-pub(crate) enum ModeAsks {
-    Never,
-    /// A hook may answer in the person's place.
-    UnlessHooksAllow,
-    /// The answer is the mode's own, which no hook can give in its place.
-    Always,
-}
-
-impl From<bool> for ModeAsks {
-    fn from(asks: bool) -> Self {
-        if asks { Self::UnlessHooksAllow } else { Self::Never }
-    }
-}
-
-impl From<ModeAsks> for bool {
-    fn from(asks: ModeAsks) -> Self {
-        asks != ModeAsks::Never
-    }
-}
-
-impl ModeAsks {
-    /// What a mode of `run` does.
-    pub(crate) fn of(mode: Approve) -> Self {
-        match mode {
-            Approve::Auto => Self::Never,
-            Approve::Ask => Self::UnlessHooksAllow,
-            Approve::Deny | Approve::AllowList => Self::Always,
-        }
-    }
-}
-
-/// The rule by which calls are asked about because of the mode.
-pub(crate) const MODE_ASKS: &str = "--approve: what changes something is asked about";
-
-/// Calls that change something outside of the conversation, or tell somebody there.
-const GATED: [&str; 7] = ["write_file", "edit_file", "apply_patch", "delete", "execute", "fetch_url", "web_search"];
-
-impl Shape {
-    /// The shape that the options describe; what lies in files is not looked for.
-    pub(crate) fn from_args(args: &AgentArgs) -> Result<Self> {
-        let rules = args.rules.as_deref().map(Rules::read).transpose()?.unwrap_or_default();
-        Ok(Self {
-            rules,
-            system: args.system.as_deref().map(system).transpose()?,
-            max_tokens: args.max_answer_tokens,
-            no_todos: args.no_todos,
-            execute: args.commands.are_run(),
-            background_commands: args.commands.are_run(),
-            shell_session: args.commands.session().is_some(),
-            edits_unread: false,
-            background: args.commands.background(),
-            refuses: None,
-            redact: args.redact.clone(),
-            web: args.web,
-            web_search: args.web && env(TAVILY_KEY).is_some(),
-            tool_search: args.tool_search,
-            asks: ModeAsks::Never,
-            max_turns: None,
-            sources: Sources::default(),
-            carried: Carried::new(),
-        })
-    }
-
-    /// What is hidden.
-    pub(crate) fn redact(&self) -> &[RedactedKind] {
-        &self.redact
-    }
-
-    /// Hides what was hidden in the thread before, where no option says what is. Gives what to tell of it.
-    pub(crate) fn keep_redaction(&mut self, named: &[RedactedKind], noted: &[RedactedKind]) -> Option<String> {
-        note::keep_redaction(&mut self.redact, named, noted)
-    }
-
-    /// Takes these rules in the place of those of a file.
-    pub(crate) fn set_rules(&mut self, rules: Rules) {
-        self.rules = rules;
-    }
-
-    /// Decides as a mode does where nobody answers at a terminal: questions are for whoever uses the client.
-    ///
-    /// # Errors
-    /// When the mode is none for that.
-    pub(crate) fn decide_for_clients(&mut self, mode: Approve) -> Result<()> {
-        match mode {
-            Approve::Ask => self.asks = ModeAsks::UnlessHooksAllow,
-            Approve::Auto => {}
-            Approve::Deny => self.refuses = Some("--approve deny"),
-            Approve::AllowList => bail!(
-                "--approve allow-list is for `deepagents run`, where rules are remembered; here there are ask, auto and deny"
-            ),
-        }
-        Ok(())
-    }
-
-    /// What hooks of the directory are kept from, which are commands like the agent's own.
-    pub(crate) fn confinement(&self, files: &LocalBackend, own: &OwnFiles) -> Confinement {
-        Confinement::Sandboxed(SandboxPolicy { rules: vec![self.rules.permissions()], ..confined(files, own) })
-    }
-
-    /// Refuses what would say nothing: rules about commands where none are run.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.rules.check_commands(self.execute)
-    }
-
-    /// An agent of this shape, which lacks its files.
-    pub(crate) fn builder(&self, model: impl ChatModel) -> DeepAgentBuilder {
-        let mut settings = ModelSettings::default();
-        settings.max_tokens = self.max_tokens;
-        let mut builder = DeepAgent::builder().model(model).settings(settings);
-        if let Some(text) = &self.system {
-            builder = builder.system_prompt(text.as_str());
-        }
-        if self.no_todos {
-            builder = builder.without("TodoList");
-        }
-        let mut files = FilesystemOptions::default();
-        files.read_before_edit &= !self.edits_unread;
-        if self.background_commands {
-            files.background_commands = match self.background {
-                BackgroundCommands::Off => BackgroundCommands::EndWithRun,
-                chosen => chosen,
-            };
-            files.shell_session = self.shell_session.then(SessionOptions::default);
-        }
-        builder = builder.files(files);
-        if let Some(redaction) = args::redaction(&self.redact) {
-            builder = builder.redaction(redaction);
-        }
-        if self.web {
-            builder = builder.shared_middleware(web(self.web_search));
-        }
-        if self.tool_search {
-            builder = builder.shared_middleware(ToolSearch::default());
-        }
-        if let Some(why) = self.refuses {
-            builder = builder.shared_middleware(RefuseChanges(why));
-        }
-        if self.asks != ModeAsks::Never {
-            let ask = InterruptOn::any().rule(MODE_ASKS);
-            let ask = if self.asks == ModeAsks::Always { ask.required() } else { ask };
-            let approvals = GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, ask.clone()));
-            // What a tool of a server does nobody here knows, unless the server's owner vouches that it only reads.
-            let changes =
-                ask.when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
-            builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
-        }
-        self.sources.give(builder.permissions(self.rules.permissions()))
-    }
-}
-
-/// Refuses calls that change something: nobody is there to decide about them.
-#[derive(Debug)]
-struct RefuseChanges(&'static str);
-
-impl Middleware for RefuseChanges {
-    fn name(&self) -> &str {
-        "RefuseChanges"
-    }
-
-    async fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> deepagents::Result<ToolResponse> {
-        let (name, args) = (&request.call.name, &request.call.args);
-        let reads = || request.tool.as_ref().is_some_and(|tool| tool.effect(args) == Effect::Read);
-        if GATED.contains(&name.as_str()) || (name.starts_with(PREFIX) && !reads()) {
-            let text = format!("Error: {name} was not called: nothing may be changed or run here ({})", self.0);
-            return Ok(ToolResponse::error(&text).denied_by(self.0, text));
-        }
-        next.run(request).await
-    }
-}
-
-/// The key of Tavily.
-const TAVILY_KEY: &str = "TAVILY_API_KEY";
-
-/// Pages of the web. A played recording has no key and needs none.
-fn web(searches: bool) -> Web {
-    if !searches {
-        return Web::default();
-    }
-    let tavily = Tavily::new(env(TAVILY_KEY).unwrap_or_default());
-    Web::default().search(tavily.proxy(proxy::for_address("https://api.tavily.com", &env)))
 }
 
 /// The directory without what is the program's own, and commands in it.
@@ -378,14 +134,7 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
                 error.source
             );
         }
-        let root = root.display();
-        match error.source.kind() {
-            ErrorKind::NotFound => {
-                WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
-            }
-            ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
-            _ => anyhow!("the directory `{root}` cannot be used: {}", error.source),
-        }
+        unusable(root, &error.source)
     })
 }
 
@@ -394,14 +143,22 @@ pub(crate) fn open_at(root: &Path) -> Result<LocalBackend> {
     open(&AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() })
 }
 
-/// A system prompt as given: a text, or `@` and a file that holds it.
-fn system(text: &str) -> Result<String> {
-    let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    match fs::read_to_string(file) {
-        Ok(text) if without_mark(&text).trim().is_empty() => {
-            bail!(WrongUsage(format!("the file `{file}` given with --system is empty")))
+/// Refuses what is no directory to work in, where nothing of it is opened yet.
+pub(crate) fn check_root(root: &Path) -> Result<()> {
+    match fs::metadata(root) {
+        Ok(about) if about.is_dir() => Ok(()),
+        Ok(_) => Err(unusable(root, &ErrorKind::NotADirectory.into())),
+        Err(error) => Err(unusable(root, &error)),
+    }
+}
+
+fn unusable(root: &Path, error: &io::Error) -> anyhow::Error {
+    let root = root.display();
+    match error.kind() {
+        ErrorKind::NotFound => {
+            WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
         }
-        Ok(text) => Ok(without_mark(&text).trim_end().to_owned()),
-        Err(error) => bail!(WrongUsage(format!("the file `{file}` given with --system cannot be read: {error}"))),
+        ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
+        _ => anyhow!("the directory `{root}` cannot be used: {error}"),
     }
 }

@@ -125,8 +125,23 @@ const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve al
 const TASK_AND_LINES: &str =
     "with --input-format stream-json messages are lines on stdin: give no task on the command line";
 
-/// Says where an option belongs that stands before a subcommand instead of behind it.
+/// Says where an option belongs that stands before a subcommand instead of behind it, and how a task is given.
 fn with_tip(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let task = match error.kind() {
+        // A word may be a subcommand that is misspelt; several are none.
+        ErrorKind::InvalidSubcommand => text(ContextKind::InvalidSubcommand).filter(|given| given.contains(' ')),
+        ErrorKind::UnknownArgument => text(ContextKind::InvalidArg)
+            .filter(|given| !given.starts_with('-') && std::env::args_os().nth(1).is_some_and(|first| first == "run")),
+        _ => None,
+    };
+    if task.is_some() {
+        let tip = "a task is given in quotes, as in `deepagents run \"Summarise README.md\"`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     if let Some(ContextValue::String(subcommand)) = error.get(ContextKind::InvalidSubcommand)
         && let Some(ContextValue::String(option)) = error.get(ContextKind::PriorArg)
         && error.kind() == ErrorKind::ArgumentConflict

@@ -140,7 +140,8 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
             let mut gone = false;
             change(|keys| gone = keys.remove(variable).is_some())?;
             if !gone {
-                bail!("no key of {provider} is kept");
+                let words = format!("no key of {provider} is kept; `deepagents auth list` shows those that are");
+                bail!(WrongUsage(words));
             }
             format!("the key of {provider} is forgotten")
         }

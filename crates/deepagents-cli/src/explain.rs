@@ -2,7 +2,7 @@
 
 mod first;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use deepagents::Explanation;
 use serde::Serialize;
 
@@ -33,9 +33,7 @@ fn count(text: &str) -> usize {
 /// Prints what an agent is made of, and how many tokens it costs. Nothing is sent anywhere, so a missing key does no harm.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     let (options, problems) = config::for_agent(&args.agent)?;
-    if !options.directory().is_dir() {
-        bail!("`{}` is no directory", options.directory().display());
-    }
+    agent::check_root(options.directory())?;
     for problem in problems {
         output::remark(&problem);
     }

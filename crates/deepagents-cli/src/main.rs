@@ -1,6 +1,7 @@
 //! The `deepagents` program.
 
 mod acp;
+mod again;
 mod agent;
 mod args;
 mod auth;

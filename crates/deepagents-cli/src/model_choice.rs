@@ -9,6 +9,7 @@ use deepagents::models::{ConfigError, ModelConfig, Provider, Registry, providers
 use deepagents::profile::{OpenRouter, ProviderProfiles};
 
 use crate::args::AgentArgs;
+use crate::exit::WrongUsage;
 use crate::{auth, cloud, effort, proxy, sources};
 
 /// The variable that names the model.
@@ -126,7 +127,8 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
     }
     if base_url.is_some() {
         // A key is never sent to an address that was not given for it.
-        bail!("--base-url needs a model too: add --model with the model's name on that server");
+        let words = "--base-url needs a model too: add --model with the model's name on that server";
+        bail!(WrongUsage(words.to_owned()));
     }
     for provider in ordered_providers() {
         if let (Some(variable), Some(model)) = (provider.key_variable, default_model(provider.name))
@@ -136,8 +138,8 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
         }
     }
     bail!(
-        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model \
-         (`deepagents models` lists the providers; `deepagents demo` needs no key)"
+        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, keep a key with `deepagents auth set \
+         PROVIDER`, or name a model with --model (`deepagents models` lists the providers; `deepagents demo` needs no key)"
     )
 }
 
@@ -145,7 +147,7 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
 fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
     let name = name.trim();
     if name.is_empty() {
-        bail!("the name of the model is empty; write it as provider:model");
+        bail!(WrongUsage("the name of the model is empty; write it as provider:model".to_owned()));
     }
     let known = |provider: &str| providers().iter().any(|p| p.name == provider);
     match name.split_once(':') {
@@ -262,9 +264,9 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
     Ok(registry)
 }
 
-/// An error in words of the command line.
+/// An error in words of the command line. What a name or an address cannot mean is one of it.
 fn explain(error: &ConfigError) -> anyhow::Error {
-    match error {
+    let words = match error {
         ConfigError::MissingKey { provider, variable } => {
             let set = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
             // A key is kept for who has a variable for it.
@@ -273,20 +275,24 @@ fn explain(error: &ConfigError) -> anyhow::Error {
                 None => String::new(),
             };
             let also = cloud::or_else(set);
-            anyhow!("{provider} needs a key: set {set}{also}{kept}, or name a model of another provider with --model")
+            return anyhow!(
+                "{provider} needs a key: set {set}{also}{kept}, or name a model of another provider with --model"
+            );
         }
         ConfigError::MissingBaseUrl { provider, example } => {
-            anyhow!("{provider} has no fixed address: give one with --base-url, such as {example}")
+            format!("{provider} has no fixed address: give one with --base-url, such as {example}")
         }
-        ConfigError::UnknownProvider { provider, known } => anyhow!(
+        ConfigError::UnknownProvider { provider, known } => format!(
             "there is no provider `{provider}`: name one of {}; or give the address of a server with --base-url",
             known.join(", ")
         ),
         ConfigError::BadUrl { url, reason } => {
-            anyhow!("`{url}` is not an address of a server ({reason}); write it as in http://localhost:8080/v1")
+            format!("`{url}` is not an address of a server ({reason}); write it as in http://localhost:8080/v1")
         }
-        other => anyhow!("{other}"),
-    }
+        ConfigError::NoProvider { .. } | ConfigError::EmptyModel { .. } => error.to_string(),
+        other => return anyhow!("{other}"),
+    };
+    WrongUsage(words).into()
 }
 
 #[cfg(test)]

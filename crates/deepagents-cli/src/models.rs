@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use deepagents::models::catalogue::Entry;
 use deepagents::models::{Catalogue, ModelConfig, ServedModel, Timeouts, served_models};
 use serde_json::json;
 
@@ -14,16 +15,55 @@ use crate::render::style::grouped;
 use crate::render::{escaped, json_text};
 use crate::{runtime, sources};
 
-/// Prints providers, keys and the models known by name.
+/// Prints providers, keys and the models known by name, or the models of a name alone.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     let known = sources::catalogue(&env)?;
-    let name = args.name.as_deref();
     let served = runtime::start()?.block_on(served());
-    output::print(&if args.json { as_json(&known, name, &served)? } else { as_text(&known, name, &served) })?;
+    let wanted = args.name.as_deref().map(Wanted::new);
+    output::print(&match (&wanted, args.json) {
+        (wanted, true) => as_json(&known, wanted.as_ref(), &served)?,
+        (Some(wanted), false) => named(&known, wanted, &served),
+        (None, false) => all(&known, &served),
+    })?;
     Ok(Exit::Done)
 }
 
-fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
+/// The models whose names begin with what is given, which may say their provider or gateway too, as in
+/// `anthropic:claude-sonnet-4-5`.
+struct Wanted {
+    given: String,
+    name: String,
+}
+
+impl Wanted {
+    fn new(given: &str) -> Self {
+        let given = plain(given.trim());
+        let is_provider = |word: &str| ordered_providers().iter().any(|provider| provider.name == word);
+        let name = given.split_once(':').filter(|(word, _)| is_provider(word)).map_or(&*given, |(_, name)| name);
+        let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+        Self { given, name }
+    }
+
+    /// Those that are known by the beginning of their name; of a whole name, the one that it is known by.
+    fn entries<'a>(&self, known: &'a Catalogue) -> Vec<&'a Entry> {
+        let begins =
+            |entry: &&Entry| [&self.name, &self.given].iter().any(|name| plain(&entry.prefix).starts_with(*name));
+        let found: Vec<&Entry> = known.entries().filter(begins).collect();
+        if found.is_empty() { known.lookup(&self.name).into_iter().collect() } else { found }
+    }
+
+    fn is_served(&self, served: &Served) -> bool {
+        let full = plain(&served.name);
+        full.starts_with(&self.given) || full.split_once(':').is_some_and(|(_, name)| name.starts_with(&self.given))
+    }
+}
+
+/// A name as it is compared: services write one in capitals, and its version with dots or dashes.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace('.', "-")
+}
+
+fn all(known: &Catalogue, served: &[Served]) -> String {
     let mut out = "providers, in the order in which a key picks the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
@@ -40,38 +80,61 @@ fn as_text(known: &Catalogue, name: Option<&str>, served: &[Served]) -> String {
         out.push('\n');
     }
     if !served.is_empty() {
-        out += "\nmodels of the servers that run here\n";
+        out += &format!("\n{}", here(served));
     }
-    for Served { name, window } in served {
-        let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
-        out += &format!("  {name}{window}\n");
-    }
-    out += "\nmodels known by the beginning of their name, with tokens of context window and longest answer,\n\
-            and US dollars for a million tokens of prompt and of answer at list prices, where known\n";
-    let mut hidden = 0;
-    for entry in known.entries() {
-        // Without a name those that a key picks are enough to see what is there.
-        let shown = match name {
-            Some(name) => entry.prefix.starts_with(name),
-            None => is_default(&entry.prefix),
-        };
-        if !shown {
-            hidden += 1;
-            continue;
-        }
-        let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
-        let price = entry.price.map(|price| format!(" {:>8} {:>6}", price.input, price.output)).unwrap_or_default();
-        out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
-    }
-    if let Some(name) = name.filter(|_| hidden == known.entries().count()) {
-        out += &format!("  none whose name begins with `{}`\n", escaped(name));
-    }
+    // Those that a key picks are enough to see what is there.
+    let shown: Vec<&Entry> = known.entries().filter(|entry| is_default(&entry.prefix)).collect();
+    out += &format!("\n{}", table(&shown));
+    let hidden = known.entries().count() - shown.len();
     out += &format!("{hidden} more: `deepagents models NAME` prints those whose names begin with NAME; ");
     out += "other models can be used too; only their sizes and prices are unknown\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
         Err(error) => format!("`deepagents run` could not choose: {error}"),
     };
+    out
+}
+
+fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
+    let served: Vec<&Served> = served.iter().filter(|served| wanted.is_served(served)).collect();
+    let known = wanted.entries(known);
+    let mut parts = Vec::new();
+    if !served.is_empty() {
+        parts.push(here(served));
+    }
+    if !known.is_empty() {
+        parts.push(table(&known));
+    }
+    if parts.is_empty() {
+        let given = escaped(&wanted.given);
+        return format!(
+            "no model is known whose name begins with `{given}`; it can be used all the same, and only its size and price \
+             are unknown. `deepagents models` lists the providers"
+        );
+    }
+    parts.join("\n").trim_end().to_owned()
+}
+
+/// Models of the servers that run here, in lines.
+fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
+    let mut out = "models of the servers that run here\n".to_owned();
+    for Served { name, window } in served {
+        let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
+        out += &format!("  {name}{window}\n");
+    }
+    out
+}
+
+/// Models with their sizes and prices, in lines.
+fn table(entries: &[&Entry]) -> String {
+    let mut out = "models known by the beginning of their name, with tokens of context window and longest answer,\n\
+                   and US dollars for a million tokens of prompt and of answer at list prices, where known\n"
+        .to_owned();
+    for entry in entries {
+        let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));
+        let price = entry.price.map(|price| format!(" {:>8} {:>6}", price.input, price.output)).unwrap_or_default();
+        out += &format!("  {:<24} {window:>10} {answer:>10}{price}\n", entry.prefix);
+    }
     out
 }
 
@@ -125,7 +188,7 @@ fn is_default(prefix: &str) -> bool {
     ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)
 }
 
-fn as_json(known: &Catalogue, name: Option<&str>, served: &[Served]) -> Result<String> {
+fn as_json(known: &Catalogue, wanted: Option<&Wanted>, served: &[Served]) -> Result<String> {
     let providers: Vec<_> = ordered_providers()
         .into_iter()
         .map(|provider| {
@@ -140,9 +203,9 @@ fn as_json(known: &Catalogue, name: Option<&str>, served: &[Served]) -> Result<S
             })
         })
         .collect();
-    let models: Vec<_> = known
-        .entries()
-        .filter(|entry| name.is_none_or(|name| entry.prefix.starts_with(name)))
+    let models: Vec<_> = wanted
+        .map_or_else(|| known.entries().collect(), |wanted| wanted.entries(known))
+        .into_iter()
         .map(|entry| {
             json!({
                 "prefix": entry.prefix,

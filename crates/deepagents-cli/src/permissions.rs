@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::remembered::{RememberedRules, RuleRecord, RuleScope};
 
 use crate::args::{PermissionsArgs, PermissionsCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::env;
 use crate::output;
 use crate::render::{escaped, json_text};
@@ -33,7 +33,8 @@ pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
         PermissionsCommand::Remove { ids, all } => {
             let known: Vec<u64> = store.records()?.iter().map(|record| record.id).collect();
             if let Some(unknown) = ids.iter().find(|id| !known.contains(id)) {
-                bail!("there is no rule {unknown}; `deepagents permissions list` shows those there are");
+                let words = format!("there is no rule {unknown}; `deepagents permissions list` shows those there are");
+                bail!(WrongUsage(words));
             }
             let gone = store.forget(|record| *all || ids.contains(&record.id))?;
             match gone.is_empty() {

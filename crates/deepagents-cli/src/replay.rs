@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Shape};
 use crate::args::ReplayArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::render::{AnswerOnly, JsonLines, Live};
 use crate::runtime::RunThread;
 use crate::{output, run, sources};
@@ -25,10 +25,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let runtime = RunThread::start()?;
     let recording = runtime.block_on(RunRecording::open(&args.file)).map_err(|error| unreadable(args, &error))?;
     let Ok(shape) = Shape::deserialize(&recording.header().options) else {
-        bail!(
-            "the recording was not made with `deepagents run --record`, so that its agent is not known here; \
-             play it with the program that made it"
-        );
+        let words = "the recording was not made with `deepagents run --record`, so that its agent is not known here; \
+                     play it with the program that made it";
+        bail!(WrongUsage(words.to_owned()));
     };
     let Some((task, answers)) = recording.inputs().split_first() else {
         bail!("the recording ends before its run began: there is nothing to play");
@@ -60,12 +59,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
 
 fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
     let file = args.file.display();
-    match error {
-        RecordingError::Open { source, .. } => {
-            anyhow!("the recording `{file}` cannot be opened: {source}")
-        }
-        error => anyhow!("`{file}` cannot be played: {error}"),
-    }
+    let words = match error {
+        RecordingError::Open { source, .. } => format!("the recording `{file}` cannot be opened: {source}"),
+        error => format!("`{file}` cannot be played: {error}"),
+    };
+    WrongUsage(words).into()
 }
 
 /// Stands for the shell of the recorded run, so that its agent is offered what it was. Results come from the recording.

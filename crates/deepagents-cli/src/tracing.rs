@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::DeepAgentBuilder;
 use deepagents::otel::{ExportConfig, ExportReport, OtelConfig, RunTrace, SpanContext, Tracer};
 
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::{output, proxy};
 
@@ -102,8 +103,8 @@ fn create(path: &Path) -> Result<std::fs::File> {
     let shown = path.display();
     OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            anyhow!("`{shown}` exists already and is not overwritten; give --trace another file")
+            WrongUsage(format!("`{shown}` exists already and is not overwritten; give --trace another file")).into()
         }
-        _ => anyhow!("the file of traces `{shown}` cannot be created: {error}"),
+        _ => WrongUsage(format!("the file of traces `{shown}` cannot be created: {error}")).into(),
     })
 }

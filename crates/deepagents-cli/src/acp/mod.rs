@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::AcpArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey, env};
 use crate::stopping::{EndSignals, Hangup, UntilStopped};
 use crate::tracing::Tracing;
@@ -19,7 +19,8 @@ use host::Host;
 /// Serves the editor on stdin and stdout until it goes, or a signal ends the program.
 pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     if args.agent.root.is_some() {
-        bail!("--root has no meaning here: the editor names the directory of each session");
+        let words = "--root has no meaning here: the editor names the directory of each session";
+        bail!(WrongUsage(words.to_owned()));
     }
     // The user's own settings say which model comes first; those of a directory are read with its session.
     let (options, problems) = config::for_agent(&args.agent)?;

@@ -129,7 +129,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     pub(crate) json_schema: Option<PathBuf>,
 
-    /// Waits for what is piped in beside a task, however long it takes to come
+    /// Wait for what is piped in beside a task, however long it takes to come
     #[arg(long, conflicts_with = "input_format")]
     pub(crate) stdin: bool,
 

@@ -20,7 +20,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
-    /// Print all models whose names begin so
+    /// Print the models alone whose names begin so, such as claude-sonnet or openai:gpt-5
     pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -156,6 +156,7 @@ pub(crate) enum ThreadsCommand {
 
 /// Reads a position in the log of a thread.
 fn position(text: &str) -> Result<u64, String> {
-    let wrong = |_| format!("`{text}` is no position; `deepagents threads show --history` lists those of a thread");
+    let wrong =
+        |_| format!("`{text}` is no position; `deepagents threads show --history THREAD` lists those of a thread");
     text.trim().parse().map_err(wrong)
 }

@@ -11,8 +11,9 @@ Examples:
   deepagents trust revoke . --source reviewer
 
 What a directory brings is its AGENTS.md, the sub-agents, skills, notes and hooks in its .deepagents, and the servers of its
-.mcp.json, with what their tools say. None of it is used before you agree: `deepagents run` asks at a terminal, and elsewhere leaves it out without --trust. What you agreed to is
-remembered by directory and hash in ~/.deepagents/trust.json, so what changes is asked about again.";
+.mcp.json, with what their tools say. None of it is used before you agree: `deepagents run` asks at a terminal, and elsewhere
+leaves it out without --trust. What you agreed to is remembered by directory and hash in ~/.deepagents/trust.json, so what
+changes is asked about again.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]

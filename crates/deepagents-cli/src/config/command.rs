@@ -10,6 +10,7 @@ use super::apply::themes;
 use super::file::{self, template, text, value};
 use super::keys::{find, schema};
 use super::{Config, Flags, user_file};
+use crate::agent;
 use crate::args::{ConfigArgs, ConfigCommand};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::env;
@@ -107,6 +108,7 @@ fn check_theme(given: &str) -> Result<()> {
 
 fn load(args: &ConfigArgs) -> Result<Config> {
     let root = args.root.as_deref().unwrap_or(std::path::Path::new("."));
+    agent::check_root(root)?;
     Ok(Config::load(root, false, &Flags::default())?)
 }
 

@@ -14,7 +14,7 @@ use deepagents::DeepAgent;
 use deepagents::models::scripted::ScriptedModel;
 
 use crate::args::DemoArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::render::Live;
 use crate::run::play;
 use crate::{agent, output};
@@ -61,7 +61,8 @@ fn directory(given: Option<&Path>) -> Result<PathBuf> {
     };
     fs::create_dir_all(path).map_err(|error| cannot_use(path, &error))?;
     if fs::read_dir(path).map_err(|error| cannot_use(path, &error))?.next().is_some() {
-        bail!("the directory `{}` is not empty; give --dir a new or an empty one", path.display());
+        let words = format!("the directory `{}` is not empty; give --dir a new or an empty one", path.display());
+        bail!(WrongUsage(words));
     }
     Ok(path.to_owned())
 }

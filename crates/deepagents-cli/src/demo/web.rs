@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use super::files::{EXPENSES, NOTES, RECEIPT};
 use super::{pace, script};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::{browser, output, runtime};
 
 const THREAD: &str = "00000000-0000-7000-8000-000000000001";
@@ -39,7 +39,8 @@ sums. Then look at the files and what changed in them, the timeline, and what it
 /// Serves the demo until a signal ends it.
 pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) -> Result<Exit> {
     if !listen.ip().is_loopback() {
-        bail!("the demo listens on addresses of this machine alone, such as 127.0.0.1:{}", listen.port());
+        let words = format!("the demo listens on addresses of this machine alone, such as 127.0.0.1:{}", listen.port());
+        bail!(WrongUsage(words));
     }
     runtime::start()?.block_on(async {
         let running = server(thinking, typing).await?.start().await?;

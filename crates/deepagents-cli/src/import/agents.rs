@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-
 use super::definition::{slug, translate};
 use super::report::Report;
 
@@ -12,12 +10,12 @@ use super::report::Report;
 const DEPTH: usize = 8;
 
 /// Takes sub-agents over, those of directories below too: what they are called does not depend on where they lie.
-pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let mut found = Vec::new();
-    below(from, DEPTH, report, &mut found)?;
+    below(from, DEPTH, report, &mut found);
     let (mut files, mut names) = (BTreeSet::new(), BTreeMap::new());
     for path in found {
-        let Some(bytes) = report.read(&path)? else { continue };
+        let Some(bytes) = report.read(&path) else { continue };
         let file = name_of(&path, &files);
         let definition = match translate(&String::from_utf8_lossy(&bytes), &file) {
             Ok(definition) => definition,
@@ -31,14 +29,13 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
             report.left(&path, format!("{} defines a sub-agent `{}`, too", known.display(), definition.name));
             continue;
         }
-        let is_there = report.write(&path, &to.join(format!("{file}.md")), definition.text.as_bytes())?;
+        let is_there = report.write(&path, &to.join(format!("{file}.md")), definition.text.as_bytes());
         if is_there && !definition.lost.is_empty() {
             report.left(&path, definition.lost.join(", "));
         }
         files.insert(file);
         names.insert(definition.name, path);
     }
-    Ok(())
 }
 
 /// What the file is called here: as there, with its directory before it where one of another directory is called so.
@@ -53,16 +50,15 @@ fn name_of(path: &Path, taken: &BTreeSet<String>) -> String {
 }
 
 /// The Markdown files of a directory and those below it.
-fn below(from: &Path, depth: usize, report: &mut Report, found: &mut Vec<PathBuf>) -> Result<()> {
-    for (name, path) in report.entries(from)? {
+fn below(from: &Path, depth: usize, report: &mut Report, found: &mut Vec<PathBuf>) {
+    for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {
             match depth {
                 0 => report.left(&path, "it lies too deep"),
-                _ => below(&path, depth - 1, report, found)?,
+                _ => below(&path, depth - 1, report, found),
             }
         } else if name.ends_with(".md") {
             found.push(path);
         }
     }
-    Ok(())
 }

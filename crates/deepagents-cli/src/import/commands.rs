@@ -2,35 +2,32 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
 use super::report::Report;
 use crate::front_matter;
 
 /// Takes commands over, those of directories below too.
-pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
-    for (name, path) in report.entries(from)? {
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
+    for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {
-            for (inner, path) in report.entries(&path)? {
+            for (inner, path) in report.entries(&path) {
                 if path.is_dir() && !path.is_symlink() {
                     report.left(&path, "commands are looked for in one directory below, and no deeper");
                 } else {
-                    command(&path, &to.join(&name).join(inner), report)?;
+                    command(&path, &to.join(&name).join(inner), report);
                 }
             }
         } else {
-            command(&path, &to.join(&name), report)?;
+            command(&path, &to.join(&name), report);
         }
     }
-    Ok(())
 }
 
-fn command(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+fn command(from: &Path, to: &Path, report: &mut Report) {
     if from.extension().is_none_or(|ending| ending != "md") {
-        return Ok(());
+        return;
     }
-    let Some(bytes) = report.read(from)? else { return Ok(()) };
-    report.write(from, to, &bytes)?;
+    let Some(bytes) = report.read(from) else { return };
+    report.write(from, to, &bytes);
     let text = String::from_utf8_lossy(&bytes);
     if text.contains("!`") {
         report.left(from, "commands of the shell in its text (!`…`) are not run; the agent is to run them");
@@ -41,5 +38,4 @@ fn command(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
     if !without.is_empty() {
         report.left(from, format!("without {}", without.join(", ")));
     }
-    Ok(())
 }

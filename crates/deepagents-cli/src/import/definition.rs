@@ -103,7 +103,7 @@ pub(super) fn slug(given: &str) -> String {
 }
 
 /// A scalar of YAML that is a text, whatever it says.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     let is_value = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"].contains(&&*text.to_lowercase());

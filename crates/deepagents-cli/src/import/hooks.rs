@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::report::Report;
 
 /// Takes hooks over; what else the settings say is told.
-pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
-    let Some(settings) = read(from, report)? else { return Ok(()) };
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
+    let Some(settings) = read(from, report) else { return };
     for (key, value) in settings.as_object().into_iter().flatten() {
         match key.as_str() {
+            "hooks" if !value.is_object() => report.left(from, "its hooks, which are no object of events"),
             "hooks" => {
                 let text = format!("{:#}\n", json!({"hooks": value}));
-                report.write(from, to, text.as_bytes())?;
+                report.write(from, to, text.as_bytes());
             }
             "permissions" => report.left(
                 from,
@@ -24,17 +24,16 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
             other => report.left(from, format!("its setting {other}")),
         }
     }
-    Ok(())
 }
 
 /// Takes the user's servers of tools over.
-pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
-    let Some(settings) = read(from, report)? else { return Ok(()) };
+pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) {
+    let Some(settings) = read(from, report) else { return };
     if let Some(servers) =
         settings.get("mcpServers").filter(|servers| servers.as_object().is_some_and(|all| !all.is_empty()))
     {
         let text = format!("{:#}\n", json!({"mcpServers": servers}));
-        report.write(from, to, text.as_bytes())?;
+        report.write(from, to, text.as_bytes());
     }
     for (project, about) in settings.get("projects").and_then(Value::as_object).into_iter().flatten() {
         let servers = about.get("mcpServers").and_then(Value::as_object);
@@ -42,17 +41,15 @@ pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) -> Result<()>
             report.left(from, format!("its servers for {project}; put them into {project}/.mcp.json"));
         }
     }
-    Ok(())
 }
 
 /// A file of JSON; nothing where there is none, or it is something else.
-pub(super) fn read(from: &Path, report: &mut Report) -> Result<Option<Value>> {
-    let Some(bytes) = report.read(from)? else { return Ok(None) };
-    match serde_json::from_slice(&bytes) {
-        Ok(value) => Ok(Some(value)),
+pub(super) fn read(from: &Path, report: &mut Report) -> Option<Value> {
+    match serde_json::from_slice(&report.read(from)?) {
+        Ok(value) => Some(value),
         Err(error) => {
             report.left(from, format!("it is no JSON: {error}"));
-            Ok(None)
+            None
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use deepagents::subagents::SubAgentSpec;
 use serde_json::Value;
 
+use super::definition::plain;
 use super::hooks::read;
 use super::report::Report;
 use crate::config::FILE;
 use crate::sources::{AGENTS, SKILLS};
 
 /// Takes over what `agent.json` describes; without it the directory is another one.
-pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> {
+pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let file = from.join("agent.json");
-    let Some(agent) = read(&file, report)? else { return Ok(()) };
+    let Some(agent) = read(&file, report) else { return };
     for (key, value) in agent.as_object().into_iter().flatten() {
         match key.as_str() {
-            "runtime" => runtime(&file, value, to, report)?,
-            "model" => model(&file, value, to, report)?,
+            "runtime" => runtime(&file, value, to, report),
+            "model" => model(&file, value, to, report),
             // They name it, and are shown by whoever deploys it.
             "name" | "description" | "$schema" => {}
             "backend" if value.get("type").and_then(Value::as_str) == Some("state") => {
@@ -27,45 +27,90 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) -> Result<()> 
             other => report.left(&file, format!("its {other}")),
         }
     }
-    report.copy_tree(&from.join("skills"), &to.join(SKILLS))?;
-    for (name, path) in report.entries(&from.join("subagents"))? {
-        let main = path.join("AGENTS.md");
-        if let Some(bytes) = report.read(&main)? {
-            match SubAgentSpec::from_markdown(&String::from_utf8_lossy(&bytes), &name) {
-                Ok(_) => drop(report.write(&main, &to.join(AGENTS).join(&name).join("AGENTS.md"), &bytes)?),
-                Err(error) => report.left(&main, error.to_string()),
-            }
-        }
-        for (inner, path) in report.entries(&path)?.into_iter().filter(|(inner, _)| inner != "AGENTS.md") {
-            report.left(&path, format!("{inner} of a sub-agent has no place here"));
-        }
+    report.copy_tree(&from.join("skills"), &to.join(SKILLS));
+    for (name, path) in report.entries(&from.join("subagents")) {
+        sub_agent(&name, &path, &to.join(AGENTS), report);
     }
     let tools = from.join("tools.json");
     if tools.exists() {
         report.left(&tools, "its tools are those of a hosted service; servers of tools are in .mcp.json");
     }
-    Ok(())
 }
 
-fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
+/// A sub-agent: what `agent.json` says of it and the prompt beside that, or both in one file.
+fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
+    let (file, main) = (from.join("agent.json"), from.join("AGENTS.md"));
+    let described = read(&file, report);
+    if let Some(prompt) = report.read(&main) {
+        let prompt = String::from_utf8_lossy(&prompt);
+        let made = match &described {
+            Some(described) => defined(name, described, &prompt),
+            None => Ok((prompt.into_owned(), Vec::new())),
+        };
+        let made = made.and_then(|(text, lost)| match SubAgentSpec::from_markdown(&text, name) {
+            Ok(_) => Ok((text, lost)),
+            Err(error) => Err(error.to_string()),
+        });
+        match made {
+            Ok((text, lost)) => {
+                let is_there = report.write(&main, &to.join(name).join("AGENTS.md"), text.as_bytes());
+                if is_there && !lost.is_empty() {
+                    report.left(&file, lost.join(", "));
+                }
+            }
+            Err(why) => report.left(&main, why),
+        }
+    } else if described.is_some() {
+        report.left(&file, "there is no AGENTS.md beside it, which says what the sub-agent is to be and do");
+    }
+    for (inner, path) in report.entries(from) {
+        if inner != "AGENTS.md" && inner != "agent.json" {
+            report.left(&path, format!("{inner} of a sub-agent has no place here"));
+        }
+    }
+}
+
+/// The file of a sub-agent, and what could not be taken over of it.
+fn defined(name: &str, described: &Value, prompt: &str) -> Result<(String, Vec<String>), String> {
+    let description = described.get("description").and_then(Value::as_str);
+    let description = description.ok_or("its agent.json has no `description`, which says what it is for")?;
+    let mut lines = vec![format!("name: {}", plain(name)), format!("description: {}", Value::from(description))];
+    let mut lost = Vec::new();
+    for (key, value) in described.as_object().into_iter().flatten() {
+        match (key.as_str(), model_name(value)) {
+            ("name" | "description" | "$schema", _) => {}
+            ("model" | "model_id", Some(model)) if model.contains(':') => {
+                lines.push(format!("model: {}", plain(model)))
+            }
+            ("model" | "model_id", Some(model)) => lost.push(format!("without model {model}")),
+            (other, _) => lost.push(format!("without {other}")),
+        }
+    }
+    Ok((format!("---\n{}\n---\n{prompt}", lines.join("\n")), lost))
+}
+
+fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     for (key, value) in value.as_object().into_iter().flatten() {
         match key.as_str() {
-            "model" => model(file, value, to, report)?,
+            "model" => model(file, value, to, report),
             other => report.left(file, format!("its runtime.{other}")),
         }
     }
-    Ok(())
 }
 
 /// The model, as a setting of the directory.
-fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) -> Result<()> {
-    let name = value.as_str().or_else(|| value.get("model").and_then(Value::as_str));
-    match name {
+fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) {
+    match model_name(value) {
         Some(name) => {
             let text = format!("model = {}\n", toml_edit::Value::from(name));
-            report.write(file, &to.join(FILE), text.as_bytes())?;
+            report.write(file, &to.join(FILE), text.as_bytes());
         }
         None => report.left(file, "its model, which has no name"),
     }
-    Ok(())
+}
+
+/// A model by its name, alone or in an object.
+fn model_name(value: &Value) -> Option<&str> {
+    let within = || value.get("model_id").or_else(|| value.get("model")).and_then(Value::as_str);
+    value.as_str().or_else(within)
 }

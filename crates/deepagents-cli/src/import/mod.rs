@@ -8,6 +8,7 @@ mod layout;
 mod place;
 mod report;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -41,55 +42,68 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let memory = if args.user { to.join(MEMORY) } else { from.join(MEMORY) };
     let mut notes = vec![notes, claude.join(CLAUDE_MEMORY)];
     notes.dedup();
-    notes_of(&notes, &memory, &mut report)?;
+    notes_of(&notes, &memory, &mut report);
     for (file, own) in [(from.join("CLAUDE.local.md"), MEMORY), (claude.join("settings.local.json"), "hooks.json")] {
         if !args.user && file.exists() {
             report.left(&file, format!("it is yours alone; what holds for you everywhere is in ~/{OWN}/{own}"));
         }
     }
-    agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report)?;
+    agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report);
     for skills in [claude.join(SKILLS), from.join(SHARED).join(SKILLS)] {
-        report.copy_tree(&skills, &to.join(SKILLS))?;
+        report.copy_tree(&skills, &to.join(SKILLS));
     }
-    commands::import(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report)?;
+    commands::import(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report);
     let (settings, own_hooks) = (claude.join("settings.json"), to.join("hooks.json"));
     // The reference keeps them in the same place, and in the same form.
     if own_hooks.exists() && !settings.exists() {
         report.unchanged(&own_hooks, "is read as it is; `deepagents hooks list` shows its hooks");
     }
-    hooks::import(&settings, &own_hooks, &mut report)?;
-    layout::import(&from, &to, &mut report)?;
-    let servers = if args.user { env("HOME").map(|home| Path::new(&home).join(".claude.json")) } else { None };
-    servers.map(|file| hooks::servers(&file, &to.join(".mcp.json"), &mut report)).transpose()?;
+    hooks::import(&settings, &own_hooks, &mut report);
+    layout::import(&from, &to, &mut report);
+    if args.user {
+        hooks::servers(&from.join(".claude.json"), &to.join(".mcp.json"), &mut report);
+    }
     if !args.user && from.join(".mcp.json").exists() {
         report.unchanged(&from.join(".mcp.json"), "is read as it is; `deepagents mcp list` shows its servers");
     }
-    if report.is_empty() {
+    if report.is_empty() && !args.json {
         let place = escaped(&from.display().to_string());
         output::print(&format!("there is nothing to take over in {place}"))?;
         return Ok(Exit::Done);
     }
     output::print(&if args.json { json_text(&report.lines)? } else { report.to_string() })?;
-    Ok(Exit::Done)
+    Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
 }
 
-/// Takes the first of these notes over that there is. Others, and lines that bring other files along, are told.
-fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) -> Result<()> {
+/// Takes the first of these notes over that there is. Others, and files that they bring along, are told.
+fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
     let mut taken: Option<&PathBuf> = None;
     for file in files {
-        let Some(bytes) = report.read(file)? else { continue };
+        let Some(bytes) = report.read(file) else { continue };
         match taken {
-            None => drop(report.write(file, to, &bytes)?),
+            None => drop(report.write(file, to, &bytes)),
             Some(first) => report.left(file, format!("there is {}, too; put them together by hand", first.display())),
         }
         taken.get_or_insert(file);
-        let text = String::from_utf8_lossy(&bytes);
-        let brings = |word: &&str| word.strip_prefix('@').is_some_and(|path| path.contains(['/', '.']));
-        for line in text.lines().filter_map(|line| line.split_whitespace().next().filter(brings)) {
-            report.left(file, format!("{line} brings nothing here; the agent reads a file when it is told to"));
+        for path in brought(&String::from_utf8_lossy(&bytes), file) {
+            report.left(file, format!("@{path} brings nothing here; the agent reads a file when it is told to"));
         }
     }
-    Ok(())
+}
+
+/// The files that notes bring along, each once: an `@` before a path, where a line begins so or there is such a file.
+/// Other words begin with `@` as well, such as names of packages.
+fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
+    let beside = file.parent().unwrap_or(Path::new("."));
+    let is_there = |path: &str| match (path.strip_prefix("~/"), env("HOME")) {
+        (Some(path), Some(home)) => Path::new(&home).join(path).is_file(),
+        _ => beside.join(path).is_file(),
+    };
+    let words = notes.lines().flat_map(|line| line.split_whitespace().enumerate());
+    let paths =
+        words.filter_map(|(at, word)| Some((at, word.strip_prefix('@')?.trim_end_matches(['.', ',', ';', ':', ')']))));
+    let brings = |at: usize, path: &str| at == 0 && path.contains(['/', '.']) || is_there(path);
+    paths.filter(|(at, path)| !path.is_empty() && brings(*at, path)).map(|(_, path)| path.to_owned()).collect()
 }
 
 /// From where to where.

@@ -1,12 +1,13 @@
 //! What was taken over and what could not be; and copying, which replaces nothing.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use rustix::fs::Mode;
 use serde::Serialize;
 
@@ -45,15 +46,23 @@ pub(super) struct Report {
     place: Place,
     pub(super) lines: Vec<Outcome>,
     files: usize,
+    /// What would be written by now, by a hash of it: the next may find it there.
+    planned: HashMap<PathBuf, u64>,
+    has_failed: bool,
 }
 
 impl Report {
     pub(super) fn new(dry_run: bool, place: Place) -> Self {
-        Self { dry_run, place, lines: Vec::new(), files: 0 }
+        Self { dry_run, place, lines: Vec::new(), files: 0, planned: HashMap::new(), has_failed: false }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// Whether something could not be read or written, whatever it is.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     fn add(&mut self, became: Became, what: &Path, why: impl Into<String>) {
@@ -72,56 +81,86 @@ impl Report {
         self.add(Became::Left, what, why);
     }
 
+    /// What the system does not let be done to one thing keeps nothing else from being taken over.
+    fn failed(&mut self, what: &Path, why: String) {
+        self.has_failed = true;
+        self.left(what, why);
+    }
+
     /// Takes a file over as it is.
-    pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
-        if let Some(bytes) = self.read(from)? {
-            self.write(from, to, &bytes)?;
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) {
+        if let Some(bytes) = self.read(from) {
+            self.write(from, to, &bytes);
         }
-        Ok(())
     }
 
     /// What a file holds; nothing where there is none, or none that can be taken over.
-    pub(super) fn read(&mut self, from: &Path) -> Result<Option<Vec<u8>>> {
+    pub(super) fn read(&mut self, from: &Path) -> Option<Vec<u8>> {
         let about = match fs::symlink_metadata(from) {
             Ok(about) => about,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(None);
+                return None;
             }
-            Err(error) => return Err(error).with_context(|| format!("`{}` cannot be looked at", from.display())),
+            Err(error) => {
+                self.failed(from, format!("it cannot be looked at: {error}"));
+                return None;
+            }
         };
-        if !about.is_file() {
-            self.left(from, "it is a link or no file");
-            return Ok(None);
-        }
-        if self.place.is_left_by(from) {
-            self.left(from, "a link leads out of the directory to it");
-            return Ok(None);
-        }
-        if about.len() > MOST {
-            self.left(from, "it is too large");
-            return Ok(None);
-        }
-        fs::read(from).map(Some).with_context(|| format!("`{}` cannot be read", from.display()))
+        let why = if !about.is_file() {
+            "it is a link or no file"
+        } else if self.place.is_left_by(from) {
+            "a link leads out of the directory to it"
+        } else if about.len() > MOST {
+            "it is too large"
+        } else {
+            let read = fs::read(from);
+            return read.map_err(|error| self.failed(from, format!("it cannot be read: {error}"))).ok();
+        };
+        self.left(from, why);
+        None
     }
 
     /// What is in a directory, by name; nothing where there is none, or none that can be taken over.
-    pub(super) fn entries(&mut self, directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    pub(super) fn entries(&mut self, directory: &Path) -> Vec<(String, PathBuf)> {
         if self.place.is_left_by(directory) {
             self.left(directory, "a link leads out of the directory to it");
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        entries(directory)
+        let listing = match fs::read_dir(directory) {
+            Ok(listing) => listing,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Vec::new();
+            }
+            Err(error) => {
+                self.failed(directory, format!("it cannot be read: {error}"));
+                return Vec::new();
+            }
+        };
+        let mut all = Vec::new();
+        for entry in listing.flatten() {
+            match entry.file_name().into_string() {
+                Ok(name) => all.push((name, entry.path())),
+                Err(_) => self.left(&entry.path(), "its name is not UTF-8"),
+            }
+        }
+        all.sort();
+        all
     }
 
     /// Writes a file that is not there yet. Says whether it is there now, or would be.
-    pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> Result<bool> {
-        let mut there =
-            self.place.look(to, bytes).with_context(|| format!("`{}` cannot be looked at", to.display()))?;
-        if matches!(there, There::Nothing) && !self.dry_run {
-            there = mode_of(from)
-                .and_then(|mode| self.place.make(to, bytes, mode))
-                .with_context(|| format!("`{}` cannot be written", to.display()))?;
-        }
+    pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> bool {
+        let there = match self.place.look(to, bytes) {
+            Ok(There::Nothing) if self.dry_run => Ok(self.plan(to, bytes)),
+            Ok(There::Nothing) => mode_of(from).and_then(|mode| self.place.make(to, bytes, mode)),
+            looked => looked,
+        };
+        let there = match there {
+            Ok(there) => there,
+            Err(error) => {
+                self.failed(from, format!("{} cannot be written: {error}", to.display()));
+                return false;
+            }
+        };
         let is_there = matches!(there, There::Nothing | There::Same);
         match there {
             There::Nothing => self.taken(from, to),
@@ -138,29 +177,40 @@ impl Report {
             }
             There::Odd(odd) => self.left(from, format!("{} is something else than it should be", odd.display())),
         }
-        Ok(is_there)
+        is_there
+    }
+
+    /// What the real thing would find where it would write by now.
+    fn plan(&mut self, to: &Path, bytes: &[u8]) -> There {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        match self.planned.get(to) {
+            Some(first) if *first == hasher.finish() => There::Same,
+            Some(_) => There::Other,
+            None => {
+                self.planned.insert(to.to_owned(), hasher.finish());
+                There::Nothing
+            }
+        }
     }
 
     /// Takes the files of a directory over, and those below it.
-    pub(super) fn copy_tree(&mut self, from: &Path, to: &Path) -> Result<()> {
-        self.tree(from, to, DEPTH)
+    pub(super) fn copy_tree(&mut self, from: &Path, to: &Path) {
+        self.tree(from, to, DEPTH);
     }
 
-    fn tree(&mut self, from: &Path, to: &Path, depth: usize) -> Result<()> {
-        for (name, path) in self.entries(from)? {
+    fn tree(&mut self, from: &Path, to: &Path, depth: usize) {
+        for (name, path) in self.entries(from) {
             self.files += 1;
             if self.files > FILES || depth == 0 {
-                self.left(&path, "there is too much of it");
-                return Ok(());
+                return self.left(&path, "there is too much of it");
             }
-            let about = fs::symlink_metadata(&path)?;
-            if about.is_dir() {
-                self.tree(&path, &to.join(name), depth - 1)?;
+            if path.is_dir() && !path.is_symlink() {
+                self.tree(&path, &to.join(name), depth - 1);
             } else {
-                self.copy(&path, &to.join(name))?;
+                self.copy(&path, &to.join(name));
             }
         }
-        Ok(())
     }
 }
 
@@ -182,21 +232,6 @@ fn mode_of(file: &Path) -> io::Result<Mode> {
 
 fn is_same(a: &Path, b: &Path) -> bool {
     a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
-}
-
-/// What is in a directory, by name; nothing where there is none.
-fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let listing = match fs::read_dir(directory) {
-        Ok(listing) => listing,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", directory.display())),
-    };
-    let named = listing.flatten().filter_map(|entry| Some((entry.file_name().to_str()?.to_owned(), entry.path())));
-    let mut all: Vec<(String, PathBuf)> = named.collect();
-    all.sort();
-    Ok(all)
 }
 
 impl fmt::Display for Report {

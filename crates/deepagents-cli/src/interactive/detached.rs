@@ -16,7 +16,7 @@ use deepagents_tui::{Connection, Host, Mode, Policy};
 use serde_json::json;
 
 use super::host::ProgramHost;
-use super::{as_in, mode_in, thread_of};
+use super::{again, as_in, mode_in, thread_of};
 use crate::args::{InteractiveArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
 use crate::model_choice::{self, WithoutKey, env};
@@ -81,7 +81,8 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     start(&thread, task, mode.into(), None)?;
     let short: String = thread.chars().take(8).collect();
     output::print(&thread)?;
-    output::remark(&format!("it works in the background: `deepagents attach {short}` shows it"));
+    let command = again(args).command(&format!("deepagents attach {short}"));
+    output::remark(&format!("it works in the background: `{command}` shows it"));
     Ok(Exit::Done)
 }
 
@@ -207,7 +208,8 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     let (words, exit) = match &stop {
         Ok(FinishReason::Interrupted) => (format!("{short} waits for your decision"), Exit::Done),
         Ok(FinishReason::Suspended) => {
-            (format!("{short} was stopped; go on with `deepagents --resume {short}`"), Exit::Done)
+            let command = again(args).command(&format!("deepagents --resume {short}"));
+            (format!("{short} was stopped; go on with `{command}`"), Exit::Done)
         }
         Ok(reason) => (format!("{short} is done: {}", reason.reason()), Exit::Done),
         Err(error) => (format!("{short} failed: {error}"), Exit::Failed),

@@ -15,6 +15,7 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
+use crate::again::Again;
 use crate::args::{Approve, AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
 use crate::exit::Exit;
 use crate::render::style;
@@ -38,7 +39,7 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
         return exit::code(one_task(args));
     }
     match show(args) {
-        Ok(ended) => end(&ended),
+        Ok(ended) => end(&ended, &again(args)),
         Err(error) => exit::code(Err(error)),
     }
 }
@@ -46,13 +47,12 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
 /// Shows the screens on a thread that may be another program's.
 pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let thread = &args.thread;
-        return exit::code(Err(anyhow!(
-            "there is no terminal here; `deepagents threads show {thread}` prints the thread"
-        )));
+        let again = Again::new(None, &args.options.database);
+        let command = again.command(&format!("deepagents threads show {}", args.thread));
+        return exit::code(Err(anyhow!("there is no terminal here; `{command}` prints the thread")));
     }
     match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
-        Ok(ended) => end(&ended),
+        Ok(ended) => end(&ended, &again(&args.options)),
         Err(error) => exit::code(Err(error)),
     }
 }
@@ -169,14 +169,20 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     ended.map_err(|error| anyhow!("{error}"))
 }
 
+/// What a command has to say again that goes on with a thread of these screens.
+fn again(args: &InteractiveArgs) -> Again {
+    Again::new(args.agent.root.as_deref(), &args.database)
+}
+
 /// What is said at the end: how to go on.
-fn end(ended: &Ended) -> ExitCode {
+fn end(ended: &Ended, again: &Again) -> ExitCode {
     match &ended.handed_over {
         Ok(0) => {}
         Ok(count) => output::remark(&format!("in the background goes on: {count}; `deepagents threads list` shows it")),
         Err(problem) => output::print_error(&format!("what was in the background does not go on: {problem}")),
     }
-    let how = ended.thread.as_ref().map(|thread| format!("go on with `deepagents --resume {thread}`"));
+    let command = |thread: &String| again.command(&format!("deepagents --resume {thread}"));
+    let how = ended.thread.as_ref().map(|thread| format!("go on with `{}`", command(thread)));
     match &ended.end {
         End::Panic(problem) => {
             output::print_error(&format!("internal error, a bug of this program: {problem}"));

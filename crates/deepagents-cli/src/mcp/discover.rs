@@ -184,7 +184,7 @@ impl Found {
         }
         let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        bail!("there is no MCP server `{name}`; there are: {known}")
+        bail!(WrongUsage(format!("there is no MCP server `{name}`; there are: {known}")))
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn remove(name: &str, scope: Scope, root: &Path) -> Result<Exit> {
     let file = file(scope, root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.shift_remove(name).is_none() {
-        bail!("{} describes no server `{name}`", file.display());
+        bail!(WrongUsage(format!("{} describes no server `{name}`", file.display())));
     }
     config.write()?;
     output::print(&format!("removed {name} from {}", file.display()))?;

@@ -38,10 +38,12 @@ impl Renderer for AnswerOnly {
 
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
-        // A run that was stopped in the middle has no answer: its last message may be a tool's.
+        // A run that was stopped in the middle, or waits for a decision, has no answer: its last message may be a
+        // tool's, or the words before a call.
         let is_unfinished = matches!(
             outcome.stop,
             FinishReason::StepLimit
+                | FinishReason::Interrupted
                 | FinishReason::NoProgress
                 | FinishReason::Cancelled
                 | FinishReason::Suspended

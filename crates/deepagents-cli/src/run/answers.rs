@@ -18,22 +18,22 @@ struct AnswerLine {
     decision: Value,
 }
 
-/// Takes answers until all questions have one, or the lines end.
+/// Adds answers as they come until all questions have one, or the lines end.
 pub(super) async fn from_lines(
     lines: &mut Lines,
     questions: &[ActionRequest],
     agent: &DeepAgent,
-) -> io::Result<Decisions> {
-    let mut answers = Decisions::new();
-    while answers.len() < questions.len() {
+    answers: &mut Decisions,
+) -> io::Result<()> {
+    while questions.iter().any(|question| !answers.iter().any(|(id, _)| *id == question.id)) {
         let Some(line) = lines.next().await? else { break };
-        match read(&line, questions, &answers, agent) {
+        match read(&line, questions, answers, agent) {
             Ok((id, decision)) => answers.push((id, decision.into())),
             // Stdout is for events alone.
             Err(problem) => output::print_error(&problem),
         }
     }
-    Ok(answers)
+    Ok(())
 }
 
 fn read(

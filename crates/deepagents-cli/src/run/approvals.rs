@@ -83,20 +83,23 @@ impl Approver {
         matches!(self, Self::Policy(policy) if policy.mode == Approve::Ask && !matches!(policy.reviewer, Reviewer::Nobody))
     }
 
-    /// Decides about calls, in the order it likes; less than all only when nobody is left to decide.
+    /// Adds decisions about calls as they are made, in the order it likes; less than all only when nobody is left to
+    /// decide.
     pub(super) async fn decide(
         &mut self,
         questions: &[ActionRequest],
         renderer: &mut dyn Renderer,
-    ) -> io::Result<Decisions> {
+        decisions: &mut Decisions,
+    ) -> io::Result<()> {
         match self {
-            Self::Recorded(answers) => Ok(answers.pop_front().unwrap_or_default()),
+            Self::Recorded(answers) => decisions.extend(answers.pop_front().unwrap_or_default()),
             Self::Policy(policy) => {
-                let decisions = policy.decide(questions, renderer).await;
+                let decided = policy.decide(questions, renderer, decisions).await;
                 policy.resumes = false;
-                decisions
+                decided?;
             }
         }
+        Ok(())
     }
 
     /// Leaves a question where it is.
@@ -111,8 +114,13 @@ impl Approver {
 }
 
 impl Policy {
-    async fn decide(&mut self, questions: &[ActionRequest], renderer: &mut dyn Renderer) -> io::Result<Decisions> {
-        let (mut decisions, mut open) = (Decisions::new(), Vec::new());
+    async fn decide(
+        &mut self,
+        questions: &[ActionRequest],
+        renderer: &mut dyn Renderer,
+        decisions: &mut Decisions,
+    ) -> io::Result<()> {
+        let mut open = Vec::new();
         for question in questions {
             match self.known(question)? {
                 Some(decision) => {
@@ -125,10 +133,10 @@ impl Policy {
             }
         }
         if open.is_empty() {
-            return Ok(decisions);
+            return Ok(());
         }
         match &mut self.reviewer {
-            Reviewer::Program(lines) => decisions.extend(answers::from_lines(lines, &open, &self.agent).await?),
+            Reviewer::Program(lines) => answers::from_lines(lines, &open, &self.agent, decisions).await?,
             Reviewer::Person(_) => {
                 renderer.pause()?;
                 for question in &open {
@@ -142,7 +150,7 @@ impl Policy {
                 decisions.extend(open.into_iter().map(|question| (question.id, refused(text, nobody()))));
             }
         }
-        Ok(decisions)
+        Ok(())
     }
 
     /// What a remembered rule or the mode says about a call.

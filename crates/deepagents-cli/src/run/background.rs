@@ -67,5 +67,6 @@ pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
     join_all(handles.iter().map(|handle| handle.suspend_within(PATIENCE))).await;
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
-    output::remark(&format!("{left} not done ({ids}); go on with `deepagents run --resume {thread}`"));
+    let command = limits.again.command(&format!("deepagents run --resume {thread}"));
+    output::remark(&format!("{left} not done ({ids}); go on with `{command}`"));
 }

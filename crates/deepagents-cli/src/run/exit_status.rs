@@ -10,6 +10,7 @@ use deepagents::{Error, FinishReason, ModelError, Outcome, RunInput};
 use serde_json::{Map, Value};
 
 use super::recording::Recording;
+use crate::again::Again;
 use crate::exit::Exit;
 use crate::mcp::Servers;
 use crate::render::style::{count, first_line, grouped};
@@ -39,6 +40,8 @@ pub(crate) struct Limits {
     pub(crate) key_variable: Option<&'static str>,
     /// The thread, where it is kept.
     pub(crate) thread: Option<String>,
+    /// How it is gone on with.
+    pub(crate) again: Again,
     /// What the thread says of itself while the program works on it.
     pub(crate) note: Map<String, Value>,
     /// Whether the answer is to have a shape.
@@ -123,7 +126,10 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         FinishReason::BrokenOff => (Exit::Failed, "the last answer ended early; the task may be unfinished".to_owned()),
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
         FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
-        FinishReason::Suspended if ending.interrupted => return left(ending, limits),
+        FinishReason::Suspended if ending.interrupted => match outcome.action_requests().len() {
+            0 => return left(ending, limits),
+            open => waiting(ending, open, limits),
+        },
         FinishReason::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
             (Exit::TimeUp, raise(format!("the time{limit} was up {so_far}"), "--timeout", limits))
@@ -212,14 +218,14 @@ fn then(words: String, how: &str, limits: &Limits) -> String {
         return words;
     }
     let stop = if words.ends_with('?') { "" } else { "." };
-    format!("{words}{stop} Go on with `deepagents run {how}`")
+    format!("{words}{stop} Go on with `{}`", limits.again.command(&format!("deepagents run {how}")))
 }
 
 /// A run that nobody is left to decide for.
 fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
     let calls = count(calls as u64, "call");
     let kept = match &limits.thread {
-        Some(thread) => format!("go on with `deepagents run --resume {thread} --approve ask`"),
+        Some(thread) => format!("go on with `{}`", limits.again.asking(thread)),
         None => "nothing of it is kept".to_owned(),
     };
     if ending.interrupted {

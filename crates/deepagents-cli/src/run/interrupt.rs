@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use deepagents::RunHandle;
+use deepagents::core::error::Error;
+use deepagents::core::run::RunStart;
+use deepagents::{RunHandle, RunObserver};
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
@@ -48,6 +50,16 @@ impl HowToStop {
             }
             _ => run.cancel(),
         }
+    }
+}
+
+/// Suspends a run before its first step: what it is given is kept, and nothing is done about it.
+pub(super) struct Suspended;
+
+impl RunObserver for Suspended {
+    fn begin(&self, start: RunStart<'_>) -> Result<(), Error> {
+        start.suspender.suspend();
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunIn
 use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::approvals::{Approver, Decisions};
-use super::interrupt::{HowToStop, Signals};
+use super::interrupt::{HowToStop, Signals, Suspended};
 use super::recording::Recording;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
@@ -114,24 +114,29 @@ pub(super) async fn follow(
             let (FinishReason::Interrupted, Some(thread), false) = (&outcome.stop, &outcome.thread, stopped) else {
                 break result;
             };
-            let questions = outcome.action_requests();
-            let answers = tokio::select! {
+            let (questions, mut answers) = (outcome.action_requests(), Decisions::new());
+            tokio::select! {
                 biased;
                 Some(_) = signals.recv() => {
                     stopped = true;
                     approver.leave();
-                    Vec::new()
                 }
-                answers = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer) => answers?,
+                decided = decide(approver, limits.hooks.as_ref(), thread, &questions, renderer, &mut answers) => decided?,
             };
-            if answers.is_empty() {
+            if answers.is_empty() || stopped && !is_kept {
                 break result;
             }
-            answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer))
+            let decided =
+                answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
+            // What was decided before a signal is kept, and nothing is done about it any more.
+            if stopped { decided.observer(Arc::new(Suspended)) } else { decided }
         };
         began = Instant::now();
         run = begin(next, elapsed);
         *current.lock().unwrap_or_else(PoisonError::into_inner) = run.handle();
+        if stopped {
+            HowToStop::Leave.stop(&run.handle(), is_kept);
+        }
     };
     let spent = shared.spent();
     let ending = Ending { result, tally, usage, spent, elapsed, interrupted: stopped, left, ended_by };
@@ -176,16 +181,20 @@ async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Inst
     event
 }
 
-/// Has questions decided: by hooks as far as they want to, and then by who decides.
+/// Has questions decided: by hooks as far as they want to, and then by who decides. What is decided is there at once,
+/// for whoever stops waiting for the rest.
 async fn decide(
     approver: &mut Approver,
     hooks: Option<&HookRunner>,
     thread: &str,
     questions: &[ActionRequest],
     renderer: &mut dyn Renderer,
-) -> io::Result<Decisions> {
-    let Some(hooks) = hooks.filter(|_| approver.asks()) else { return approver.decide(questions, renderer).await };
-    let (mut answers, mut open) = (Vec::new(), Vec::new());
+    answers: &mut Decisions,
+) -> io::Result<()> {
+    let Some(hooks) = hooks.filter(|_| approver.asks()) else {
+        return approver.decide(questions, renderer, answers).await;
+    };
+    let mut open = Vec::new();
     for question in questions {
         match hooks.permission_request(thread, question).await {
             Some(decision) => {
@@ -199,10 +208,7 @@ async fn decide(
         // The question does not wait for whoever is told of it.
         tokio::spawn(hooks.question(thread, question));
     }
-    if !open.is_empty() {
-        answers.extend(approver.decide(&open, renderer).await?);
-    }
-    Ok(answers)
+    if open.is_empty() { Ok(()) } else { approver.decide(&open, renderer, answers).await }
 }
 
 impl Tally {

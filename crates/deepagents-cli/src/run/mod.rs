@@ -28,6 +28,7 @@ use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::RuleScope;
 
+use crate::again::Again;
 use crate::agent::ModeAsks;
 use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
 use crate::exit::{Exit, WrongUsage};
@@ -211,6 +212,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
+        again: Again::new(args.agent.root.as_deref(), &args.database).json(args.json),
         note: std::mem::take(&mut session.note),
         has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,

@@ -10,7 +10,7 @@ use deepagents::recording::{Completeness, RecordingError, Replay, RunRecorder};
 use deepagents::{Event, FinishReason, RunInput};
 
 use super::exit_status::{self, Limits};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::render::{Ending, Renderer};
 
 /// Whether a run is recorded or played.
@@ -31,9 +31,12 @@ impl Recording {
         let shown = file.display();
         let recorder = RunRecorder::create_with(file, options).await.map_err(|error| match error {
             RecordingError::Open { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                anyhow!("`{shown}` exists already and is not overwritten; give --record another file")
+                WrongUsage(format!("`{shown}` exists already and is not overwritten; give --record another file"))
+                    .into()
             }
-            RecordingError::Open { source, .. } => anyhow!("the recording `{shown}` cannot be created: {source}"),
+            RecordingError::Open { source, .. } => {
+                WrongUsage(format!("the recording `{shown}` cannot be created: {source}")).into()
+            }
             other => anyhow!("{other}"),
         })?;
         Ok(Self::Record(recorder))

@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::project::{JwtSection, LimitsSection, ProjectFile};
 use crate::args::ServeArgs;
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 
 /// What the command line and the file say of it, read before anything begins.
@@ -120,7 +121,8 @@ fn issued(section: &JwtSection) -> Result<JwtTokens> {
 
 /// One `NAME TOKEN` a line; empty lines and those that begin with `#` say nothing.
 fn tokens(file: &Path) -> Result<StaticTokens> {
-    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let text = fs::read_to_string(file)
+        .map_err(|error| WrongUsage(format!("the file of tokens `{}` cannot be read: {error}", file.display())))?;
     let mut tokens = StaticTokens::new();
     let mut count = 0;
     for (at, line) in text.lines().enumerate() {
@@ -167,9 +169,10 @@ fn tls(certificates: &Path, key: &Path) -> Result<ServerConfig> {
 
 fn unreadable(what: &str, file: &Path, error: &pem::Error) -> anyhow::Error {
     let file = file.display();
-    match error {
-        pem::Error::Io(error) => anyhow!("the file of the TLS {what} `{file}` cannot be read: {error}"),
-        pem::Error::NoItemsFound => anyhow!("the file `{file}` has no TLS {what} in it; it is written as PEM"),
-        other => anyhow!("the file of the TLS {what} `{file}` is no PEM: {other}"),
-    }
+    let words = match error {
+        pem::Error::Io(error) => format!("the file of the TLS {what} `{file}` cannot be read: {error}"),
+        pem::Error::NoItemsFound => format!("the file `{file}` has no TLS {what} in it; it is written as PEM"),
+        other => format!("the file of the TLS {what} `{file}` is no PEM: {other}"),
+    };
+    WrongUsage(words).into()
 }

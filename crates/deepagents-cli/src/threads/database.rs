@@ -32,7 +32,10 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
     {
         // What was said is nobody else's business.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|error| anyhow!("the directory `{}` cannot be made: {error}", directory.display()))?;
+        made.map_err(|error| {
+            let hint = "threads are kept there; name another place with --db";
+            anyhow!("the directory `{}` cannot be made: {error}; {hint}", directory.display())
+        })?;
     }
     Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
 }

@@ -36,7 +36,11 @@ pub(super) async fn history(
             lines.push(line(checkpoint, below, &what));
         }
     }
-    Ok(if as_json { json_text(&list)? } else { printable(&lines.join("\n")).into_owned() })
+    Ok(match (as_json, lines.is_empty()) {
+        (true, _) => json_text(&list)?,
+        (false, true) => format!("thread {} has no position to go back to", info.id),
+        (false, false) => printable(&lines.join("\n")).into_owned(),
+    })
 }
 
 fn as_data(checkpoint: &Checkpoint, what: &str) -> Value {

@@ -24,6 +24,7 @@ use deepagents::middleware::background::KnownTasks;
 use deepagents::{DeepAgent, Error};
 use deepagents_persist::{DatabaseError, Sqlite};
 
+use crate::again::Again;
 use crate::args::{ThreadsArgs, ThreadsCommand};
 use crate::exit::{Exit, WrongUsage};
 use crate::run::{is_gone, other_failure};
@@ -45,7 +46,9 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
         match (opened.map_err(|error| room(error, args))?, &args.command) {
             (Some(database), command) => {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
-                run(Arc::new(database), store.as_ref(), command).await.map_err(|error| room(error, args))
+                let again = Again::new(None, &args.database);
+                let done = run(Arc::new(database), store.as_ref(), command, &again).await;
+                done.map_err(|error| position(room(error, args), &again))
             }
             (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
@@ -56,6 +59,21 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     })?;
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// A position at which a thread has no state is one of the command line.
+fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
+    let journal = error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
+        Some(Error::Journal(error)) => Some(error),
+        _ => cause.downcast_ref::<JournalError>(),
+    });
+    match journal {
+        Some(JournalError::NoState { thread, .. }) => {
+            let command = again.command(&format!("deepagents threads show {thread} --history"));
+            WrongUsage(format!("{error}; `{command}` lists the positions")).into()
+        }
+        _ => error,
+    }
 }
 
 /// Deleting takes room, too: SQLite writes what changes beside the file before it writes the file. Whoever wanted to make room
@@ -75,7 +93,12 @@ fn room(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
     )
 }
 
-async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &ThreadsCommand) -> Result<String> {
+async fn run(
+    database: Arc<Sqlite>,
+    store: Option<&UndoStore>,
+    command: &ThreadsCommand,
+    again: &Again,
+) -> Result<String> {
     let find = |given: &str| {
         let (database, given) = (database.clone(), given.to_owned());
         async move { database::find(&*database, &given).await }
@@ -112,9 +135,10 @@ async fn run(database: Arc<Sqlite>, store: Option<&UndoStore>, command: &Threads
             let info = find(thread).await?;
             let position = position.ok_or_else(|| {
                 let id = &info.id;
-                WrongUsage(format!("say how far back: `deepagents threads show {id} --history` lists the positions"))
+                let command = again.command(&format!("deepagents threads show {id} --history"));
+                WrongUsage(format!("say how far back: `{command}` lists the positions"))
             })?;
-            rewind::rewind(database, store, &info, position, *files, *conflicts).await
+            rewind::rewind(database, store, &info, position, *files, *conflicts, again).await
         }
         ThreadsCommand::Delete { threads, force } => {
             // All are found before the first is gone.

@@ -15,6 +15,7 @@ use deepagents::rewind::{Done, Rewind, RewindError};
 use deepagents_persist::Sqlite;
 use serde_json::Value;
 
+use crate::again::Again;
 use crate::args::{AgentArgs, Conflicts, RewindFiles};
 use crate::render::escaped;
 use crate::render::style::printable;
@@ -31,6 +32,7 @@ pub(super) async fn rewind(
     position: u64,
     files: RewindFiles,
     conflicts: Option<Conflicts>,
+    again: &Again,
 ) -> Result<String> {
     let (Some(store), false) = (store, files == RewindFiles::No) else {
         super::access(database)?.rewind(&info.id, position).await?;
@@ -58,7 +60,7 @@ pub(super) async fn rewind(
     }
     let on = decide(&plan, root, files, conflicts).await?;
     let done = back.apply(&plan, on).await.map_err(told)?;
-    Ok(printable(&report(&info.id, position, &plan, &done)).into_owned())
+    Ok(printable(&report(&info.id, position, &plan, &done, again)).into_owned())
 }
 
 fn told(error: RewindError) -> anyhow::Error {
@@ -66,6 +68,8 @@ fn told(error: RewindError) -> anyhow::Error {
         RewindError::Files(RestoreError::Stale(_)) => {
             anyhow!("files changed meanwhile; nothing was done, try it again")
         }
+        // It may be about the position, which is one of the command line.
+        RewindError::Thread(error) => error.into(),
         error => anyhow!("{error}"),
     }
 }
@@ -160,7 +164,7 @@ fn line(change: &FileChange) -> String {
 }
 
 /// What was done.
-fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
+fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Again) -> String {
     let mut out = format!("{id} goes on from position {position}");
     let mut add = |what: &str, paths: Vec<&VPath>| {
         if !paths.is_empty() {
@@ -189,7 +193,8 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done) -> String {
         out += "\nwhat commands changed stays as it is";
     }
     if !done.restored.is_empty() {
-        out += &format!("\nto undo this: deepagents threads rewind {id} {}", done.left);
+        let command = again.command(&format!("deepagents threads rewind {id} {}", done.left));
+        out += &format!("\nto undo this: {command}");
     }
     out
 }

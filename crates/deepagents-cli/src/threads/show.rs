@@ -1,5 +1,7 @@
 //! `deepagents threads show` and `export`.
 
+use std::collections::HashMap;
+
 use anyhow::{Result, bail};
 use deepagents::core::agent::ThreadAccess;
 use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, ThreadQuery, encode};
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::decisions::{self, Decided};
 use super::list;
+use crate::exit::WrongUsage;
 use crate::render::style::printable;
 use crate::render::{json_text, tool_error, tool_line};
 
@@ -61,7 +64,7 @@ pub(super) async fn sub_agent(threads: &ThreadAccess, info: &ThreadInfo, path: &
     let Some(found) = all.iter().find(|known| known.path == path) else {
         let known: Vec<String> = all.iter().map(|known| known.path.join("/")).collect();
         let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        bail!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"));
+        bail!(WrongUsage(format!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"))));
     };
     let state = threads.sub_agent_state(&info.id, &path).await?;
     if as_json {
@@ -79,11 +82,24 @@ fn described(agent: &SubAgentInfo) -> Value {
 }
 
 fn conversation(state: &State) -> String {
-    state.messages().iter().map(|message| said(message, state)).collect()
+    let (mut parts, mut results) = (Vec::new(), HashMap::new());
+    // Results stand behind their calls. Providers give ids that they have given to calls of earlier answers.
+    for message in state.messages().iter().rev() {
+        match &**message {
+            Message::Tool(result) => {
+                results.insert(&*result.call_id, message.as_ref());
+            }
+            _ => parts.push(said(message, &results)),
+        }
+        if message.as_assistant().is_some() {
+            results.clear();
+        }
+    }
+    parts.into_iter().rev().collect()
 }
 
 /// A message as a person reads it. The result of a call is shown with the call.
-fn said(message: &Message, state: &State) -> String {
+fn said(message: &Message, results: &HashMap<&str, &Message>) -> String {
     let mut out = String::new();
     match message {
         Message::User(user) if user.author == Author::Harness => {}
@@ -100,12 +116,10 @@ fn said(message: &Message, state: &State) -> String {
             }
             for block in &answer.content {
                 let Block::ToolCall(call) = block else { continue };
-                let results = state.messages().iter().filter_map(|message| message.as_tool());
-                let result = results.into_iter().find(|result| result.call_id == call.id);
                 let line = tool_line(&call.name, &call.args);
-                out += &match result {
-                    Some(result) if result.is_error => {
-                        format!("✗ {line}  {}\n", tool_error(&Message::Tool(result.clone()).text()))
+                out += &match results.get(&*call.id) {
+                    Some(result) if result.as_tool().is_some_and(|result| result.is_error) => {
+                        format!("✗ {line}  {}\n", tool_error(&result.text()))
                     }
                     Some(_) => format!("✓ {line}\n"),
                     None => format!("… {line}\n"),

@@ -8,9 +8,12 @@ use serde_json::json;
 
 use super::{admit, ask, brought, known_store};
 use crate::args::{AgentArgs, TrustArgs, TrustCommand};
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::render::{Columns, escaped, json_text};
 use crate::{agent, config, file_commands, mcp, output, runtime};
+
+/// What is said where there is nothing to show or to take back.
+const NOTHING: &str = "nothing is remembered: you have agreed to nothing that a directory brings";
 
 /// Shows, and takes back, what the user has agreed to.
 pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
@@ -28,7 +31,7 @@ fn list(as_json: bool) -> Result<Exit> {
         return printed(&json_text(&records)?);
     }
     if records.is_empty() {
-        return printed("nothing is remembered: you have agreed to nothing that a directory brings");
+        return printed(NOTHING);
     }
     let mut lines = Vec::new();
     for group in records.chunk_by(|a, b| a.root == b.root) {
@@ -102,12 +105,13 @@ fn revoke(root: &Path, source: Option<&str>, all: bool) -> Result<Exit> {
     let of_root = |record: &TrustRecord| all || Path::new(&record.root) == root;
     let picked = |record: &TrustRecord| source.is_none_or(|s| record.item.source == s || record.item.name == s);
     let gone = store.forget(|record| of_root(record) && picked(record)).map_err(|error| anyhow!("{error}"))?;
+    if gone.is_empty() && all && source.is_none() {
+        return printed(NOTHING);
+    }
     if gone.is_empty() {
         let what = source.map(|source| format!("`{}` of ", escaped(source))).unwrap_or_default();
-        bail!(
-            "nothing is remembered of {what}{}; `deepagents trust list` shows what is",
-            escaped(&root.display().to_string())
-        );
+        let whose = if all { "any directory".to_owned() } else { escaped(&root.display().to_string()) };
+        bail!(WrongUsage(format!("nothing is remembered of {what}{whose}; `deepagents trust list` shows what is")));
     }
     let lines: Vec<String> = gone
         .iter()

@@ -177,7 +177,7 @@ fn a_session_stays_with_the_program_that_lives_however_often_others_prompt_it() 
 fn a_root_on_the_command_line_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let refused = finish(acp(home.path(), "http://localhost:1/v1").args(["--root", "/tmp"]));
-    assert!(refused.one_message().contains("the editor names the directory"));
+    assert!(refused.wrong_usage().contains("the editor names the directory"));
 }
 
 #[test]

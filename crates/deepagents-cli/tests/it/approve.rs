@@ -344,7 +344,7 @@ fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
     assert!(shown.out.contains("reject   write_file /b.txt  by the rule: --approve allow-list"), "{shown:?}");
     let removed = place.program(&["permissions", "remove", "1"]);
     assert!(removed.out.starts_with("forgotten: 1"), "{removed:?}");
-    assert!(place.program(&["permissions", "remove", "1"]).one_message().contains("there is no rule 1"));
+    assert!(place.program(&["permissions", "remove", "1"]).wrong_usage().contains("there is no rule 1"));
     fs::remove_file(place.root().join("a.txt")).unwrap();
     finish(&mut place.run(&server, &["--approve", "allow-list", "Write"]));
     assert!(!place.has("a.txt"));
@@ -552,4 +552,57 @@ fn a_question_of_the_agent_is_answered_with_a_line_of_its_own() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.err.contains("2. blue") && finished.err.contains("There is no choice 3."), "{finished:?}");
     assert!(server.requests()[1].body.to_string().contains("The user chose: blue"));
+}
+
+#[test]
+fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
+    for (signal, as_json) in [("-INT", true), ("-TERM", true), ("-TERM", false)] {
+        let server = Server::start([
+            Reply::Calls(
+                ["/a.txt", "/b.txt"].map(|path| ("write_file", json!({"file_path": path, "content": "one\n"}))).into(),
+            ),
+            Reply::Text(vec!["Done."]),
+        ]);
+        let place = Place::new();
+        let form = if as_json { ["--json", "Write"].as_slice() } else { &["Write"] };
+        let mut command = place.run(&server, &["--approve", "ask"]);
+        let piped = command.args(form).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let mut to = child.stdin.take().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        if as_json {
+            let no = json!({"answer": "0.0", "decision": {"type": "reject", "message": "NO TO A"}});
+            // It is told of the line behind it: that one has been read.
+            writeln!(to, "{no}\nnonsense").unwrap();
+        } else {
+            writeln!(to, "n NO TO A").unwrap();
+        }
+        let until = if as_json { "no {\"answer\"" } else { "write_file /b.txt" };
+        let mut line = String::new();
+        while !line.contains(until) {
+            line.clear();
+            assert!(told.read_line(&mut line).unwrap() > 0, "{signal}");
+        }
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let finished: Finished = child.wait_with_output().unwrap().into();
+        drop(to);
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut told, &mut rest).unwrap();
+        assert_eq!(finished.code, Some(130), "{finished:?}");
+        assert!(rest.contains("interrupted before 1 call had been decided on"), "{rest}");
+        assert_eq!(rest.contains("--approve ask --json"), as_json, "{rest}");
+        let next = finish_with(&mut place.run(&server, &["--continue"]), "y\n");
+        assert!(next.code == Some(0) && next.err.matches("? write_file").count() == 1, "{next:?}");
+        assert!(!place.has("a.txt") && place.has("b.txt"));
+        assert!(server.requests()[1].body["messages"].to_string().contains("NO TO A"));
+    }
+}
+
+#[test]
+fn the_words_before_a_call_that_waits_are_not_the_answer() {
+    let args = json!({"file_path": "/a.txt", "content": "one\n"});
+    let server = Server::start([Reply::TextAndCall("I will write it.", "write_file", args)]);
+    let dir = tempfile::tempdir().unwrap();
+    let finished = finish_with(ask(dir.path(), &server).arg("-q"), "");
+    assert_eq!((finished.code, finished.out.as_str()), (Some(1), ""), "{finished:?}");
 }

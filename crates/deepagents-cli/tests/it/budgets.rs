@@ -28,10 +28,13 @@ fn a_token_budget_is_told_with_what_was_spent_and_the_thread_goes_on() {
         command
     };
     let stopped = finish(command().args(["-q", "--max-tokens", "2000", "Look"]));
+    let again = format!("`deepagents run --continue \"Go on\" --root {}`", dir.path().display());
     assert_eq!(
         stopped.one_message(),
-        "stopped at its limit of 2,000 tokens with 2,468 spent; the task may be unfinished. Go on with \
-         `deepagents run --continue \"Go on\"`, or raise it with --max-tokens"
+        format!(
+            "stopped at its limit of 2,000 tokens with 2,468 spent; the task may be unfinished. Go on with {again}, or \
+             raise it with --max-tokens"
+        )
     );
     assert_eq!(server.requests().len(), 2);
     let rest = finish(command().args(["-q", "--continue"]));
@@ -181,6 +184,6 @@ fn an_unfinished_run_goes_on_within_what_its_limit_had_left() {
     let rest = finish(command().arg("--continue"));
     let message = rest.one_message();
     assert!(message.starts_with("stopped because the limit of tokens was reached, with 2,468 tokens"), "{message}");
-    assert!(message.ends_with("Go on with `deepagents run --continue \"Go on\"`"), "{message}");
+    assert!(message.contains("Go on with `deepagents run --continue \"Go on\" --root "), "{message}");
     assert_eq!(server.requests().len(), 3);
 }

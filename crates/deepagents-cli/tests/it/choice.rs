@@ -55,13 +55,13 @@ fn a_named_model_without_its_key_names_the_variable() {
 fn an_unknown_provider_is_answered_with_the_known_ones() {
     let message = finish(deepagents().args(["run", "--model", "nobody:x", "hello"]));
     assert!(
-        message.one_message().contains("no provider `nobody`") && message.err.contains("anthropic, "),
+        message.wrong_usage().contains("no provider `nobody`") && message.err.contains("anthropic, "),
         "{message:?}"
     );
     let bare = finish(deepagents().args(["run", "--model", "claude-sonnet-4-5", "hello"]));
-    assert!(bare.one_message().contains("anthropic:claude-sonnet-4-5"), "{bare:?}");
+    assert!(bare.wrong_usage().contains("anthropic:claude-sonnet-4-5"), "{bare:?}");
     let azure = finish(deepagents().env("AZURE_OPENAI_API_KEY", "k").args(["run", "--model", "azure:x", "hello"]));
-    assert!(azure.one_message().contains("--base-url"), "{azure:?}");
+    assert!(azure.wrong_usage().contains("--base-url"), "{azure:?}");
 }
 
 #[test]
@@ -173,6 +173,15 @@ fn models_lists_providers_keys_and_the_choice() {
         finish(deepagents().arg("models").env("OPENAI_API_KEY", "secret-key").env("GROQ_API_KEY", "secret-key"));
     assert!(picked.out.contains("would use openai:") && picked.out.contains("200,000"), "{picked:?}");
     assert!(!picked.out.contains("secret-key"));
+    let named = |name: &str| finish(deepagents().args(["models", name])).out;
+    let sonnet = named("claude-sonnet-4-5");
+    assert!(sonnet.contains("\n  claude-sonnet-4-5 ") && !sonnet.contains("providers"), "{sonnet}");
+    assert!(sonnet.lines().skip(2).all(|line| line.starts_with("  claude-sonnet-4-5")), "{sonnet}");
+    for same in ["anthropic:claude-sonnet-4-5", "Claude-Sonnet-4.5", "openrouter:anthropic/claude-sonnet-4.5"] {
+        assert_eq!(named(same), sonnet);
+    }
+    // A whole name is known by its beginning.
+    assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
     let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert!(json["choice"].as_str().unwrap().starts_with("groq:"));

@@ -158,6 +158,8 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(place.out(&["doctor"]).contains("OPENAI_API_KEY"));
     let refused = finish_with(&mut place.command(&["auth", "set", "nobody"]), "x\n");
     assert!(refused.wrong_usage().contains("there is no provider `nobody`"));
+    let none = finish(&mut place.command(&["auth", "remove", "groq"]));
+    assert!(none.wrong_usage().contains("`deepagents auth list` shows those that are"), "{none:?}");
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
     assert!(refused.one_message().contains("that is no key"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");

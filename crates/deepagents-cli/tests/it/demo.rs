@@ -41,7 +41,7 @@ fn the_demo_never_mixes_its_files_with_others() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("mine.txt"), "mine").unwrap();
     let demo = finish(deepagents().args(["demo", "--dir"]).arg(dir.path()));
-    assert!(demo.one_message().contains("is not empty"), "{demo:?}");
+    assert!(demo.wrong_usage().contains("is not empty"), "{demo:?}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -86,5 +86,5 @@ fn the_demo_in_a_browser_has_files_tells_its_story_and_asks_before_it_edits() {
 #[test]
 fn the_demo_in_a_browser_is_for_this_machine_alone() {
     let demo = finish(deepagents().args(["demo", "--web", "--listen", "0.0.0.0:0"]));
-    assert!(demo.one_message().contains("this machine alone"), "{demo:?}");
+    assert!(demo.wrong_usage().contains("this machine alone"), "{demo:?}");
 }

@@ -77,7 +77,7 @@ fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
     let err = |args: &[&str]| finish(deepagents().args(args)).err;
     assert!(err(&["permissions", "remove", "x"]).contains("`x` is no number; `deepagents permissions list` shows"));
     let models = finish(deepagents().args(["models", "nope"]));
-    assert!(models.out.contains("  none whose name begins with `nope`\n"), "{models:?}");
+    assert!(models.out.starts_with("no model is known whose name begins with `nope`"), "{models:?}");
     let dir = tempfile::tempdir().unwrap();
     let answer = crate::program::finish_with(deepagents().args(["tools", "--root"]).arg(dir.path()), "garbage\n");
     assert!(answer.out.contains("it is no JSON\""), "{answer:?}");

@@ -102,7 +102,7 @@ fn a_run_that_failed_says_how_it_goes_on_and_goes_on_so() {
     let home = tempfile::tempdir().unwrap();
     let failed = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Write"));
     assert_eq!(failed.code, Some(1), "{failed:?}");
-    assert!(failed.err.trim_end().ends_with("Go on with `deepagents run --continue`"), "{failed:?}");
+    assert!(failed.err.contains("Go on with `deepagents run --continue --root "), "{failed:?}");
     let rest = finish(run(dir.path(), &server.address).env("HOME", home.path()).args(["-q", "--continue"]));
     assert_eq!((rest.code, rest.out.as_str()), (Some(0), "Now it is.\n"), "{rest:?}");
 }
@@ -154,7 +154,7 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(finished.code, Some(130), "{finished:?}");
     assert!(finished.err.contains("interrupted after 1 answer and 1 tool call"), "{finished:?}");
-    assert!(finished.err.trim_end().ends_with("Go on with `deepagents run --continue \"Go on\"`"), "{finished:?}");
+    assert!(finished.err.contains("Go on with `deepagents run --continue \"Go on\" --root "), "{finished:?}");
     let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
     assert_eq!((&last["type"], &last["stop"]), (&json!("run_finished"), &json!("cancelled")));
     assert!(fs::exists(dir.path().join("a.txt")).unwrap());
@@ -182,7 +182,7 @@ fn a_run_whose_process_is_ended_is_left_where_it_is_and_gone_on_with() {
     let (stopped, rest, last) = stopped_and_gone_on_with("-TERM");
     assert_eq!(stopped.code, Some(130), "{stopped:?}");
     assert!(stopped.err.contains("stopped after 1 answer and 1 tool call"), "{stopped:?}");
-    assert!(stopped.err.trim_end().ends_with("Go on with `deepagents run --continue`"), "{stopped:?}");
+    assert!(stopped.err.contains("Go on with `deepagents run --continue --root "), "{stopped:?}");
     assert_eq!((rest.code, rest.out.as_str()), (Some(0), "All done.\n"), "{rest:?}");
     assert!(last.contains("Wrote /a.txt") && !last.contains("cancelled"), "{last}");
 }
@@ -267,4 +267,22 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     open.send(()).unwrap();
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!((finished.code, finished.err.as_str()), (Some(141), ""));
+}
+
+#[test]
+fn what_is_said_to_go_on_with_goes_on_wherever_it_is_said() {
+    let down = Reply::Status(401, json!({"error": {"message": "expired"}}));
+    let call = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
+    let server = Server::start([call, down, Reply::Text(vec!["Now it is."])]);
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = dir.path().join("it's here");
+    fs::create_dir(&root).unwrap();
+    let db = dir.path().join("t.db");
+    let failed = finish(run(&root, &server.address).arg("--db").arg(&db).arg("Write"));
+    let (_, told) = failed.err.split_once("Go on with `").unwrap();
+    let command = told.split('`').next().unwrap().replacen("deepagents", env!("CARGO_BIN_EXE_deepagents"), 1);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("{command} -q")]).current_dir(&elsewhere).env_clear().env("HOME", elsewhere.path());
+    let rest = finish(shell.stdin(Stdio::null()));
+    assert_eq!((rest.code, rest.out.as_str()), (Some(0), "Now it is.\n"), "{command}: {rest:?}");
 }

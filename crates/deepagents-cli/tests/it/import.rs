@@ -1,6 +1,7 @@
 //! Taking over what was made for other programs.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -287,4 +288,96 @@ fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
     assert!(none.contains("\ntools: []\n"), "{none}");
     let again = import(root, &[root.to_str().unwrap()]);
     assert!(!again.contains("taken over:\n  /") || again.starts_with("nothing to do"), "{again}");
+}
+
+#[test]
+fn what_would_be_done_is_what_is_done_and_no_more() {
+    let dir = a_project();
+    let root = dir.path().to_str().unwrap();
+    // Both are called the same here, and of two models one can be the setting.
+    write(dir.path(), ".agents/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Another\n---\n");
+    write(dir.path(), ".agents/skills/tidy/lib/help.sh", "echo help\n");
+    write(dir.path(), "agent.json", "{\"model\": \"openai:a\", \"runtime\": {\"model\": \"openai:b\"}}");
+    let planned = import(dir.path(), &[root, "--dry-run"]);
+    assert_eq!(planned.replace("would be taken over", "taken over"), import(dir.path(), &[root]));
+}
+
+#[test]
+fn what_cannot_be_read_or_written_keeps_nothing_else_back_and_fails_in_the_end() {
+    if rustix::process::geteuid().is_root() {
+        return deepagents_testing::skip::skip("permissions", "root may read everything");
+    }
+    let dir = a_project();
+    let root = dir.path();
+    let locked = root.join(".claude/agents/critic.md");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    write(root, ".deepagents/skills/tidy/SKILL.md", "mine\n");
+    fs::set_permissions(root.join(".deepagents/skills/tidy"), fs::Permissions::from_mode(0o555)).unwrap();
+    let told = finish(deepagents().arg("import").arg(root));
+    fs::set_permissions(root.join(".deepagents/skills/tidy"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(told.code == Some(1) && told.err.is_empty(), "{told:?}");
+    assert!(told.out.contains("critic.md: it cannot be read: Permission denied"), "{told:?}");
+    assert!(told.out.contains("skills/tidy/lib/help.sh cannot be written: Permission denied"), "{told:?}");
+    assert!(root.join(".deepagents/agents/tester.md").exists() && root.join(".deepagents/hooks.json").exists());
+}
+
+#[test]
+fn nothing_to_take_over_is_an_empty_list_and_a_name_that_cannot_be_written_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_str().unwrap();
+    assert_eq!(import(dir.path(), &[root, "--json"]), "[]\n");
+    write(dir.path(), ".claude/skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n");
+    let odd = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    fs::write(dir.path().join(".claude/skills/a").join(odd), "x").unwrap();
+    let told = import(dir.path(), &[root]);
+    assert!(told.contains(": its name is not UTF-8"), "{told}");
+}
+
+#[test]
+fn files_that_notes_bring_along_are_told_wherever_they_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = "See @README and @docs/git.md.\n- @~/own.md, @README\n@gone.md\nWe use @types/node and a@b.example\n";
+    write(dir.path(), "CLAUDE.md", notes);
+    for file in ["README", "docs/git.md", "own.md"] {
+        write(dir.path(), file, "x");
+    }
+    let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
+    let brought: Vec<&str> =
+        told.lines().filter_map(|line| line.split_once(": @")?.1.split_once(" brings")).map(|it| it.0).collect();
+    assert_eq!(brought, ["README", "docs/git.md", "gone.md", "~/own.md"], "{told}");
+}
+
+#[test]
+fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let agent = json!({"name": "a", "runtime": {"model": {"model_id": "anthropic:claude-sonnet-4-5"}}});
+    write(root, "agent.json", &agent.to_string());
+    write(root, "AGENTS.md", "Be brief.\n");
+    let critic = json!({"description": "Finds: faults", "model_id": "openai:gpt-5.2", "color": "red"});
+    write(root, "subagents/critic/agent.json", &critic.to_string());
+    write(root, "subagents/critic/AGENTS.md", "Be strict.\n");
+    write(root, "subagents/critic/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\n");
+    write(root, "subagents/mute/agent.json", "{\"description\": \"Says nothing\"}");
+    let told = import(root, &[root.to_str().unwrap()]);
+    let model = fs::read_to_string(root.join(".deepagents/config.toml")).unwrap();
+    assert_eq!(model, "model = \"anthropic:claude-sonnet-4-5\"\n");
+    let critic = fs::read_to_string(root.join(".deepagents/agents/critic/AGENTS.md")).unwrap();
+    let lines = "---\nname: critic\ndescription: \"Finds: faults\"\nmodel: \"openai:gpt-5.2\"\n---\nBe strict.\n";
+    assert_eq!(critic, lines);
+    for left in ["without color", "skills of a sub-agent has no place", "mute/agent.json: there is no AGENTS.md"] {
+        assert!(told.contains(left), "{left}: {told}");
+    }
+    let mut explain = deepagents();
+    explain.env("HOME", root.join("subagents")).args(["explain", "--json", "--trust", "--root"]);
+    let explained = finish(explain.arg(root));
+    assert!(explained.code == Some(0) && explained.out.contains("critic"), "{explained:?}");
+}
+
+#[test]
+fn hooks_that_are_none_are_not_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), ".claude/settings.json", "{\"hooks\": 5}");
+    let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
+    assert!(told.contains("its hooks, which are no object") && !dir.path().join(".deepagents").exists(), "{told}");
 }

@@ -109,7 +109,7 @@ fn a_server_is_described_tried_used_and_removed() {
     assert!(known["name"] == "alpha" && known["tools"] == 1 && known["tokens"].as_u64() > Some(5), "{explained}");
 
     assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(0));
-    assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(1));
+    assert_eq!(place.mcp(&["remove", "alpha"]).code, Some(2));
     assert!(place.mcp(&["list"]).out.contains("no MCP servers"));
 }
 

@@ -214,19 +214,19 @@ fn a_program_that_would_ask_something_else_says_where() {
 fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     let (dir, root, file) = place();
     let none = dir.path().join("none.jsonl");
-    assert!(finish(&mut replay(&none)).one_message().contains("none.jsonl` cannot be opened"));
+    assert!(finish(&mut replay(&none)).wrong_usage().contains("none.jsonl` cannot be opened"));
     fs::write(&file, "{\"hello\":1}\n").unwrap();
-    assert!(finish(&mut replay(&file)).one_message().contains("this is no recording"));
+    assert!(finish(&mut replay(&file)).wrong_usage().contains("this is no recording"));
     let server = Server::start([]);
     let finished = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
-    assert!(finished.one_message().contains("exists already and is not overwritten"), "{finished:?}");
+    assert!(finished.wrong_usage().contains("exists already and is not overwritten"), "{finished:?}");
     assert_eq!(server.requests().len(), 0, "no model is asked for a run that cannot be recorded");
     let newer = "{\"kind\":\"recording\",\"v\":3}\n";
     fs::write(&file, newer).unwrap();
-    assert!(finish(&mut replay(&file)).one_message().contains("is of version 3, this program reads versions up to 2"));
+    assert!(finish(&mut replay(&file)).wrong_usage().contains("is of version 3, this program reads versions up to 2"));
     let header = json!({"kind": "run_recording", "v": 1, "program": "other", "agent": "a", "model": "m:m", "profile": {"cache_marks": true}});
     fs::write(&file, format!("{header}\n")).unwrap();
-    assert!(finish(&mut replay(&file)).one_message().contains("not made with `deepagents run --record`"));
+    assert!(finish(&mut replay(&file)).wrong_usage().contains("not made with `deepagents run --record`"));
     let resumed = finish(run(&root, &server.address).args(["--record", "x.jsonl", "--continue", "Go"]));
     assert_eq!(resumed.code, Some(2), "{resumed:?}");
 }
@@ -244,7 +244,7 @@ fn a_run_that_cannot_begin_leaves_no_recording_and_one_that_cannot_be_recorded_n
     fs::write(&file, "mine").unwrap();
     let db = dir.path().join("t.db");
     let unrecorded = finish(record(&root, &server, &file).arg("--db").arg(&db).arg("Go"));
-    assert!(unrecorded.one_message().contains("exists already and is not overwritten"), "{unrecorded:?}");
+    assert!(unrecorded.wrong_usage().contains("exists already and is not overwritten"), "{unrecorded:?}");
     let listed = finish(deepagents().args(["threads", "list", "--db"]).arg(&db));
     assert_eq!(listed.out, "there are no threads yet\n");
     assert_eq!((fs::read_to_string(&file).unwrap().as_str(), server.requests().len()), ("mine", 0));

@@ -92,6 +92,7 @@ fn files_go_back_with_the_conversation_and_it_is_told_how_to_undo_it() {
     let lines: Vec<&str> = back.out.lines().collect();
     assert_eq!(lines[..3], [&*format!("{id} goes on from position {position}"), "put back: /a.txt", "removed: /b.txt"]);
     let undo = lines[3].strip_prefix(&format!("to undo this: deepagents threads rewind {id} ")).unwrap();
+    let undo = undo.split(" --db ").next().unwrap();
     let undone = place.rewind(&id, undo.parse().unwrap(), &["--files", "yes"]);
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt").as_deref()), (Some("two"), Some("two")));

@@ -68,14 +68,18 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
     for (file, why) in [("none.pem", "No such file"), ("some.pem", "has no TLS certificates in it")] {
         let mut command = place.command();
         let refused = finish(command.args(["--tls-cert", &at(file), "--tls-key", &at("other.pem")]));
-        let message = refused.one_message();
+        let message = refused.wrong_usage();
         assert!(message.contains(&at(file)) && message.contains(why) && !message.contains("other.pem"), "{message}");
     }
     let mut command = place.command();
     let keyless = finish(command.args(["--model", "anthropic:claude-sonnet-4-5", "--root"]).arg(place.path()));
     assert!(keyless.one_message().contains("ANTHROPIC_API_KEY"), "{keyless:?}");
+    let unread = finish(place.command().args(["--tokens", "/no/such"]));
+    assert!(unread.wrong_usage().contains("the file of tokens `/no/such` cannot be read"), "{unread:?}");
+    let unnamed = finish(place.command().args(["--name", "a b"]));
+    assert!(unnamed.wrong_usage().contains("--name cannot be `a b`: a name is letters"), "{unnamed:?}");
     let missing = finish(place.command().arg(place.path().join("other")));
-    assert!(missing.one_message().contains("name a directory"), "{missing:?}");
+    assert!(missing.wrong_usage().contains("name a directory"), "{missing:?}");
 }
 
 #[test]

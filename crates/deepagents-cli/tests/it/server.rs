@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Call(&'static str, Value),
     /// Several tool calls.
     Calls(Vec<(&'static str, Value)>),
+    /// Words and a tool call.
+    TextAndCall(&'static str, &'static str, Value),
     /// Text that ends for this reason.
     CutOff(&'static str, &'static str),
     /// An error.
@@ -189,6 +191,14 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
                     json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": function});
                 chunk(stream, &json!({"tool_calls": [call]}), None)?;
             }
+            end(stream, "tool_calls")
+        }
+        Reply::TextAndCall(text, name, args) => {
+            begin(stream)?;
+            chunk(stream, &json!({"content": text}), None)?;
+            let function = json!({"name": name, "arguments": args.to_string()});
+            let call = json!({"index": 0, "id": "call_a", "type": "function", "function": function});
+            chunk(stream, &json!({"tool_calls": [call]}), None)?;
             end(stream, "tool_calls")
         }
         Reply::CutOff(text, reason) => {

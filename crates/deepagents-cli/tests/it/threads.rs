@@ -346,7 +346,17 @@ fn a_thread_is_copied_rewound_pruned_and_deleted() {
     let after = place.threads(&["show", &id]).out;
     assert_eq!(before.split_once('\n').unwrap().1, after.split_once('\n').unwrap().1);
     let gone = place.threads(&["rewind", &id, &end_of_first.to_string()]);
-    assert!(gone.one_message().contains("pruned"), "{gone:?}");
+    assert!(gone.wrong_usage().contains("pruned") && gone.err.contains("--history"), "{gone:?}");
+    for beyond in [["show", &id, "--at", "9999"], ["fork", &id, "--at", "9999"]] {
+        assert!(
+            place.threads(&beyond).wrong_usage().contains(&format!("`deepagents threads show {id} --history --db "))
+        );
+    }
+    assert_eq!(place.threads(&["show", &id, "--history"]).out, format!("thread {id} has no position to go back to\n"));
+    for files in ["no", "yes"] {
+        let beyond = place.threads(&["rewind", &id, "9999", "--files", files]);
+        assert!(beyond.wrong_usage().contains("has no state at position 9999"), "{beyond:?}");
+    }
 
     let deleted = place.threads(&["delete", &id, &copy]);
     assert_eq!(deleted.out.lines().count(), 2, "{deleted:?}");
@@ -448,7 +458,7 @@ fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_
     assert!(first.code == Some(0) && first.out.contains("Started."), "{first:?}");
     let thread = place.ids()[0].clone();
     assert!(first.err.contains("1 background task not done (task_"), "{first:?}");
-    assert!(first.err.contains(&format!("go on with `deepagents run --resume {thread}`")), "{first:?}");
+    assert!(first.err.contains(&format!("go on with `deepagents run --resume {thread} --root ")), "{first:?}");
     // It is shown below its thread.
     let lines = place.threads(&["list"]).out;
     assert_eq!(lines.lines().count(), 2, "{lines}");
@@ -576,8 +586,7 @@ fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_goes_with_histor
     }
     assert!(!conversation.contains("All told."), "{conversation}");
     let missing = place.threads(&["show", &thread, "--path", "task:9.9"]);
-    assert_eq!(missing.code, Some(1), "{missing:?}");
-    assert!(missing.one_message().contains(&format!("has no sub-agent task:9.9: it has {path}")), "{missing:?}");
+    assert!(missing.wrong_usage().contains(&format!("has no sub-agent task:9.9: it has {path}")), "{missing:?}");
 
     let copy = place.threads(&["fork", &thread]).out.trim().to_owned();
     assert_eq!(shown(&copy), conversation);
@@ -586,6 +595,20 @@ fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_goes_with_histor
     assert_eq!(place.threads(&["prune", &thread]).code, Some(0));
     // It is history, which goes: the copy has its own.
     let pruned = place.threads(&["show", &thread, "--path", &path]);
-    assert!(pruned.one_message().contains("it has none"), "{pruned:?}");
+    assert!(pruned.wrong_usage().contains("it has none"), "{pruned:?}");
     assert_eq!(shown(&copy), conversation);
+}
+
+#[test]
+fn a_call_is_shown_with_its_own_result_where_a_provider_gives_an_id_twice() {
+    let place = Place::new();
+    let look = |path: &str| Reply::Call("ls", json!({ "path": path }));
+    let read = Reply::Call("read_file", json!({"file_path": "/none.txt"}));
+    let server = Server::start([look("/"), read, text("Once."), look("/"), text("Twice.")]);
+    finish(place.run(&server).arg("First"));
+    finish(place.run(&server).args(["--continue", "Second"]));
+    let shown = place.threads(&["show", &place.ids()[0]]).out;
+    let calls: Vec<&str> = shown.lines().filter(|line| line.starts_with(['✓', '✗', '…'])).collect();
+    assert!(calls[0] == "✓ ls /" && calls[2] == "✓ ls /", "{shown}");
+    assert!(calls[1].starts_with("✗ read_file /none.txt  /none.txt does not exist") && calls.len() == 3, "{shown}");
 }

@@ -99,7 +99,7 @@ fn a_run_writes_its_spans_to_a_new_file_without_what_was_said() {
 
     let server = Server::start(writes());
     let again = finish(place.run(&server).arg("--trace").arg(&file).arg("Write it down"));
-    assert!(again.one_message().contains("exists already"), "{again:?}");
+    assert!(again.wrong_usage().contains("exists already"), "{again:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
 }
 

@@ -183,7 +183,8 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
     let finished = finish(place.run(&server).arg("Go"));
     assert!(finished.err.contains("left out") && finished.err.contains("skill deploy"), "{finished:?}");
     assert_eq!(place.trust(&["revoke"]).out.lines().count(), 3);
-    assert!(place.trust(&["revoke"]).one_message().contains("nothing is remembered of"));
+    assert!(place.trust(&["revoke"]).wrong_usage().contains("nothing is remembered of"));
+    assert!(place.trust(&["revoke", "--all"]).out.starts_with("nothing is remembered: "));
     assert!(place.remembered().is_empty());
 }
 

@@ -21,6 +21,17 @@ fn wrong_usage_is_told_with_the_usage_of_the_command_and_what_else_there_is() {
 }
 
 #[test]
+fn whoever_forgets_run_or_the_quotes_of_a_task_is_told_how_it_is_given() {
+    for task in [&["Summarise the notes"][..], &["run", "Summarise", "the", "notes"]] {
+        let said = said(task);
+        assert!(said.contains("tip: a task is given in quotes, as in `deepagents run \"Summarise"), "{said}");
+    }
+    for other in [&["thread", "list"][..], &["run", "--modl", "x", "Go"], &["threads", "show", "a", "b"]] {
+        assert!(!said(other).contains("a task is given"), "{other:?}");
+    }
+}
+
+#[test]
 fn a_command_offers_what_means_something_to_it_alone() {
     for command in ["completions", "config", "auth", "hooks", "models", "demo", "explain", "tools", "trust"] {
         let help = finish(deepagents().args([command, "--help"])).out;
@@ -36,4 +47,23 @@ fn a_command_offers_what_means_something_to_it_alone() {
     assert_eq!(finish(deepagents().args(["tools", "--execute"])).code, Some(0));
     let explained = finish(deepagents().args(["explain", "--background", "--model", "openai:gpt-5.2"]));
     assert!(explained.out.contains("start_async_task"), "{explained:?}");
+}
+
+#[test]
+fn a_name_or_a_directory_that_there_is_none_of_is_wrong_usage_in_every_command() {
+    let commands: [&[&str]; 8] = [
+        &["explain", "--model", "nobody:x"],
+        &["explain", "--root", "/no/such"],
+        &["config", "--root", "/no/such", "list"],
+        &["mcp", "get", "nobody"],
+        &["mcp", "remove", "nobody"],
+        &["mcp", "test", "nobody"],
+        &["mcp", "login", "nobody"],
+        &["serve", "/no/such"],
+    ];
+    for command in commands {
+        let refused = finish(deepagents().args(command));
+        let message = refused.wrong_usage();
+        assert!(message.contains("/no/such") || message.contains("`nobody`"), "{message}");
+    }
 }

@@ -204,15 +204,14 @@ impl<'a> Talk<'a> {
     }
 
     /// Nobody is left to decide: says what stays open, and how to go on with it.
-    pub(super) fn leave(&self, questions: usize, thread: &str) {
+    pub(super) fn leave(&self, questions: usize, command: &str) {
         let calls = count(questions as u64, "call");
         let kept = match self.kept {
             0 => String::new(),
             kept => format!("; {} kept with the thread until then", count(kept as u64, "message")),
         };
         output::print_error(&format!(
-            "the input ended before {calls} had been decided on{kept}; go on with `deepagents run --resume {thread} \
-             --approve ask --json --input-format stream-json`"
+            "the input ended before {calls} had been decided on{kept}; go on with `{command}`"
         ));
     }
 }

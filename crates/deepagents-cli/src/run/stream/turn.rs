@@ -4,11 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deepagents::core::error::Error;
-use deepagents::core::run::RunStart;
 use deepagents::{
     ActionRequest, Decision, DecisionAuthor, DecisionRecord, Event, EventKind, FinishReason, RunError, RunInput,
-    RunObserver,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -20,7 +17,7 @@ use crate::args::Approve;
 use crate::exit::Exit;
 use crate::output;
 use crate::render::{JsonLines, Renderer};
-use crate::run::interrupt::{HowToStop, Signals};
+use crate::run::interrupt::{HowToStop, Signals, Suspended};
 
 /// What came of the questions of a turn.
 enum Decided {
@@ -137,7 +134,8 @@ impl Stream<'_> {
                     return Ok(TurnEnd::Exit(Exit::Interrupted));
                 }
                 Decided::InputEnded => {
-                    talk.leave(questions.len(), &self.thread);
+                    let command = self.limits.again.asking(&format!("{} --input-format stream-json", self.thread));
+                    talk.leave(questions.len(), &command);
                     talk.unsaid();
                     return Ok(TurnEnd::Exit(Exit::Done));
                 }
@@ -186,16 +184,6 @@ impl Stream<'_> {
             }
         }
         Ok(Decided::All)
-    }
-}
-
-/// Suspends a run before its first step.
-struct Suspended;
-
-impl RunObserver for Suspended {
-    fn begin(&self, start: RunStart<'_>) -> Result<(), Error> {
-        start.suspender.suspend();
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use deepagents::mcp::{ConfigFile, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use crate::args::{AgentArgs, Approve, CommandArgs, SandboxMode, ServeArgs, variable};
+use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::rules::Rules;
 
@@ -53,6 +54,9 @@ pub(super) struct Project {
 impl Project {
     /// Reads what the command line names.
     pub(super) fn read(args: &ServeArgs) -> Result<Self> {
+        if let Some(name) = args.name.as_deref().filter(|name| !is_name(name)) {
+            bail!(WrongUsage(format!("--name cannot be `{name}`: {NAMES}")));
+        }
         let Some(place) = &args.project else { return Ok(Self::of_options(args)) };
         let (toml, json) = (place.join(FILE), place.join(layout::FILE));
         if place.is_dir() && toml.is_file() {
@@ -64,9 +68,9 @@ impl Project {
         } else if place.is_file() {
             Self::of_file(args, place)
         } else if place.is_dir() {
-            bail!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)
+            bail!(WrongUsage(format!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)))
         } else {
-            bail!("there is no `{}`; name a directory, or a {FILE}", place.display())
+            bail!(WrongUsage(format!("there is no `{}`; name a directory, or a {FILE}", place.display())))
         }
     }
 
@@ -92,7 +96,7 @@ impl Project {
 
     fn of_file(args: &ServeArgs, path: &Path) -> Result<Self> {
         if args.name.is_some() {
-            bail!("--name is for one agent; {} names its agents itself", path.display());
+            bail!(WrongUsage(format!("--name is for one agent; {} names its agents itself", path.display())));
         }
         let (source, mut settings) = Source::read(path)?;
         if settings.agents.is_empty() {
@@ -101,8 +105,7 @@ impl Project {
         let (mut agents, mut described_by) = (Vec::new(), vec![path.to_owned()]);
         for (name, section) in &settings.agents {
             if !is_name(name) {
-                let why = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
-                return Err(source.wrong(&["agents", name], why).into());
+                return Err(source.wrong(&["agents", name], NAMES).into());
             }
             let agent = described(args, &source, name, section)?;
             described_by.extend(agent.layout.iter().map(|layout| layout.directory.clone()));
@@ -130,6 +133,9 @@ impl Project {
         Ok(Self { agents, settings, described_by })
     }
 }
+
+/// What names of agents are.
+const NAMES: &str = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
 
 /// Whether clients can name an agent so.
 fn is_name(name: &str) -> bool {
