@@ -553,3 +553,28 @@ fn a_question_of_the_agent_is_answered_with_a_line_of_its_own() {
     assert!(finished.err.contains("2. blue") && finished.err.contains("There is no choice 3."), "{finished:?}");
     assert!(server.requests()[1].body.to_string().contains("The user chose: blue"));
 }
+
+#[test]
+fn a_thread_that_is_gone_on_with_has_the_same_tools_and_asks_nobody_who_is_not_there() {
+    let place = Place::new();
+    let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["Two."])]);
+    for args in [&["First"][..], &["--continue", "Second"]] {
+        let done = finish(&mut place.run(&server, args));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let tools: Vec<String> = server.requests().iter().map(|request| request.body["tools"].to_string()).collect();
+    assert_eq!(tools[0], tools[1]);
+    assert!(!tools[1].contains("ask_user"), "{}", tools[1]);
+}
+
+#[test]
+fn a_question_that_was_left_open_is_declined_where_nobody_can_be_asked() {
+    let place = Place::new();
+    let asks = Reply::Call("ask_user", json!({"question": "Which colour?"}));
+    let server = Server::start([asks, Reply::Text(vec!["Painted."])]);
+    let left = finish_with(&mut place.run(&server, &["--approve", "ask", "Paint"]), "");
+    assert_eq!(left.code, Some(1), "{left:?}");
+    let done = finish(&mut place.run(&server, &["--continue", "--approve", "auto"]));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(server.requests()[1].body.to_string().contains("The user declined to answer: "), "{done:?}");
+}
