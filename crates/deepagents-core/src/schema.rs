@@ -25,14 +25,15 @@ struct Made {
 static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
 
 /// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
-/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields. An enum of objects
-/// is one object with the fields of all, since providers refuse alternatives there; which of them belong together stands in
-/// its description.
+/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields. An enum of
+/// objects is one object with the fields of all, since providers refuse alternatives there; which of them belong
+/// together stands in its description.
 pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
     made::<T>().args
 }
 
-/// The schema of the values themselves: that of `()` is the null that it is read from, that of an enum has alternatives.
+/// The schema of the values themselves: that of `()` is the null that it is read from, that of an enum has
+/// alternatives.
 pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
     made::<T>().values
 }

@@ -48,8 +48,8 @@ pub enum OutputStrategy {
 }
 
 impl ResponseFormat {
-    /// The shape of a Rust type. One that is no plain object, such as a list or an enum, is asked for as the field `value` of
-    /// one, since providers want objects without alternatives; what the run gives is the value.
+    /// The shape of a Rust type. One that is no plain object, such as a list or an enum, is asked for as the field
+    /// `value` of one, since providers want objects without alternatives; what the run gives is the value.
     ///
     /// ```
     /// use deepagents_core::structured::ResponseFormat;

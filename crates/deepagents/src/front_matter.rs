@@ -94,8 +94,8 @@ pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError>
     }
 }
 
-/// The front matter of a file and what follows it. Where it is no YAML, prose is read as if it stood in quotes: many files
-/// say `description: Use it when: …`, which other programs take.
+/// The front matter of a file and what follows it. Where it is no YAML, prose is read as if it stood in quotes: many
+/// files say `description: Use it when: …`, which other programs take.
 pub(crate) fn forgiving(text: &str, texts: Texts) -> Result<(Value, &str), FrontMatterError> {
     let (head, body) = split(text)?;
     let value = yaml(head, texts).or_else(|error| match quoted(head) {

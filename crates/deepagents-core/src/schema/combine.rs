@@ -7,8 +7,8 @@ const DEEPEST: usize = 8;
 /// Parts of combinations that are gone into, all together: those that refer to themselves multiply with each level.
 const PARTS: usize = 1_000;
 
-/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What it wants of
-/// them beside is given in words, which are empty as a rule. `whole` is what references lead into.
+/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What it wants
+/// of them beside is given in words, which are empty as a rule. `whole` is what references lead into.
 pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
     resolve(schema, whole);
     let (mut said, mut parts) = (Vec::new(), PARTS);

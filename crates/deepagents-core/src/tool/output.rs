@@ -102,8 +102,8 @@ impl From<Value> for ToolOutput {
 
 /// Why a tool did not succeed.
 ///
-/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. That holds for whatever
-/// can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a text.
+/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. That holds for
+/// whatever can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a text.
 ///
 /// ```
 /// use deepagents_core::error::BoxError;

@@ -92,8 +92,8 @@ struct BudgetState {
     tally: Tally,
     /// Messages of the thread without arguments that are still to be cut.
     cut_upto: usize,
-    /// Tokens that the last summary was to replace, if it was no shorter: the next one is worth its price where it replaces
-    /// twice as much.
+    /// Tokens that the last summary was to replace, if it was no shorter: the next one is worth its price where it
+    /// replaces twice as much.
     in_vain: Option<u64>,
 }
 
