@@ -1,27 +1,76 @@
 //! JSON schemas: of Rust types, as short as models need them, and checks of values against them.
 
+mod combine;
+
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// Schemas made so far: agents are built often, types are few.
-static MADE: Mutex<Option<HashMap<TypeId, Arc<Value>>>> = Mutex::new(None);
+pub use combine::{one_object, part_at};
 
-/// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
-/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields.
-pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
-    let schema = value_schema_of::<T>();
-    if is_unit(&schema) { Arc::new(without_fields()) } else { schema }
+/// The schema of a type.
+#[derive(Clone)]
+struct Made {
+    /// Of its values.
+    values: Arc<Value>,
+    /// Of arguments that are read as one.
+    args: Arc<Value>,
 }
 
-/// The same, where `()` is the null that it is read from.
+/// Schemas made so far: agents are built often, types are few.
+static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
+
+/// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
+/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields. An enum of
+/// objects is one object with the fields of all, since providers refuse alternatives there; which of them belong
+/// together stands in its description.
+pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    made::<T>().args
+}
+
+/// The schema of the values themselves: that of `()` is the null that it is read from, that of an enum has
+/// alternatives.
 pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    made::<T>().values
+}
+
+fn made<T: JsonSchema + 'static>() -> Made {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make::<T>())).clone()
+    let make = || {
+        let values = Arc::new(make::<T>());
+        Made { args: as_args(&values), values }
+    };
+    made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(make).clone()
+}
+
+/// Whether a schema is one of alternatives.
+pub(crate) fn has_alternatives(schema: &Value) -> bool {
+    ["oneOf", "anyOf", "allOf"].iter().any(|keyword| schema.get(keyword).is_some())
+}
+
+/// The schema of what a model gives for a value, which is an object.
+pub(crate) fn as_args(values: &Arc<Value>) -> Arc<Value> {
+    if is_unit(values) {
+        return Arc::new(without_fields());
+    }
+    match &**values {
+        Value::Object(map) if has_alternatives(values) && map.get("type").is_some_and(|kind| kind == "object") => {
+            let mut map: Map<String, Value> = map.clone();
+            let words = one_object(&mut map, values);
+            let described = map.get("description").and_then(Value::as_str).map(|own| format!("{own} {words}"));
+            if !words.is_empty() {
+                map.insert("description".to_owned(), described.unwrap_or(words).into());
+            }
+            let mut args = Value::Object(map);
+            shorten(&mut args);
+            Arc::new(args)
+        }
+        _ => values.clone(),
+    }
 }
 
 /// Whether nothing but null has the schema.
@@ -58,6 +107,8 @@ fn make<T: JsonSchema>() -> Value {
     value
 }
 
+/// Bytes of a value that does not fit which are shown with what is wrong.
+const SHOWN: usize = 200;
 /// How deep alternatives and references may lie in each other before a schema says what it takes.
 const HOPS: usize = 8;
 
@@ -87,10 +138,12 @@ fn takes_objects(root: &Value, schema: &Value, hops: usize) -> bool {
 fn shorten(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            if let Some(enum_values) = map.get("oneOf").and_then(enum_values) {
-                map.remove("oneOf");
-                map.insert("type".into(), "string".into());
-                map.insert("enum".into(), enum_values);
+            for keyword in ["oneOf", "anyOf"] {
+                if let Some(enum_values) = map.get(keyword).and_then(enum_values) {
+                    map.remove(keyword);
+                    map.insert("type".into(), "string".into());
+                    map.insert("enum".into(), enum_values);
+                }
             }
             if map.get("title").is_some_and(Value::is_string) {
                 map.remove("title");
@@ -177,7 +230,10 @@ impl SchemaCheck {
             .iter_errors(value)
             .map(|e| {
                 let at = e.instance_path().to_string();
-                if at.is_empty() { e.to_string() } else { format!("{e} at `{at}`") }
+                // Whoever has given something long knows it.
+                let is_long = e.instance().to_string().len() > SHOWN;
+                let why = if is_long { e.masked_with("what was given").to_string() } else { e.to_string() };
+                if at.is_empty() { why } else { format!("{why} at `{at}`") }
             })
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::model::{ModelProfile, OutputSchema, ToolSpec};
-use crate::schema::{SchemaCheck, value_schema_of};
+use crate::schema::{SchemaCheck, has_alternatives, value_schema_of};
 
 /// Asks for the answer of a run in a shape.
 ///
@@ -48,8 +48,8 @@ pub enum OutputStrategy {
 }
 
 impl ResponseFormat {
-    /// The shape of a Rust type. One that is no object, such as a list or an enum without fields, is asked for as the field
-    /// `value` of one, since providers want objects; what the run gives is the value.
+    /// The shape of a Rust type. One that is no plain object, such as a list or an enum, is asked for as the field
+    /// `value` of one, since providers want objects without alternatives; what the run gives is the value.
     ///
     /// ```
     /// use deepagents_core::structured::ResponseFormat;
@@ -62,7 +62,7 @@ impl ResponseFormat {
     /// ```
     pub fn for_type<T: JsonSchema + 'static>() -> Self {
         let schema = value_schema_of::<T>();
-        if schema.get("type").is_some_and(|kind| kind == "object") {
+        if schema.get("type").is_some_and(|kind| kind == "object") && !has_alternatives(&schema) {
             return Self::json(T::schema_name(), schema);
         }
         Self { wrapped: true, ..Self::json(T::schema_name(), wrap((*schema).clone())) }

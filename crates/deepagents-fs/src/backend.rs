@@ -41,6 +41,10 @@ pub type FsFuture<'a, T> = BoxFuture<'a, Result<T, FsError>>;
 ///     Ok(files.write(state, to, file.bytes, WriteMode::Create).await?.update)
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no backend",
+    note = "`LocalBackend::open(path)?` is one on a directory, and `StateBackend::new()` one in the state of a thread"
+)]
 pub trait Backend: Send + Sync + 'static {
     /// What is at a path; symbolic links are followed.
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat>;

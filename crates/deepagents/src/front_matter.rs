@@ -17,6 +17,9 @@ const FENCE: &str = "---";
 /// Keys whose scalars are texts, whatever they look like.
 const TEXTS: [&str; 6] = ["name", "description", "system_prompt", "prompt", "model", "title"];
 
+/// Keys whose values are prose, which many write without the quotes that YAML wants around it.
+const PROSE: [&str; 2] = ["description", "compatibility"];
+
 /// Which scalars are texts, whatever they look like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
@@ -89,6 +92,43 @@ pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError>
         Value::Object(map) => Ok((map, body)),
         _ => Err(FrontMatterError::NotAMapping),
     }
+}
+
+/// The front matter of a file and what follows it. Where it is no YAML, prose is read as if it stood in quotes: many
+/// files say `description: Use it when: …`, which other programs take.
+pub(crate) fn forgiving(text: &str, texts: Texts) -> Result<(Value, &str), FrontMatterError> {
+    let (head, body) = split(text)?;
+    let value = yaml(head, texts).or_else(|error| match quoted(head) {
+        quoted if quoted == head => Err(error),
+        quoted => yaml(&quoted, texts).map_err(|_| error),
+    })?;
+    if value.is_object() { Ok((value, body)) } else { Err(FrontMatterError::NotAMapping) }
+}
+
+/// Front matter with quotes around prose that has none, with the lines that go on with it.
+fn quoted(head: &str) -> String {
+    let mut out = String::with_capacity(head.len() + 8);
+    let mut lines = head.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let field = line.split_once(':').filter(|(key, _)| PROSE.contains(key));
+        let plain = field.map(|(key, value)| (key, value.trim())).filter(|(_, value)| is_plain(value));
+        let Some((key, value)) = plain else {
+            out.push_str(line);
+            continue;
+        };
+        let mut value = value.to_owned();
+        while let Some(more) = lines.next_if(|more| more.starts_with([' ', '\t'])) {
+            value.push(' ');
+            value.push_str(more.trim());
+        }
+        out.push_str(&format!("{key}: '{}'\n", value.replace('\'', "''")));
+    }
+    out
+}
+
+/// Whether a value is neither in quotes or brackets nor a block.
+fn is_plain(value: &str) -> bool {
+    !value.is_empty() && !value.starts_with(['\'', '"', '|', '>', '[', '{'])
 }
 
 /// A YAML document.
@@ -274,6 +314,24 @@ mod tests {
         let list = vec!["x"; 200].join(",");
         let text = format!("a: &a [{list}]\nb: [{}]\n", vec!["*a"; 200].join(","));
         assert!(yaml(&text, Texts::All).unwrap_err().to_string().contains("too many values"));
+    }
+
+    #[test]
+    fn prose_that_yaml_would_have_in_quotes_is_read_and_nothing_else_is_mended() {
+        let read = |head: &str| forgiving(&format!("---\n{head}---\nbody"), Texts::All).map(|(value, _)| value);
+        let text = |head: &str, key: &str| read(head).unwrap().get(key).and_then(super::text).map(str::to_owned);
+        let said = "description: Use it so: it's for \"a: b\" # and c: d\nname: x\n";
+        assert_eq!(text(said, "description").unwrap(), "Use it so: it's for \"a: b\" # and c: d");
+        assert_eq!(text(said, "name").unwrap(), "x");
+        let lines = "description: @me: now,\r\n  then: later\r\nname: x\r\n";
+        assert_eq!(text(lines, "description").unwrap(), "@me: now, then: later");
+        // What is YAML is read as such.
+        assert_eq!(text("description: one # two\n", "description").unwrap(), "one");
+        for wrong in
+            ["tools: a: b\n", "description: a: b\ntools: [\n", "description: 'a': b\n", "- description: a: b\n"]
+        {
+            assert!(matches!(read(wrong), Err(FrontMatterError::Yaml(_))), "{wrong}");
+        }
     }
 
     #[test]

@@ -55,10 +55,11 @@ pub use deepagents_core::agent::BuildError;
 pub use deepagents_core::error::{BoxError, Error, Result};
 pub use deepagents_core::event::{Event, EventKind, EventStream, MiddlewareEvent, RunSnapshot, Subscribe};
 pub use deepagents_core::interrupt::{
-    ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, FieldKind, FieldOption,
-    FormField, Interrupt,
+    ActionRequest, AnswerForm, Decision, DecisionAuthor, DecisionKind, DecisionRecord, EditedAction, FieldKind,
+    FieldOption, FormField, Interrupt,
 };
 pub use deepagents_core::journal::{Journal, MemoryJournal};
+pub use deepagents_core::last_value;
 pub use deepagents_core::message::{AssistantMessage, Block, Message, ToolCall, Usage};
 pub use deepagents_core::middleware::{
     EndReason, HookOutput, JumpTo, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
@@ -66,7 +67,7 @@ pub use deepagents_core::middleware::{
     wrap_tool_call,
 };
 pub use deepagents_core::model::{
-    ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest, ModelSettings, NoModel,
+    ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelSettings, NoModel, StopReason,
 };
 pub use deepagents_core::run::{
     Budget, BudgetKind, Context, ContextBuilder, FinishReason, Outcome, Run, RunError, RunHandle, RunInput, RunObserver,

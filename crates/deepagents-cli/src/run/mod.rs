@@ -175,9 +175,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     // A recording is played where nobody is asked and nothing is judged.
     if args.record.is_none() {
-        // A thread that is gone on with may wait for an answer, or have a goal; a program answers where it decides.
+        // A program answers where it decides. What a thread was asked before is asked again; where it was asked
+        // nothing, a tool more would cost what the provider has cached of it, and nobody is there to answer.
         let is_answered = mode == Approve::Ask || (is_person_there && mode == Approve::Auto);
-        if is_answered || args.resumes() {
+        if is_answered || session.is_open {
             builder = builder.middleware(AskUser);
         }
         builder = builder.middleware(Rubric::default());

@@ -99,6 +99,8 @@ pub(super) struct Session {
     /// The thread, where it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
+    /// Whether its last run has not ended: it may wait for an answer.
+    pub(super) is_open: bool,
     /// Whether it has tasks in the background, or is one.
     pub(super) has_tasks: bool,
     /// Whether there is nothing to do but to go on with those.
@@ -130,6 +132,7 @@ impl Session {
                 kept: None,
                 input,
                 has_tasks: false,
+                is_open: false,
                 waits: false,
                 is_over: false,
                 caller: None,
@@ -152,6 +155,7 @@ impl Session {
             _ => None,
         };
         let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
+        let is_open = found.as_ref().is_some_and(|info| !matches!(info.status, RunStatus::Ended | RunStatus::Empty));
         let (mut waits, mut is_over) = (false, false);
         // A thread stays that of the directory where it was begun, and keeps its name.
         let has_root = found.as_ref().is_some_and(note::has_root);
@@ -185,6 +189,7 @@ impl Session {
             kept: Some(id),
             input,
             has_tasks: is_task || !tasks.is_empty(),
+            is_open,
             waits,
             is_over,
             caller,

@@ -606,3 +606,28 @@ fn the_words_before_a_call_that_waits_are_not_the_answer() {
     let finished = finish_with(ask(dir.path(), &server).arg("-q"), "");
     assert_eq!((finished.code, finished.out.as_str()), (Some(1), ""), "{finished:?}");
 }
+
+#[test]
+fn a_thread_that_is_gone_on_with_has_the_same_tools_and_asks_nobody_who_is_not_there() {
+    let place = Place::new();
+    let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["Two."])]);
+    for args in [&["First"][..], &["--continue", "Second"]] {
+        let done = finish(&mut place.run(&server, args));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let tools: Vec<String> = server.requests().iter().map(|request| request.body["tools"].to_string()).collect();
+    assert_eq!(tools[0], tools[1]);
+    assert!(!tools[1].contains("ask_user"), "{}", tools[1]);
+}
+
+#[test]
+fn a_question_that_was_left_open_is_declined_where_nobody_can_be_asked() {
+    let place = Place::new();
+    let asks = Reply::Call("ask_user", json!({"question": "Which colour?"}));
+    let server = Server::start([asks, Reply::Text(vec!["Painted."])]);
+    let left = finish_with(&mut place.run(&server, &["--approve", "ask", "Paint"]), "");
+    assert_eq!(left.code, Some(1), "{left:?}");
+    let done = finish(&mut place.run(&server, &["--continue", "--approve", "auto"]));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(server.requests()[1].body.to_string().contains("The user declined to answer: "), "{done:?}");
+}

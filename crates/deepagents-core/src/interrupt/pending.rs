@@ -64,6 +64,23 @@ pub(crate) fn open_questions(state: &State) -> impl Iterator<Item = &ActionReque
     asked.filter(|asked| asked.decision.is_none()).map(|asked| &asked.request)
 }
 
+impl State {
+    /// The calls that wait for a decision, in order: those of a thread, whichever process has left them.
+    ///
+    /// ```
+    /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
+    /// for request in agent.state("t1").await?.action_requests() {
+    ///     println!("{}: {}", request.id, request.text);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn action_requests(&self) -> Vec<ActionRequest> {
+        let mut open: Vec<ActionRequest> = open_questions(self).cloned().collect();
+        open.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
+        open
+    }
+}
+
 /// The answers that a state holds for a part of the tree, as changes for the sub-agent there.
 pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequestChange> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());

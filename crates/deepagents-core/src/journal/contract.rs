@@ -34,6 +34,10 @@ use crate::ids::LogPosition;
 /// journal.release("t1", fence).await?;
 /// # Ok::<(), deepagents_core::journal::JournalError>(()) }).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no journal",
+    note = "`MemoryJournal::new()` is one, and so is `Sqlite::open(path).await?` of `deepagents-persist`"
+)]
 pub trait Journal: Send + Sync + 'static {
     /// Makes somebody the owner of a thread for a while, with a fence that no owner of any thread has had before. A
     /// thread that does not exist begins to. What the claim says of the thread's metadata is set with it: nobody ever sees an

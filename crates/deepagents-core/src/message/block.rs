@@ -120,6 +120,13 @@ pub struct ProviderBlock {
 }
 
 /// An image, sound, video or document.
+///
+/// ```
+/// use deepagents_core::message::{Block, Media, MediaSource, Message};
+/// let drawing = Media::new("image/png", MediaSource::Url("https://example.org/drawing.png".to_owned()));
+/// let message = Message::from(vec![Block::text("What is this?"), drawing.into()]);
+/// assert_eq!(message.text(), "What is this?");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Media {
     /// What it is.
@@ -131,6 +138,26 @@ pub struct Media {
     /// A file name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+impl Media {
+    /// A medium of a MIME type, which says what kind it is of.
+    pub fn new(mime: impl Into<String>, source: MediaSource) -> Self {
+        let mime = mime.into();
+        let kind = match mime.split_once('/').map(|(kind, _)| kind) {
+            Some("image") => MediaKind::Image,
+            Some("audio") => MediaKind::Audio,
+            Some("video") => MediaKind::Video,
+            _ => MediaKind::File,
+        };
+        Self { kind, mime, source, name: None }
+    }
+}
+
+impl From<Media> for Block {
+    fn from(media: Media) -> Self {
+        Self::Media(media)
+    }
 }
 
 /// Kinds of media.

@@ -7,6 +7,7 @@
 mod block;
 mod calls;
 mod depth;
+mod from;
 mod history;
 mod media;
 mod ops;
@@ -274,17 +275,5 @@ impl ToolMessage {
     /// What stands in for the result of a call that has none.
     pub fn synthetic(call_id: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { is_synthetic: true, ..Self::error(call_id, name, text) }
-    }
-}
-
-impl From<&str> for Message {
-    fn from(text: &str) -> Self {
-        Self::user(text)
-    }
-}
-
-impl From<String> for Message {
-    fn from(text: String) -> Self {
-        Self::user(text)
     }
 }

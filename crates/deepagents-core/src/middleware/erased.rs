@@ -16,6 +16,10 @@ use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
 /// A middleware behind a pointer. Every [`Middleware`] is one; nobody implements it directly.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no middleware",
+    note = "a middleware is a type that implements `Middleware`, or a closure given to the function of a hook, such as `before_model`"
+)]
 pub trait DynMiddleware: Send + Sync + 'static {
     /// See [`Middleware::name`].
     fn name(&self) -> &str;

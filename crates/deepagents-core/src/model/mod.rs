@@ -50,6 +50,10 @@ pub use tool_spec::ToolSpec;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no model",
+    note = "a model is made by its name with `Registry::model(\"provider:model\")`, or is a type that implements `ChatModel`"
+)]
 pub trait ChatModel: Send + Sync + 'static {
     /// `provider:model`, as in `anthropic:claude-sonnet-4-5`.
     fn name(&self) -> &str;

@@ -62,11 +62,9 @@ impl Outcome {
         }
     }
 
-    /// The calls that wait for a decision, in order.
+    /// See [`State::action_requests`].
     pub fn action_requests(&self) -> Vec<ActionRequest> {
-        let mut open: Vec<ActionRequest> = crate::interrupt::open_questions(&self.state).cloned().collect();
-        open.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
-        open
+        self.state.action_requests()
     }
 
     /// The answer in the shape that was asked for, if there is one. A null that was asked for with
@@ -98,7 +96,7 @@ impl Outcome {
 /// ```
 ///
 /// As JSON it is a [`RunErrorRecord`](super::RunErrorRecord).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunError {
     /// What went wrong; shared, since all holders of a run are given it.
     pub error: Arc<Error>,
@@ -106,6 +104,15 @@ pub struct RunError {
     pub state: State,
     /// Tokens spent.
     pub usage: Usage,
+}
+
+/// Without the state: a `main` that ends with the error shows this.
+impl std::fmt::Debug for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("RunError");
+        out.field("error", &self.error).field("messages", &self.state.messages().len()).field("usage", &self.usage);
+        out.finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Display for RunError {

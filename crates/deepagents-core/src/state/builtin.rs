@@ -93,9 +93,10 @@ macro_rules! last_value {
             const CONCURRENT: $crate::state::Concurrent = $crate::state::Concurrent::Refuse;
             type Value = $value;
             type Update = $value;
-            fn reduce(value: &mut $value, update: $value) -> Result<(), $crate::state::ChannelError> {
+            // Whatever `Result` is where the macro is used.
+            fn reduce(value: &mut $value, update: $value) -> ::std::result::Result<(), $crate::state::ChannelError> {
                 *value = update;
-                Ok(())
+                ::std::result::Result::Ok(())
             }
         }
     };

@@ -24,6 +24,11 @@ use crate::state::ChannelSpec;
 /// let tools: Vec<Arc<dyn DynTool>> = vec![Arc::new(now)];
 /// assert_eq!(tools[0].spec().name, "now");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tool",
+    note = "`tool_fn(name, description, |args: Args, cx| async move {{ … }})` makes a tool of a closure, or of an `async fn` with these \
+            arguments"
+)]
 pub trait DynTool: Send + Sync + 'static {
     /// What the model is told. Asked for once, when the agent or the [`ToolSet`](super::ToolSet) is built.
     fn spec(&self) -> ToolSpec;

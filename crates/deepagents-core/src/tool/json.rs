@@ -10,7 +10,7 @@ use super::coerce::coerced;
 use super::erased::bad_args;
 use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput};
 use crate::model::ToolSpec;
-use crate::schema::SchemaCheck;
+use crate::schema::{SchemaCheck, as_args, has_alternatives};
 use crate::state::{Channel, ChannelSpec};
 
 /// A tool with a schema given as JSON; see [`json_tool`].
@@ -18,6 +18,8 @@ pub struct JsonTool<F> {
     name: String,
     description: String,
     check: SchemaCheck,
+    /// The schema as the model is given it.
+    shown: Arc<Value>,
     effect: Effect,
     return_direct: bool,
     channels: Vec<ChannelSpec>,
@@ -25,7 +27,8 @@ pub struct JsonTool<F> {
 }
 
 /// Makes a tool of a JSON schema and a closure. Arguments that do not fit the schema answer the model; see [`Tool`](super::Tool)
-/// for what is read all the same.
+/// for what is read all the same. A schema with alternatives at its root is shown to the model as one object, as
+/// [`schema_of`](super::schema_of) does it, and holds as it is.
 ///
 /// ```
 /// use deepagents_core::tool::json_tool;
@@ -46,10 +49,12 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
     O: Into<ToolOutput> + 'static,
 {
+    let schema = Arc::new(schema);
     JsonTool {
         name: name.into(),
         description: description.into(),
-        check: SchemaCheck::new(Arc::new(schema)),
+        shown: if has_alternatives(&schema) { as_args(&schema) } else { schema.clone() },
+        check: SchemaCheck::new(schema),
         effect: Effect::External,
         return_direct: false,
         channels: Vec::new(),
@@ -98,7 +103,7 @@ where
     O: Into<ToolOutput> + 'static,
 {
     fn spec(&self) -> ToolSpec {
-        ToolSpec { name: self.name.clone(), description: self.description.clone(), schema: self.check.schema().clone() }
+        ToolSpec { name: self.name.clone(), description: self.description.clone(), schema: self.shown.clone() }
     }
 
     fn effect(&self, _args: &Value) -> Effect {

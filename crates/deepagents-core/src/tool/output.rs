@@ -102,18 +102,23 @@ impl From<Value> for ToolOutput {
 
 /// Why a tool did not succeed.
 ///
-/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to.
+/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. That holds for
+/// whatever can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a text.
 ///
 /// ```
+/// use deepagents_core::error::BoxError;
 /// use deepagents_core::tool::ToolError;
-/// fn read(text: &str) -> Result<u32, ToolError> {
+/// fn look_up(number: u32) -> Result<u32, BoxError> {
+///     if number > 100 { Err("there are 100 articles".into()) } else { Ok(number * 2) }
+/// }
+/// fn price(text: &str) -> Result<u32, ToolError> {
 ///     if text.is_empty() {
 ///         return Err(ToolError::model("Give a number."));
 ///     }
 ///     // Any error becomes one that the model is told.
-///     Ok(text.parse()?)
+///     Ok(look_up(text.parse()?)?)
 /// }
-/// # assert!(read("x").is_err());
+/// # assert!(price("x").is_err() && price("101").is_err());
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
@@ -172,8 +177,9 @@ impl From<ToolError> for Error {
     }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
+impl<E: Into<BoxError>> From<E> for ToolError {
     fn from(error: E) -> Self {
+        let error: BoxError = error.into();
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -184,6 +190,6 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
             }
             source = cause.source();
         }
-        Self::Model { text, source: Some(Box::new(error)) }
+        Self::Model { text, source: Some(error) }
     }
 }

@@ -50,6 +50,21 @@ async fn answer(agent: &Agent, id: &str) -> Outcome {
 }
 
 #[tokio::test]
+async fn what_waits_in_a_thread_is_read_without_running_it() {
+    let notes = Notes::default();
+    let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
+    let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
+    let outcome = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
+    let waiting = async || agent.state("t").await.unwrap().action_requests();
+    assert_eq!(waiting().await, outcome.action_requests());
+    answer(&agent, "0.0?0").await;
+    let second: Vec<String> = waiting().await.into_iter().map(|question| question.text).collect();
+    assert_eq!(second, ["Second?"]);
+    answer(&agent, "0.0?1").await;
+    assert!(waiting().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_questions() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("works", json!({}))]), Turn::text("done")]);

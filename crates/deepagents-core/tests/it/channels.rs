@@ -49,6 +49,10 @@ impl Channel for Secret {
 last_value!(City("city"): Option<String>);
 
 mod elsewhere {
+    /// The macro means another one.
+    #[allow(dead_code, reason = "stands in the way")]
+    type Result = std::fmt::Result;
+
     deepagents_core::last_value!(pub(super) City("city"): u32);
 }
 

@@ -3,7 +3,7 @@
 use std::num::ParseIntError;
 use std::sync::{Arc, Mutex};
 
-use deepagents_core::error::Error;
+use deepagents_core::error::{BoxError, Error};
 use deepagents_core::middleware::{ToolResponse, wrap_tool_call};
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -43,6 +43,21 @@ async fn of_very_many_tools_an_unknown_one_is_answered_with_the_first_ones() {
     let outcome = built.build().unwrap().invoke("go").await.unwrap();
     let line = lines(outcome.messages())[2].clone();
     assert!(line.ends_with("tool_0098, tool_0099 and 4900 more.") && line.len() < 2_000, "{line}");
+}
+
+#[tokio::test]
+async fn errors_that_are_boxed_and_texts_are_told_to_the_model_too() {
+    fn boxed() -> Result<String, BoxError> {
+        let source = std::io::Error::other(CannotReach(std::io::Error::other("no route")));
+        Err(Box::new(source))
+    }
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot reach the shop")]
+    struct CannotReach(#[source] std::io::Error);
+    let work = tool("work", |_, _| async { Ok(boxed()?) });
+    assert_eq!(result_of(call(), work).await, "error: cannot reach the shop: no route");
+    let work = tool("work", |_, _| async { Err::<String, _>("the shop is closed".into()) });
+    assert_eq!(result_of(call(), work).await, "error: the shop is closed");
 }
 
 #[tokio::test]

@@ -248,6 +248,13 @@ enum Tree {
 }
 
 #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(tag = "kind")]
+enum Pet {
+    Cat { name: String },
+    Dog { age: u32 },
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 struct Unit;
 
 /// Asks for a shape in both ways, with an answer that does not fit and one that does.
@@ -279,6 +286,8 @@ async fn a_shape_that_is_no_object_is_asked_for_in_one_and_given_as_it_is() {
     let (people, json) = shaped::<Vec<Person>>(json!({}), value(json!([ada()]))).await;
     assert_eq!((people[0].name.as_str(), json), ("Ada", json!([ada()])));
     assert_eq!(shaped::<String>(value(json!(1)), value(json!("words"))).await.0, "words");
+    let dog = json!({"kind": "Dog", "age": 3});
+    assert_eq!(shaped::<Pet>(value(json!({"kind": "Cat"})), value(dog.clone())).await, (Pet::Dog { age: 3 }, dog));
     let nested = json!(["a", ["b"]]);
     let tree = Tree::Branch(vec![Tree::Leaf("a".into()), Tree::Branch(vec![Tree::Leaf("b".into())])]);
     assert_eq!(shaped::<Tree>(value(json!(["a", [1]])), value(nested)).await.0, tree);

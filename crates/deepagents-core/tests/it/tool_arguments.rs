@@ -191,6 +191,65 @@ fn the_schema_of_a_type_is_short_and_keeps_descriptions_and_required_fields() {
     insta::assert_json_snapshot!("schema_of_a_type", *schema_of::<Trip>());
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(dead_code, reason = "only read from JSON")]
+enum Place {
+    /// On a map.
+    Point { x: f64, y: f64 },
+    /// By its name.
+    Town { name: String },
+}
+
+#[tokio::test]
+async fn an_enum_of_objects_is_one_object_as_providers_want_it_and_what_is_missing_is_named() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "kind": {"type": "string", "enum": ["point", "town"]},
+            "name": {"type": "string"},
+            "x": {"type": "number"},
+            "y": {"type": "number"},
+        },
+        "required": ["kind"],
+        "description": "Give exactly one of these sets of arguments: kind \"point\", x, y (On a map.); kind \"town\", name (By its name.).",
+    });
+    assert_eq!(*schema_of::<Place>(), schema);
+    let tool = || {
+        tool_fn("book", "Books.", |place: Place, _cx| async move {
+            Ok(if matches!(place, Place::Town { .. }) { "a town" } else { "a point" })
+        })
+    };
+    assert_eq!(answer(json!({"kind": "town", "name": "Turin"}), tool()).await, "result: a town");
+    assert_eq!(answer(json!({"kind": "point", "x": "1.5", "y": 2}), tool()).await, "result: a point");
+    let line = answer(json!({"kind": "point", "x": 1}), tool()).await;
+    assert!(line.contains("bad arguments for book: missing field `y`"), "{line}");
+    let line = answer(json!({"kind": "planet"}), tool()).await;
+    assert!(line.contains(r#""planet" is not one of "point" or "town" at `/kind`"#), "{line}");
+}
+
+#[tokio::test]
+async fn alternatives_at_the_root_of_a_schema_are_shown_as_one_object_and_hold() {
+    let properties = json!({"city": {"type": "string"}, "code": {"type": "string"}});
+    let either = json!([{"required": ["city"]}, {"required": ["code"]}]);
+    let schema = json!({"type": "object", "properties": properties, "oneOf": either, "description": "A place."});
+    let tool = || json_tool("book", "Books.", schema.clone(), |_, _| async { Ok("booked") });
+    let words = "A place. Give exactly one of these sets of arguments: city; code.";
+    let shown = json!({"type": "object", "properties": properties, "description": words});
+    assert_eq!(*tool().spec().schema, shown);
+    assert_eq!(answer(json!({"code": "TO"}), tool()).await, "result: booked");
+    assert!(answer(json!({}), tool()).await.starts_with("error: Error: bad arguments for book: {} is not valid"));
+}
+
+#[tokio::test]
+async fn a_long_value_that_does_not_fit_is_not_repeated_to_the_model() {
+    let notes = Notes::default();
+    let long = json!({"city": ["x".repeat(10_000)], "nights": 1});
+    for line in [answer(long.clone(), typed(&notes)).await, answer(long, untyped(&notes)).await] {
+        assert!(line.contains(r#"what was given is not of type "string" at `/city`"#), "{line}");
+    }
+}
+
 #[test]
 fn a_type_without_fields_has_a_schema_that_providers_take() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]

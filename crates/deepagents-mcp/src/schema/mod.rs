@@ -1,14 +1,13 @@
 //! Schemas of arguments, as providers take them: one that they refuse makes every request of a run fail, and not the calls
 //! of its tool alone.
 
-mod combine;
 mod rename;
 mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deepagents_core::tool::{SchemaCheck, check_schema};
+use deepagents_core::tool::{SchemaCheck, check_schema, one_object, part_at};
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +15,8 @@ use serde_json::{Map, Value, json};
 const LONGEST: usize = 100_000;
 /// Levels of a schema, as JSON counts them.
 const DEEPEST: usize = 64;
+/// Characters of what is said of a combination.
+const SAID: usize = 600;
 
 /// What a tool takes.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ impl Arguments {
         let whole = Value::Object(schema.clone());
         short(&whole)?;
         let mut schema = schema.clone();
-        let words = combine::flatten(&mut schema, &whole);
+        let words = crate::text::line(&one_object(&mut schema, &whole), SAID);
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             schema.insert("type".to_owned(), "object".into());
         }
@@ -118,5 +119,5 @@ fn is_pattern(pattern: &Value) -> bool {
 fn dangles(part: &Map<String, Value>, schema: &Map<String, Value>) -> Option<String> {
     let reference = part.get("$ref")?.as_str()?;
     let place = reference.strip_prefix("#/")?;
-    walk::at(schema, place).is_none().then(|| reference.to_owned())
+    part_at(schema, place).is_none().then(|| reference.to_owned())
 }

@@ -49,15 +49,3 @@ pub(super) fn depth<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
     });
     1 + below.max().unwrap_or_default()
 }
-
-/// What stands at a place, which is a JSON pointer without its first `/`.
-pub(super) fn at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
-    let unescaped = |word: &str| word.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
-    let mut words = place.split('/').map(unescaped);
-    let first = schema.get(&words.next()?);
-    words.try_fold(first?, |value, word| match value {
-        Value::Object(fields) => fields.get(&word),
-        Value::Array(items) => items.get(word.parse::<usize>().ok()?),
-        _ => None,
-    })
-}

@@ -109,7 +109,7 @@ async fn a_combination_is_one_object_with_the_properties_of_all_and_the_choice_i
     let properties =
         json!({"size": {"type": "integer"}, "a": {"type": "string"}, "kind": kinds, "b": {"type": "string"}});
     assert_eq!(schema, json!({"properties": properties, "required": ["size", "kind"], "type": "object"}));
-    assert_eq!(words, "Does it.\n\nGive exactly one of these sets of arguments: a, kind; b, kind.");
+    assert_eq!(words, "Does it.\n\nGive exactly one of these sets of arguments: a, kind \"a\"; b, kind \"b\".");
 
     let both =
         json!({"allOf": [{"required": ["a", "b"]}, {"required": ["a"], "properties": {"a": {"type": "string"}}}]});

@@ -128,6 +128,13 @@ async fn later_sources_win_and_names_given_in_code_come_before_files() {
 }
 
 #[tokio::test]
+async fn a_description_that_yaml_would_have_in_quotes_is_read_all_the_same() {
+    let critic = "---\ndescription: Use it so: for \"a: b\"\ntools: [ls]\n---\nBe strict.";
+    let (listed, warnings) = load(&[("/agents/critic.md", critic)], |b| b).await;
+    assert_eq!((listed, warnings), (vec!["general-purpose".to_owned(), "critic".to_owned()], Vec::<String>::new()));
+}
+
+#[tokio::test]
 async fn files_that_define_nothing_usable_are_left_out_with_a_reason() {
     let long = format!("---\ndescription: d\n---\n{}", "x".repeat(300 * 1024));
     let given = [

@@ -114,6 +114,17 @@ async fn name_and_description_are_required_trimmed_and_may_be_written_as_numbers
 }
 
 #[tokio::test]
+async fn a_description_that_yaml_would_have_in_quotes_is_read_all_the_same() {
+    let (skill, warnings) =
+        one("name: x\ndescription: Reads PDF files. Use when: someone says \"read: this\"\nlicense: MIT").await;
+    let skill = skill.unwrap();
+    assert_eq!(skill.description, "Reads PDF files. Use when: someone says \"read: this\"");
+    assert_eq!((skill.license.as_deref(), warnings.len()), (Some("MIT"), 0), "{warnings:?}");
+    let (skill, warnings) = one("name: x\ndescription: d\ntools: a: b").await;
+    assert!(skill.is_none() && warnings[0].contains("YAML"), "{warnings:?}");
+}
+
+#[tokio::test]
 async fn a_name_that_breaks_the_rules_only_warns() {
     let (skill, warnings) = one("name: Bad_Name\ndescription: d").await;
     assert_eq!(skill.unwrap().name, "Bad_Name");

@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::Journal;
 use deepagents::core::run::SharedBudget;
 use deepagents::{DeepAgent, FinishReason, Outcome, RunInput, Usage};
@@ -143,11 +142,7 @@ impl Stream<'_> {
 
     /// Whether the thread waits for answers. One that cannot be read says so when it is gone on with.
     async fn has_questions(&self) -> bool {
-        let state = self.agent.state(&self.thread).await;
-        let waits = |state: &deepagents::State| {
-            state.get::<ActionRequests>().is_some_and(|asked| asked.values().any(|one| one.decision.is_none()))
-        };
-        state.as_ref().is_ok_and(waits)
+        self.agent.state(&self.thread).await.is_ok_and(|state| !state.action_requests().is_empty())
     }
 
     /// Calls the thread by its first message.

@@ -9,7 +9,7 @@ use crate::env::Timestamp;
 use crate::error::Result;
 use crate::event::{EventStream, Subscribe};
 use crate::ids::{LogPosition, ThreadId};
-use crate::interrupt::{ActionRequest, open_questions};
+use crate::interrupt::ActionRequest;
 use crate::journal::{Claim, LogEntry, Record, RunStatus, ThreadInfo, load_replay};
 use crate::machine::{BudgetState, Machine};
 use crate::message::Message;
@@ -219,8 +219,8 @@ impl BackgroundTask {
             last.ended.map(|stop| stop.map(outcome))
         });
         let now = self.tasks.agent.clock.now();
-        let mut questions: Vec<_> = open_questions(&state).filter(|open| !open.is_expired(now)).cloned().collect();
-        questions.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
-        Ok(BackgroundReport { state, ended, action_requests: questions, spent })
+        let mut action_requests = state.action_requests();
+        action_requests.retain(|open| !open.is_expired(now));
+        Ok(BackgroundReport { state, ended, action_requests, spent })
     }
 }

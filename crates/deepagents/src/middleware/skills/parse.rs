@@ -16,7 +16,7 @@ const MAX_COMPATIBILITY: usize = 500;
 /// A skill and what is odd about it, or why there is none.
 pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
-    let (head, _) = front_matter::parse(text).map_err(|error| skipped(&error))?;
+    let (head, _) = front_matter::forgiving(text, Texts::All).map_err(|error| skipped(&error))?;
     let text_of = |key: &str| head.get(key).and_then(front_matter::text).map(one_line);
     let wanted = |key: &str| text_of(key).ok_or_else(|| skipped(&format!("it has no `{key}`")));
     let (name, description) = (wanted("name")?, wanted("description")?);
@@ -49,9 +49,8 @@ pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
         }
     }
     let either = |key: &str| text_of(key).or_else(|| metadata.get(key).cloned());
-    let typed = || front_matter::yaml(front_matter::split(text)?.0, Texts::ByKey);
-    let (agents, odd) = match head.get("agents").map(|_| typed()) {
-        Some(Ok(mut head)) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
+    let (agents, odd) = match head.get("agents").map(|_| front_matter::forgiving(text, Texts::ByKey)) {
+        Some(Ok((mut head, _))) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
         Some(Err(error)) => (Vec::new(), vec![format!("{path}: its sub-agents cannot be read: {error}")]),
         None => (Vec::new(), Vec::new()),
     };

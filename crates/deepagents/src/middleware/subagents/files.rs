@@ -269,8 +269,7 @@ async fn survey(
 
 /// From a file to a definition: the front matter, and the prompt below it.
 pub(crate) fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
-    let (head, body) = front_matter::split(text).map_err(|error| error.to_string())?;
-    let head = front_matter::yaml(head, Texts::ByKey).map_err(|error| error.to_string())?;
+    let (head, body) = front_matter::forgiving(text, Texts::ByKey).map_err(|error| error.to_string())?;
     let (mut definition, odd) = subagents::read(head, Some(name))?;
     let body = body.trim();
     if !body.is_empty() {

@@ -46,7 +46,7 @@ use deepagents_fs::Backend;
 
 use crate::workspace::Workspace;
 use archive::Archive;
-use count::Tally;
+use count::{Count, Tally};
 use options::Settled;
 use view::ViewCache;
 use work::Work;
@@ -92,6 +92,9 @@ struct BudgetState {
     tally: Tally,
     /// Messages of the thread without arguments that are still to be cut.
     cut_upto: usize,
+    /// Tokens that the last summary was to replace, if it was no shorter: the next one is worth its price where it
+    /// replaces twice as much.
+    in_vain: Option<u64>,
 }
 
 impl Summarization {
@@ -168,6 +171,10 @@ impl Inner {
     async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
         work.measure();
         work.count_exactly().await;
+        // Where what cannot be made shorter does not fit by itself, a summary would be paid for in vain.
+        if let Some(limit) = work.limit().filter(|limit| work.count.fixed.min(work.count.tokens) > *limit) {
+            return Err(too_long(work, limit));
+        }
         if let Some(args) = &self.options.args
             && (work.is_over() || work.cuts_args() || args.trigger.met(work.length()))
         {
@@ -194,7 +201,13 @@ fn key(cx: &Context) -> String {
 }
 
 fn too_long(work: &Work<'_>, limit: u64) -> Error {
-    let tokens = work.count.tokens;
+    let Count { tokens, fixed, .. } = work.count;
+    if fixed > limit {
+        let text = format!(
+            "system prompt and tools alone have about {fixed} tokens and at most {limit} fit; leave out tools, skills or notes, or use a model with a larger window"
+        );
+        return Error::Model(ModelError::ContextLength(ErrorInfo::from(text)));
+    }
     let why = work.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
     let text = format!(
         "the request has about {tokens} tokens and at most {limit} fit, also after compaction{why}; shorten the last message or use a model with a larger window"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deepagents_core::error::Error;
 use deepagents_core::message::Message;
-use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest, SystemBlock};
+use deepagents_core::model::{ChatModel, ModelError, ModelOutput, ModelRequest, StopReason, SystemBlock};
 use deepagents_core::run::Context;
 
 use super::count;
@@ -54,6 +54,12 @@ impl Summariser<'_> {
     }
 
     fn read(&self, answer: &ModelOutput, earlier: Option<&SummaryText>) -> Result<SummaryText, Error> {
+        // Words of a refusal, or half of an answer, are not what was said before.
+        match &answer.stop {
+            StopReason::Refusal => return Err(Error::other("the model declined to write it")),
+            StopReason::Other(word) => return Err(Error::other(format!("the model's answer was broken off ({word})"))),
+            _ => {}
+        }
         let text = answer.message.text();
         if text.trim().is_empty() {
             return Err(Error::other("the model's answer holds no summary"));

@@ -197,7 +197,8 @@ impl Work<'_> {
         forced: bool,
     ) -> Result<Option<usize>, String> {
         let thread = self.cx.messages();
-        let base = Lens::new(&self.state, thread, self.options.args.as_ref()).base;
+        let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
+        let (base, head): (usize, u64) = (lens.base, lens.head().map(|m| count::of_message(m)).sum());
         let shown: HashMap<&str, &Arc<Message>> = self.request.messages.iter().map(|m| (m.id(), m)).collect();
         let as_shown = |message: &Arc<Message>| Arc::clone(shown.get(message.id()).copied().unwrap_or(message));
         let estimate = |index: usize| thread.get(index).map_or(0, |m| count::of_message(&as_shown(m)));
@@ -212,6 +213,12 @@ impl Work<'_> {
         let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
         let little = self.options.trigger.counts_tokens() && self.ledger.tally.share(gain) < self.count.tokens / 20;
         if gain == 0 || (little && !forced) {
+            return Ok(None);
+        }
+        // Whoever asks for it, or wants fewer messages, gets them whatever the summary weighs.
+        let for_room = room.is_some() || (!forced && self.options.trigger.counts_tokens());
+        let replaced = self.count.corrected(head) + tokens_evicted;
+        if for_room && self.ledger.in_vain.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
             return Ok(None);
         }
         if let Some(before) = &self.options.before {
@@ -244,6 +251,12 @@ impl Work<'_> {
         let text = notice::summary(&summary, at, &file, self.cx);
         let mut message = Message::harness(text);
         message.set_id(format!("summary_{}", self.state.compactions + 1));
+        let instead = count::of_message(&message) + pinned.as_ref().map_or(0, |m| count::of_message(m));
+        if for_room && self.count.corrected(instead) >= self.ledger.tally.share(replaced) {
+            self.ledger.in_vain = Some(replaced);
+            return Err("the summary is no shorter than what it was to replace".to_owned());
+        }
+        self.ledger.in_vain = None;
         let before = self.count.tokens;
         self.apply(CompactionEvent::Compacted(Box::new(Compaction {
             cut: CutPoint::at(thread, at),

@@ -9,7 +9,9 @@ use deepagents::fs::{
 };
 use deepagents::models::scripted::Turn;
 use deepagents::subagents::SubAgentSpec;
-use deepagents::{Block, BoxError, DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelError, RunInput};
+use deepagents::{
+    Block, BoxError, DeepAgent, DeepAgentBuilder, MemoryJournal, Message, ModelError, RunInput, StopReason,
+};
 use futures_util::future::BoxFuture;
 
 use super::*;
@@ -106,6 +108,22 @@ async fn nothing_is_evicted_when_no_summary_can_be_had_and_it_is_not_tried_at_ev
     // Nine calls are eighteen messages: once more after ten.
     assert_eq!((summaries.len(), failures.len(), sent.len()), (2, 2, 10));
     assert_eq!(sent[9].messages.len(), 5 + 18);
+}
+
+#[tokio::test]
+async fn the_words_of_a_model_that_declined_or_was_broken_off_are_no_summary() {
+    for stop in [StopReason::Refusal, StopReason::Other("network_error".into())] {
+        let light = Turn::text("I cannot help with that.").stop(stop.clone());
+        let light = deepagents::models::scripted::ScriptedModel::new([light]).with_name("scripted:light");
+        let main = model([Turn::text("Sorry.").stop(stop.clone())], [Turn::text("Done.")]);
+        let options = by_messages(5, 2).model(light.clone());
+        let agent = DeepAgent::builder().model(main.clone()).summarization(options).build().unwrap();
+        let failures = told(&agent, RunInput::messages(conversation("H A H A H")), "compaction_failed").await;
+        assert!(failures[0]["error"].as_str().unwrap().contains("no summary could be made"), "{failures:?}");
+        let (summaries, sent) = requests(&main);
+        assert_eq!((light.requests().len(), summaries.len()), (1, 1), "each is asked once");
+        assert_eq!(texts(&sent[0])[0], "question 0", "{stop:?}");
+    }
 }
 
 #[tokio::test]

@@ -72,6 +72,38 @@ async fn a_message_that_can_never_fit_is_an_error_before_any_call() {
 }
 
 #[tokio::test]
+async fn where_prompt_and_tools_alone_do_not_fit_that_is_said_and_no_summary_is_paid_for() {
+    let model = talker().with_profile(window(1_000));
+    let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
+    let error = agent.invoke(RunInput::messages(long_history(20, 400))).await.unwrap_err();
+    assert_eq!(error.kind(), "context_length");
+    let text = error.to_string();
+    assert!(text.contains("system prompt and tools alone") && text.contains("at most 1000 fit"), "{text}");
+    assert!(model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_summary_that_is_no_shorter_than_what_it_replaces_is_not_used_and_not_paid_for_at_every_step() {
+    let summary = || Turn::text(format!("## State\n{}", "summed up ".repeat(800)));
+    let ls = || Turn::call("ls", json!({"path": "/"}));
+    let turns = [ls(), ls(), ls(), Turn::text("Done.")];
+    let model = model([summary()], turns).with_profile(window(200_000));
+    // Between what leaves room for an answer and what can be sent at all; what may be evicted has about 500 tokens.
+    let agent = DeepAgent::builder()
+        .model(model.clone())
+        .system_prompt("word ".repeat(151_500))
+        .summarization(SummarizationOptions::default().trigger(Trigger::never()))
+        .build()
+        .unwrap();
+    let told = crate::memory::told(&agent, RunInput::messages(long_history(4, 500)), "compaction_failed").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0]["error"].as_str().unwrap().contains("no shorter"), "{told:?}");
+    let (summaries, sent) = requests(&model);
+    assert_eq!((summaries.len(), sent.len()), (1, 4));
+    assert!(sent.iter().all(|request| texts(request)[0].starts_with("0 word")), "nothing is evicted");
+}
+
+#[tokio::test]
 async fn a_refused_length_is_remembered_where_the_window_is_unknown() {
     let model = narrow(60_000);
     let agent = DeepAgent::builder().model(model.clone()).journal(deepagents::MemoryJournal::new()).build().unwrap();

@@ -2,26 +2,33 @@
 
 use serde_json::{Map, Value, json};
 
-use super::walk;
-use crate::text;
-
 /// How deep combinations are gone into.
 const DEEPEST: usize = 8;
 /// Parts of combinations that are gone into, all together: those that refer to themselves multiply with each level.
 const PARTS: usize = 1_000;
-/// Characters of what is said of a combination.
-const SAID: usize = 600;
 
-/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What the server
-/// wants of them beside is said in words.
-pub(super) fn flatten(schema: &mut Map<String, Value>, whole: &Value) -> String {
+/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What it wants
+/// of them beside is given in words, which are empty as a rule. `whole` is what references lead into.
+pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
     resolve(schema, whole);
     let (mut said, mut parts) = (Vec::new(), PARTS);
     merge(schema, whole, &mut said, &mut parts, DEEPEST);
     for keyword in ["not", "enum", "const"] {
         schema.remove(keyword);
     }
-    text::line(&said.join(" "), SAID)
+    said.join(" ")
+}
+
+/// What stands at a place of a schema, which is a JSON pointer without its first `/`, as it is written in references.
+pub fn part_at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
+    let unescaped = |word: &str| word.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
+    let mut words = place.split('/').map(unescaped);
+    let first = schema.get(&words.next()?);
+    words.try_fold(first?, |value, word| match value {
+        Value::Object(fields) => fields.get(&word),
+        Value::Array(items) => items.get(word.parse::<usize>().ok()?),
+        _ => None,
+    })
 }
 
 /// Puts in place of a reference what it refers to.
@@ -29,7 +36,7 @@ fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
     for _ in 0..DEEPEST {
         let place = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
         let target = match (place, whole) {
-            (Some(place), Value::Object(whole)) => walk::at(whole, place.trim_start_matches('/')),
+            (Some(place), Value::Object(whole)) => part_at(whole, place.trim_start_matches('/')),
             _ => None,
         };
         let Some(target) = target.and_then(Value::as_object).cloned() else { return };
@@ -139,11 +146,28 @@ fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], al
 
 /// What one object cannot say of a choice.
 fn words(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
-    let sets = branches.iter().map(|branch| match names(branch) {
-        required if required.is_empty() => of(branch).map(|(name, _)| name.clone()).collect(),
-        required => required,
+    let sets = branches.iter().map(|branch| {
+        let required = names(branch);
+        let named = match required.is_empty() {
+            true => of(branch).map(|(name, _)| name.clone()).collect(),
+            false => required,
+        };
+        // One that is always the same says which of the sets it is.
+        let with_value = |name: String| {
+            let constant =
+                of(branch).find(|(known, _)| **known == name).and_then(|(_, property)| property.get("const"));
+            match constant.filter(|value| value.is_string()) {
+                Some(value) => format!("{name} {value}"),
+                None => name,
+            }
+        };
+        let set: Vec<String> = named.into_iter().map(with_value).collect();
+        match branch.get("description").and_then(Value::as_str).filter(|_| !set.is_empty()) {
+            Some(about) => format!("{} ({about})", set.join(", ")),
+            None => set.join(", "),
+        }
     });
-    let mut sets: Vec<String> = sets.map(|set: Vec<String>| set.join(", ")).filter(|set| !set.is_empty()).collect();
+    let mut sets: Vec<String> = sets.filter(|set| !set.is_empty()).collect();
     sets.dedup();
     let how = match keyword {
         "anyOf" => "at least",

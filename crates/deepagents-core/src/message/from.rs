@@ -1,0 +1,46 @@
+//! What can be said as it is.
+
+use super::{AssistantMessage, Block, Message, ToolMessage, UserMessage};
+
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self::user(text)
+    }
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self::user(text)
+    }
+}
+
+impl From<&String> for Message {
+    fn from(text: &String) -> Self {
+        Self::user(text.as_str())
+    }
+}
+
+/// What a person says in several blocks, such as words with a picture.
+impl From<Vec<Block>> for Message {
+    fn from(content: Vec<Block>) -> Self {
+        UserMessage { content, ..UserMessage::default() }.into()
+    }
+}
+
+impl From<UserMessage> for Message {
+    fn from(message: UserMessage) -> Self {
+        Self::User(message)
+    }
+}
+
+impl From<AssistantMessage> for Message {
+    fn from(message: AssistantMessage) -> Self {
+        Self::Assistant(message)
+    }
+}
+
+impl From<ToolMessage> for Message {
+    fn from(message: ToolMessage) -> Self {
+        Self::Tool(message)
+    }
+}
