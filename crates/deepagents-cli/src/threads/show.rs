@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::decisions::{self, Decided};
 use super::list;
 use crate::render::style::printable;
-use crate::render::{json_text, tool_error, tool_line};
+use crate::render::{json_text, tool_failure, tool_line};
 
 /// The conversation, as text or as JSON.
 pub(super) async fn show(
@@ -79,11 +79,11 @@ fn described(agent: &SubAgentInfo) -> Value {
 }
 
 fn conversation(state: &State) -> String {
-    state.messages().iter().map(|message| said(message, state)).collect()
+    state.messages().iter().enumerate().map(|(at, message)| said(at, message, state)).collect()
 }
 
 /// A message as a person reads it. The result of a call is shown with the call.
-fn said(message: &Message, state: &State) -> String {
+fn said(at: usize, message: &Message, state: &State) -> String {
     let mut out = String::new();
     match message {
         Message::User(user) if user.author == Author::Harness => {}
@@ -100,14 +100,15 @@ fn said(message: &Message, state: &State) -> String {
             }
             for block in &answer.content {
                 let Block::ToolCall(call) = block else { continue };
-                let results = state.messages().iter().filter_map(|message| message.as_tool());
-                let result = results.into_iter().find(|result| result.call_id == call.id);
+                // Providers give later calls the ids of earlier ones.
+                let mut results = state.messages().tail(at + 1).map_while(|message| message.as_tool());
+                let result = results.find(|result| result.call_id == call.id);
                 let line = tool_line(&call.name, &call.args);
-                out += &match result {
-                    Some(result) if result.is_error => {
-                        format!("✗ {line}  {}\n", tool_error(&Message::Tool(result.clone()).text()))
-                    }
-                    Some(_) => format!("✓ {line}\n"),
+                let failure = result
+                    .map(|result| tool_failure(&result.name, result.is_error, &Message::Tool(result.clone()).text()));
+                out += &match failure {
+                    Some(Some(failure)) => format!("✗ {line}  {failure}\n"),
+                    Some(None) => format!("✓ {line}\n"),
                     None => format!("… {line}\n"),
                 };
             }
