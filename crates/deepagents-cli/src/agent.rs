@@ -29,7 +29,7 @@ pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 
 /// The agent that the options describe, to be built and looked at.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let files = open(args)?;
+    let files = open_beside(args, None).await?;
     let own = OwnFiles::inside(args.directory(), None, None)?;
     let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
@@ -136,6 +136,12 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
         }
         unusable(root, &error.source)
     })
+}
+
+/// The same among other work: what is protected in a directory is read from its files.
+pub(crate) async fn open_beside(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
+    let args = args.clone();
+    tokio::task::spawn_blocking(move || open_recorded(&args, store)).await?
 }
 
 /// A directory by itself as a workspace.

@@ -1,5 +1,6 @@
 //! Resources and prompts of servers, fetched when they are asked for.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use deepagents_core::event::MiddlewareEvent;
@@ -8,7 +9,7 @@ use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput,
 use futures_util::future::join_all;
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -112,26 +113,17 @@ async fn listed(servers: &[Arc<Server>]) -> String {
 
 async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
     let connection = server.connection().await?;
-    let mut lines = Vec::new();
-    let mut cursor = None;
-    for _ in 0..PAGES {
-        let request = ListResourcesRequest { params: page(cursor.take()), ..ListResourcesRequest::default() };
-        let ServerResult::ListResourcesResult(found) =
-            connection.request(ClientRequest::ListResourcesRequest(request)).await?
-        else {
-            break;
-        };
-        lines.extend(found.resources.iter().map(|r| line(&r.uri, &r.name, r.description.as_deref())));
-        match found.next_cursor {
-            Some(next) => cursor = Some(next),
-            None => break,
-        }
-    }
-    let templates = ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::default());
+    let resources = |params| {
+        ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
+    };
+    let templates = |params| {
+        let request = ListResourceTemplatesRequest { params, ..ListResourceTemplatesRequest::default() };
+        ClientRequest::ListResourceTemplatesRequest(request)
+    };
+    let mut lines: Vec<String> = entries(&connection, "resources", resources).await?.iter().map(line).collect();
     // Many servers have resources and no templates, and say so with an error.
-    if let Ok(ServerResult::ListResourceTemplatesResult(found)) = connection.request(templates).await {
-        lines.extend(found.resource_templates.iter().map(|r| line(&r.uri_template, &r.name, r.description.as_deref())));
-    }
+    let found = entries(&connection, "resourceTemplates", templates).await.unwrap_or_default();
+    lines.extend(found.iter().map(line));
     let more = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
     if more > 0 {
@@ -140,13 +132,41 @@ async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
     Ok(if lines.is_empty() { "  (none)".to_owned() } else { lines.join("\n") })
 }
 
-fn page(cursor: Option<String>) -> Option<PaginatedRequestParams> {
-    cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)))
+/// What a list has, page by page. One entry that is not as it should be takes nothing away from the others.
+async fn entries(
+    connection: &Connection,
+    name: &str,
+    request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
+) -> Result<Vec<Value>, McpError> {
+    let (mut all, mut cursor, mut seen) = (Vec::new(), None, HashSet::new());
+    for _ in 0..PAGES {
+        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let page = serde_json::to_value(connection.request(request(params)).await?).unwrap_or_default();
+        match page.get(name) {
+            Some(Value::Array(entries)) => all.extend(entries.iter().filter(|entry| entry.is_object()).cloned()),
+            None | Some(Value::Null) => {}
+            Some(_) => return Err(connection.unreadable(&format!("its list of {name} is none"))),
+        }
+        // A server that gives out a cursor once more would go on for ever.
+        let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
+        cursor = Some(next);
+    }
+    Ok(all)
 }
 
-fn line(uri: &str, name: &str, description: Option<&str>) -> String {
-    let description = description.map(|text| format!(": {}", text::line(text, 200))).unwrap_or_default();
-    format!("  {} ({}){description}", text::line(uri, 1_000), text::line(name, 200))
+/// A text of an entry; an empty one where it has none.
+fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A resource, or a template of some, in a line.
+fn line(entry: &Value) -> String {
+    let uri = [field(entry, "uri"), field(entry, "uriTemplate")].into_iter().find(|uri| !uri.is_empty());
+    let named = |name: &str| Some(text::line(field(entry, name), 200)).filter(|words| !words.is_empty());
+    let name = named("name").or_else(|| named("title")).map(|name| format!(" ({name})")).unwrap_or_default();
+    let description = named("description").map(|words| format!(": {words}")).unwrap_or_default();
+    format!("  {}{name}{description}", text::line(uri.unwrap_or_default(), 1_000))
 }
 
 async fn read(server: &Arc<Server>, uri: &str) -> Result<Value, McpError> {
@@ -176,8 +196,12 @@ impl McpServers {
         let result = connection.request(ClientRequest::GetPromptRequest(GetPromptRequest::new(params))).await?;
         let result = serde_json::to_value(result).unwrap_or_default();
         let messages = result.get("messages").and_then(Value::as_array).into_iter().flatten();
-        let texts = messages.filter_map(|message| message.get("content")?.get("text")?.as_str());
-        Ok(texts.map(text::visible).collect::<Vec<_>>().join("\n\n"))
+        let texts = messages.flat_map(|message| match message.get("content") {
+            Some(Value::Array(blocks)) => blocks.iter().map(results::in_words).collect::<Vec<_>>(),
+            Some(block) => vec![results::in_words(block)],
+            None => Vec::new(),
+        });
+        Ok(texts.map(|text| text::visible(&text)).collect::<Vec<_>>().join("\n\n"))
     }
 }
 
@@ -185,25 +209,22 @@ async fn prompts(server: &str, connection: &Connection) -> Result<Vec<McpPrompt>
     if connection.capabilities().prompts.is_none() {
         return Ok(Vec::new());
     }
-    let mut all = Vec::new();
-    let mut cursor = None;
-    for _ in 0..PAGES {
-        let request = ListPromptsRequest { params: page(cursor.take()), ..ListPromptsRequest::default() };
-        let ServerResult::ListPromptsResult(found) =
-            connection.request(ClientRequest::ListPromptsRequest(request)).await?
-        else {
-            break;
-        };
-        all.extend(found.prompts.into_iter().map(|prompt| McpPrompt {
-            server: server.to_owned(),
-            description: text::line(prompt.description.as_deref().or(prompt.title.as_deref()).unwrap_or_default(), 300),
-            name: prompt.name,
-            arguments: prompt.arguments.into_iter().flatten().map(|a| (a.name, a.required == Some(true))).collect(),
-        }));
-        match found.next_cursor {
-            Some(next) => cursor = Some(next),
-            None => break,
-        }
+    let request =
+        |params| ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() });
+    let listed = entries(connection, "prompts", request).await?;
+    // One without a name cannot be asked for.
+    let named = listed.iter().filter(|prompt| !field(prompt, "name").is_empty());
+    Ok(named.map(|prompt| listed_prompt(server, prompt)).collect())
+}
+
+fn listed_prompt(server: &str, prompt: &Value) -> McpPrompt {
+    let described = Some(field(prompt, "description")).filter(|words| !words.is_empty());
+    let arguments = prompt.get("arguments").and_then(Value::as_array).into_iter().flatten();
+    let needed = |argument: &Value| argument.get("required").and_then(Value::as_bool) == Some(true);
+    McpPrompt {
+        server: server.to_owned(),
+        name: field(prompt, "name").to_owned(),
+        description: text::line(described.unwrap_or_else(|| field(prompt, "title")), 300),
+        arguments: arguments.map(|argument| (field(argument, "name").to_owned(), needed(argument))).collect(),
     }
-    Ok(all)
 }

@@ -75,6 +75,18 @@ fn says_something(block: &Value) -> bool {
     text.and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
 }
 
+/// A block where there is room for words alone; a text may stand for one.
+pub(crate) fn in_words(block: &Value) -> String {
+    if let Some(text) = block.as_str() {
+        return text.to_owned();
+    }
+    match shown(block) {
+        Block::Text(text) => text.text,
+        Block::Media(media) => format!("[a medium of the type {}, not shown]", media.mime),
+        _ => String::new(),
+    }
+}
+
 /// A block of a result, or of a resource.
 fn shown(block: &Value) -> Block {
     let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -178,7 +178,8 @@ impl<H: AgentHost> Session<H> {
                 },
             }
         }
-        run.cancel();
+        // Who cancels a turn in an editor has read what was said.
+        run.interrupt();
         let rest = async {
             while let Some(event) = events.next().await {
                 presenter.event(&event);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use deepagents::channels::Todos;
 use deepagents::core::message::{AssistantMessage, Author, ToolMessage};
+use deepagents::core::run::interrupted_words;
 use deepagents::{Block, Message, State};
 use serde_json::json;
 
@@ -50,7 +51,8 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
     for (index, block) in answer.content.iter().enumerate() {
         match block {
             Block::Text(text) if !text.text.is_empty() => {
-                editor.update(wire::SessionUpdate::AgentMessageChunk(chunk(&text.text)));
+                let words = interrupted_words(&text.text).unwrap_or(&text.text);
+                editor.update(wire::SessionUpdate::AgentMessageChunk(chunk(words)));
             }
             Block::Reasoning(thought) if !thought.text.is_empty() => {
                 editor.update(wire::SessionUpdate::AgentThoughtChunk(chunk(&thought.text)));

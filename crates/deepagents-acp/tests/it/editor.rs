@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, MemoryJournal, ThreadInfo};
-use deepagents::core::model::{ModelProfile, Price};
+use deepagents::core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, Price};
 use deepagents::core::tool::DynTool;
 use deepagents::fs::LocalBackend;
 use deepagents::fs::shell::{Confinement, LocalShell};
@@ -14,6 +14,8 @@ use deepagents::models::scripted::ScriptedModel;
 use deepagents_acp::{
     AgentHost, HostError, McpSupport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup, SlashCommand, serve,
 };
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -28,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) model: ScriptedModel,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) tool: Option<Arc<dyn DynTool>>,
+    /// Whether the model never comes to the end of an answer to a message with this in it.
+    pub(crate) halts_at: Option<&'static str>,
     /// Whether it has a shell of its own, and whether that passes for a sandbox.
     pub(crate) shell: Option<bool>,
     /// Models and efforts that agents were built with.
@@ -35,10 +39,36 @@ pub(crate) struct Host {
     pub(crate) made: Arc<Mutex<u32>>,
 }
 
+/// A model that may stop before the end of an answer.
+struct Halting {
+    model: ScriptedModel,
+    at: Option<&'static str>,
+}
+
+impl ChatModel for Halting {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
+        let answer = self.model.stream(request);
+        if !self.at.is_some_and(|words| last.contains(words)) {
+            return answer;
+        }
+        let is_end = |event: &Result<ModelEvent, ModelError>| matches!(event, Ok(ModelEvent::Finished(_)));
+        answer.filter(move |event| std::future::ready(!is_end(event))).chain(stream::pending()).boxed()
+    }
+}
+
 impl Host {
     pub(crate) fn new(model: ScriptedModel) -> Self {
         let (journal, built, made) = (Arc::default(), Arc::default(), Arc::default());
-        Self { model, journal, tool: None, shell: None, built, made }
+        Self { model, journal, tool: None, halts_at: None, shell: None, built, made }
     }
 }
 
@@ -68,6 +98,7 @@ impl AgentHost for Host {
         let mut profile = ModelProfile::default();
         profile.context_window = Some(100_000);
         let model = self.model.clone().with_profile(profile);
+        let model = Halting { model, at: self.halts_at };
         let mut builder = DeepAgent::builder().model(model).backend(workspace.clone());
         if let Some(tool) = &self.tool {
             builder = builder.tool(tool.clone());

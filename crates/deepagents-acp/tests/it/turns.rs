@@ -96,6 +96,27 @@ async fn a_sub_agent_is_shown_in_the_call_that_it_works_for() {
 }
 
 #[tokio::test]
+async fn what_was_said_before_a_cancel_is_part_of_the_conversation_and_told_again_in_the_models_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([Turn::text("Once upon a time"), Turn::text("there was a crab.")]);
+    let host = Host { halts_at: Some("story"), ..Host::new(model.clone()) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let first = editor.prompt(&session, "A story, please.");
+    editor.until(|editor| editor.text("agent_message_chunk") == "Once upon a time").await;
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(first.await.unwrap().unwrap()["stopReason"], "cancelled");
+    assert_eq!(editor.say(&session, "Go on.").await, "end_turn");
+    let shown = model.requests()[1].messages.iter().map(|message| message.text()).collect::<Vec<_>>();
+    assert!(shown.iter().any(|text| text.starts_with("Once upon a time\n\n[The user")), "{shown:?}");
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let load = json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []});
+    editor.call("session/load", load).await.unwrap();
+    assert_eq!(editor.text("agent_message_chunk"), "Once upon a timethere was a crab.");
+}
+
+#[tokio::test]
 async fn a_cancelled_turn_ends_as_cancelled_and_the_next_one_works() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);

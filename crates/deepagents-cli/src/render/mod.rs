@@ -25,7 +25,7 @@ pub(crate) use json::JsonLines;
 pub(crate) use loaded::{Loaded, several};
 pub(crate) use quiet::AnswerOnly;
 pub(crate) use terminal::Live;
-pub(crate) use tool_line::{call as tool_line, error as tool_error};
+pub(crate) use tool_line::{call as tool_line, failure as tool_failure};
 pub(crate) use wrap::{Columns, width};
 
 /// Shows a run. An error is one of writing to stdout; the run is ended then.

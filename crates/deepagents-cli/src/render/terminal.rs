@@ -218,9 +218,9 @@ impl Renderer for Live {
             EventKind::ToolProgress { text, .. } => self.show_running(Some(text)),
             EventKind::ToolFinished { call, name, error, text, .. } => {
                 let shown = self.running.remove(call).unwrap_or_else(|| name.clone());
-                if *error {
+                if let Some(failure) = tool_line::failure(name, *error, text) {
                     let mark = self.style.red("✗");
-                    self.tool_line(&event.path, &mark, &shown, &tool_line::error(text))?;
+                    self.tool_line(&event.path, &mark, &shown, &failure)?;
                 } else if name != WRITE_TODOS {
                     let mark = self.style.green("✓");
                     self.tool_line(&event.path, &mark, &shown, "")?;

@@ -1,5 +1,6 @@
 //! A tool call in a line.
 
+use deepagents::middleware::filesystem::exit_failure;
 use serde_json::Value;
 
 use super::escaped;
@@ -38,8 +39,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// What a result says that is one of a failure: an error, or a command that ended badly, which is no error for the
+/// model.
+pub(crate) fn failure(tool: &str, is_error: bool, text: &str) -> Option<String> {
+    if is_error { Some(error(text)) } else { exit_failure(tool, text).map(error) }
+}
+
 /// What an error says, without the word that the symbol already stands for.
-pub(crate) fn error(text: &str) -> String {
+fn error(text: &str) -> String {
     let line = first_line(text, 2 * SHOWN);
     line.strip_prefix("Error: ").map_or_else(|| line.clone(), str::to_owned)
 }

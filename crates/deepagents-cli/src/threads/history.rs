@@ -10,9 +10,8 @@ use deepagents::core::state::{Channel, MessagesChannel};
 use deepagents::fs::FileUndo;
 use serde_json::{Value, json};
 
-use crate::render::json_text;
 use crate::render::style::printable;
-use crate::render::tool_line;
+use crate::render::{json_text, tool_failure, tool_line};
 
 /// Characters of a line that tells what happened.
 const WIDTH: usize = 90;
@@ -77,7 +76,9 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
                 }
             }
             Record::ToolFinished { message, .. } => {
-                parts.push(format!("{} {}", if message.is_error { '✗' } else { '✓' }, message.name));
+                let text = Message::Tool((*message).clone()).text();
+                let failed = tool_failure(&message.name, message.is_error, &text).is_some();
+                parts.push(format!("{} {}", if failed { '✗' } else { '✓' }, message.name));
             }
             Record::ToolInterrupted { .. } => parts.push("a call waits for a decision".to_owned()),
             Record::Rewind { to, .. } => parts.push(format!("went back to {to}")),

@@ -45,7 +45,8 @@ pub(super) async fn rewind(
         bail!("the directory {root} of thread {} is not there; with --files no its files stay as they are", info.id);
     }
     let options = AgentArgs { root: Some(root.into()), ..AgentArgs::default() };
-    let files_of = agent::open_recorded(&options, Some(store.clone()))
+    let files_of = agent::open_beside(&options, Some(store.clone()))
+        .await
         .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
     let builder = DeepAgent::builder().model(NoModel).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;

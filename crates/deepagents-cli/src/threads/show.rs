@@ -14,7 +14,7 @@ use super::decisions::{self, Decided};
 use super::list;
 use crate::exit::WrongUsage;
 use crate::render::style::printable;
-use crate::render::{json_text, tool_error, tool_line};
+use crate::render::{json_text, tool_failure, tool_line};
 
 /// The conversation, as text or as JSON.
 pub(super) async fn show(
@@ -117,11 +117,11 @@ fn said(message: &Message, results: &HashMap<&str, &Message>) -> String {
             for block in &answer.content {
                 let Block::ToolCall(call) = block else { continue };
                 let line = tool_line(&call.name, &call.args);
-                out += &match results.get(&*call.id) {
-                    Some(result) if result.as_tool().is_some_and(|result| result.is_error) => {
-                        format!("✗ {line}  {}\n", tool_error(&result.text()))
-                    }
-                    Some(_) => format!("✓ {line}\n"),
+                let result = results.get(&*call.id).and_then(|result| Some((result.as_tool()?, result.text())));
+                let failure = result.map(|(result, text)| tool_failure(&result.name, result.is_error, &text));
+                out += &match failure {
+                    Some(Some(failure)) => format!("✗ {line}  {failure}\n"),
+                    Some(None) => format!("✓ {line}\n"),
                     None => format!("… {line}\n"),
                 };
             }

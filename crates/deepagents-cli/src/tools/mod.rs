@@ -16,7 +16,7 @@ use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
 
-use crate::args::{BackendKind, Switch, ToolsArgs};
+use crate::args::{AgentArgs, BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
 use crate::own_files::OwnFiles;
 use crate::render::escaped_json;
@@ -97,7 +97,8 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         BackendKind::Local => {
             own_files::check_root(args.root.as_deref())?;
             let root = args.root.as_deref().unwrap_or(Path::new("."));
-            let (local, own) = (agent::open_at(root)?, OwnFiles::inside(root, None, None)?);
+            let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
+            let (local, own) = (agent::open_beside(&options, None).await?, OwnFiles::inside(root, None, None)?);
             (agent::with_commands(local, &args.commands, &own)?, Update::none())
         }
     };

@@ -254,6 +254,26 @@ fn nothing_is_kept_with_no_save() {
 }
 
 #[test]
+fn a_command_that_ends_badly_is_shown_as_one_that_failed_though_the_model_is_told_of_no_error() {
+    let place = Place::new();
+    let commands = ["true", "for i in $(seq 9000); do echo line $i of many; done; exit 3"];
+    let calls = commands.map(|command| Reply::Call("execute", json!({"command": command})));
+    let server = Server::start(calls.into_iter().chain([text("Done.")]));
+    let shown = finish(place.run(&server).args(["--sandbox", "unconfined", "Go"])).out;
+    let shown: Vec<_> = shown.lines().filter(|line| line.contains(" execute ")).map(str::to_owned).collect();
+    assert_eq!(
+        shown,
+        ["✓ execute true", "✗ execute for i in $(seq 9000); do echo line $i of many; done; exit 3  exit code 3"]
+    );
+    let id = place.ids()[0].clone();
+    let later = place.threads(&["show", &id]).out;
+    assert!(shown.iter().all(|line| later.lines().any(|later| later == line)), "{later}");
+    let history = place.threads(&["show", &id, "--history"]).out;
+    assert!(history.contains("✓ execute") && history.contains("✗ execute"), "{history}");
+    assert!(!server.requests()[2].body.to_string().contains("is_error\":true"));
+}
+
+#[test]
 fn a_thread_is_listed_shown_and_exported() {
     let place = Place::new();
     let server =

@@ -18,6 +18,10 @@ pub(crate) struct RunControl {
     interrupted: AtomicBool,
     /// Whether something was said to the run that it has not taken in.
     said: watch::Sender<bool>,
+    /// Whether the process leaves the run where it is.
+    left: CancellationToken,
+    /// The agents that have something to write down then.
+    keepers: watch::Sender<usize>,
     follow_ups: Inbox,
     agents: CancelRegistry,
     /// The run that is given the events of this one too.
@@ -39,8 +43,23 @@ impl RunControl {
         self.interrupted.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+    /// Whether a person ends the run, or the agent with this path or one above it.
+    pub(crate) fn is_interrupted(&self, path: &[String]) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.agents.is_cancelled(path)
+    }
+
+    /// Tells the agents of the run that the process leaves it where it is, and waits until they have written down what
+    /// is to be kept.
+    pub(crate) async fn leave(&self) {
+        self.left.cancel();
+        // The sender lives as long as this does.
+        let _ = self.keepers.subscribe().wait_for(|keepers| *keepers == 0).await;
+    }
+
+    /// What an agent of the run listens with that would have something to write down.
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.keepers.send_modify(|keepers| *keepers += 1);
+        Leaving { left: self.left.clone(), keepers: self.keepers.clone() }
     }
 
     /// Notes whether something was said to the run that it has not taken in.
@@ -89,6 +108,28 @@ impl RunControl {
     }
 }
 
+/// Listens for the end of the process. Whoever leaves the run waits until this is dropped.
+pub(crate) struct Leaving {
+    left: CancellationToken,
+    keepers: watch::Sender<usize>,
+}
+
+impl Leaving {
+    /// Ends when the process leaves the run where it is; never where nobody listens.
+    pub(crate) async fn heard(leaving: Option<&Self>) {
+        match leaving {
+            Some(leaving) => leaving.left.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.keepers.send_modify(|keepers| *keepers = keepers.saturating_sub(1));
+    }
+}
+
 /// Suspends a run, as [`RunHandle::suspend`](crate::run::RunHandle::suspend) does. It is there before the run makes its first
 /// step, so that whoever has it at the [beginning](super::RunStart::suspender) comes late for none. A run that tells nobody of
 /// its events is not suspended.
@@ -112,7 +153,14 @@ impl std::fmt::Debug for RunControl {
 
 /// The agents of a run that are under way, by their paths, each with the token that cancels it and those below it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CancelRegistry(Arc<Mutex<HashMap<Arc<[String]>, CancellationToken>>>);
+pub(crate) struct CancelRegistry(Arc<Mutex<HashMap<Arc<[String]>, Registration>>>);
+
+#[derive(Debug)]
+struct Registration {
+    token: CancellationToken,
+    /// Whether it was cancelled by itself.
+    is_cancelled: bool,
+}
 
 impl CancelRegistry {
     /// Registers an agent until what this gives is dropped.
@@ -123,16 +171,26 @@ impl CancelRegistry {
                 self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
             }
         }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), token);
+        let registration = Registration { token, is_cancelled: false };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), registration);
         Registered(self.clone(), path)
     }
 
     /// Cancels the agent with this path and those below it; says whether it was under way.
     pub(crate) fn cancel(&self, path: &[String]) -> bool {
-        let token = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
-        if let Some(token) = &token {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(path).map(|agent| {
+            agent.is_cancelled = true;
+            agent.token.clone()
+        });
+        if let Some(token) = &found {
             token.cancel();
         }
-        token.is_some()
+        found.is_some()
+    }
+
+    /// Whether the agent with this path was cancelled by itself, or with one above it.
+    fn is_cancelled(&self, path: &[String]) -> bool {
+        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.iter().any(|(above, agent)| agent.is_cancelled && path.starts_with(above))
     }
 }

@@ -32,8 +32,8 @@ use crate::tool::{DynTool, ToolSet, coerce_call};
 
 pub(crate) use budget_tracker::BudgetTracker;
 pub use builder::ContextBuilder;
-pub(crate) use control::RunControl;
 pub use control::Suspender;
+pub(crate) use control::{Leaving, RunControl};
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;

@@ -82,6 +82,14 @@ pub enum Record {
         /// What it changed.
         update: RecordUpdate,
     },
+    /// What a call had put out that a process left where it was, as it had to end. Its outcome is as unknown as without
+    /// this.
+    ToolLeft {
+        /// The call.
+        call: CallId,
+        /// The end of what it had put out.
+        output: String,
+    },
     /// Results that are in the log become part of the conversation, in this order.
     ToolsCommitted {
         /// The calls of the turn.

@@ -171,10 +171,15 @@ impl Replay {
             Record::ToolStarted { call, provider_call_id, name, repeatable, args: _ } => {
                 self.turns = self.turns.max(call.turn.saturating_add(1));
                 self.call_states.insert(call.clone(), self.state.clone());
+                // One that is made again puts out all of it again.
+                self.open.outputs.remove(&call);
                 self.open.in_doubt.insert(call, (provider_call_id, name, repeatable));
             }
             Record::ToolInterrupted { call } => {
                 self.open.in_doubt.remove(&call);
+            }
+            Record::ToolLeft { call, output } => {
+                self.open.outputs.insert(call, output);
             }
             Record::ToolFinished { call, message, update } => {
                 let (messages, rest) = self.known(update)?.split::<MessagesChannel>();
@@ -184,6 +189,7 @@ impl Replay {
                     self.spent_below += &child.uncounted();
                 }
                 self.open.in_doubt.remove(&call);
+                self.open.outputs.remove(&call);
                 self.open.changed.extend(rest.channels().map(str::to_owned));
                 self.open.finished.insert(call, (message, messages.concat()));
             }

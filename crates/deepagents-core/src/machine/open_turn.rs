@@ -15,6 +15,9 @@ pub(crate) struct Open {
     /// Calls that began and have no result.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) in_doubt: BTreeMap<CallId, (String, String, bool)>,
+    /// What those had put out that were left where they were.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) outputs: BTreeMap<CallId, String>,
     /// Results that are not yet part of the conversation, and the messages that the tools added.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) finished: BTreeMap<CallId, (Arc<ToolMessage>, Vec<MessageOp>)>,

@@ -17,6 +17,9 @@ use crate::message::{Message, Usage};
 use crate::state::State;
 use crate::status::FinishReason;
 
+/// How long what calls had put out may take to be written down where they are left.
+const KEEP: Duration = Duration::from_millis(500);
+
 /// How a run ended, once it has.
 pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
 
@@ -133,8 +136,9 @@ impl RunHandle {
         self.inner.cancel.cancel();
     }
 
-    /// Ends the sub-agent with this path and those below it, as [`cancel`](Self::cancel) does the whole run; the path of
-    /// an agent is that of its events. Returns whether it was under way. The agent above it is told that it was cancelled, and goes on.
+    /// Ends the sub-agent with this path and those below it, as [`interrupt`](Self::interrupt) does the whole run; the
+    /// path of an agent is that of its events. Returns whether it was under way. The agent above it is told that it was
+    /// cancelled, and what it was saying, and goes on.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
         self.inner.control.agents().cancel(path)
     }
@@ -149,7 +153,8 @@ impl RunHandle {
 
     /// Makes the run stop as [`suspend`](Self::suspend) does, for a process that is about to end: where it has not come to its
     /// next step after this time, it is left where it is, as by a process that was killed. Calls that are under way are in
-    /// doubt then, and the outcome is the error [`Left`](crate::error::Error::Left).
+    /// doubt then, though the last of what they have told of their progress is kept for the model. The outcome is the
+    /// error [`Left`](crate::error::Error::Left).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -162,6 +167,8 @@ impl RunHandle {
     pub async fn suspend_within(&self, patience: Duration) {
         self.suspend();
         if tokio::time::timeout(patience, self.outcome()).await.is_err() {
+            // A journal that does not answer keeps nobody from ending.
+            let _ = tokio::time::timeout(KEEP, self.inner.control.leave()).await;
             LiveRun::abort(self);
             // What it has is dropped before this goes on.
             let _ = self.outcome().await;

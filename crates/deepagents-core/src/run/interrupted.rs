@@ -1,7 +1,6 @@
 //! What a model was saying when a person ended the run.
 
 use super::driver::Driver;
-use crate::context::RunControl;
 use crate::error::Result;
 use crate::message::{AssistantMessage, Block, Message, Messages};
 use crate::state::Update;
@@ -12,11 +11,11 @@ const MARK: &str = "[The user interrupted this answer here.]";
 const GO_ON: &str = "This is a message of the system, not of the user: go on with the answer that was interrupted.";
 
 impl Driver {
-    /// Keeps the text of the answer that the model is giving, where a person ends the run. A sub-agent tells it to its own agent
-    /// as the last that it has said.
+    /// Keeps the text of the answer that the model is giving, where a person ends the run, or this agent of it. A
+    /// sub-agent tells it to its own agent as the last that it has said.
     pub(super) fn keep_interrupted(&mut self) -> Result<()> {
         let events = &self.shared.events;
-        if !events.control().is_some_and(RunControl::is_interrupted) {
+        if !events.control().is_some_and(|control| control.is_interrupted(&self.shared.path)) {
             return Ok(());
         }
         let Some(said) = events.said(&self.shared.path).filter(|said| !said.trim().is_empty()) else { return Ok(()) };

@@ -1,9 +1,10 @@
 //! Calls that are not made, or that came to no end, are answered all the same: every call keeps exactly one result.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::driver::Driver;
 use crate::error::Result;
+use crate::ids::CallId;
 use crate::journal::{ChildLog, Record};
 use crate::machine::Open;
 use crate::message::{self, Message, MessageOp, Pending, PendingCall, ToolMessage};
@@ -30,8 +31,8 @@ impl Driver {
             given.push(Message::Tool((*message).clone()));
             late.extend(added);
         }
-        let in_doubt = open.in_doubt.into_values().map(|(id, ..)| id).collect();
-        self.complete_turn(&Left { in_doubt, begun }, why, late, &mut given)?;
+        let left = Left { in_doubt: in_doubt(open.in_doubt, open.outputs), begun };
+        self.complete_turn(&left, why, late, &mut given)?;
         // The results are part of the conversation, and the turn is over.
         self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
         Ok(())
@@ -58,8 +59,8 @@ impl Driver {
         }
         let text = |index: &u32, call: &PendingCall| {
             let name = call.name();
-            if left.in_doubt.contains(call.provider_call_id()) {
-                unknown_outcome(name)
+            if let Some(output) = left.in_doubt.get(call.provider_call_id()) {
+                with_output(unknown_outcome(name), output.as_deref())
             } else if left.begun.contains(index) {
                 format!(
                     "The call of {name} did not come to its end: {why}. What its agent had done until then is done."
@@ -81,10 +82,26 @@ impl Driver {
 
 /// What an earlier process had begun of a turn.
 pub(super) struct Left {
-    /// The ids of the calls that were running when it ended.
-    pub(super) in_doubt: HashSet<String>,
+    /// The ids of the calls that were running when it ended, with what they had put out, where that is known.
+    pub(super) in_doubt: HashMap<String, Option<String>>,
     /// The places of the calls whose sub-agents had begun.
     pub(super) begun: HashSet<u32>,
+}
+
+/// What is shown of what calls had put out.
+pub(super) fn with_output(text: String, output: Option<&str>) -> String {
+    match output {
+        Some(output) => format!("{text} What it had put out until then:\n{output}"),
+        None => text,
+    }
+}
+
+/// The calls that were running, by the provider's ids.
+pub(super) fn in_doubt(
+    calls: BTreeMap<CallId, (String, String, bool)>,
+    mut outputs: BTreeMap<CallId, String>,
+) -> HashMap<String, Option<String>> {
+    calls.into_iter().map(|(call, (id, ..))| (id, outputs.remove(&call))).collect()
 }
 
 /// The places of the calls that these sub-agents work for.

@@ -264,7 +264,8 @@ impl ToolContext {
         Child(self.call.clone())
     }
 
-    /// Tells how far the call is, without waiting for anybody who reads it. Where the call does not come to its end, since the
+    /// Tells how far the call is, without waiting for anybody who reads it. What is told is one text in pieces, so a
+    /// line of its own ends with a newline. Where the call does not come to its end, since the
     /// run is cancelled, fails or is out of time, the model is told the last 4 kB of it.
     pub fn progress(&self, text: impl Into<String>) {
         let text = match &self.progress {

@@ -347,18 +347,34 @@ async fn a_run_that_nobody_reads_is_cancelled_without_what_was_said() {
     assert_eq!(lines(run.outcome().await.unwrap().messages()), ["user: a story"]);
 }
 
-#[tokio::test]
-async fn what_a_sub_agent_was_saying_when_a_person_interrupts_is_told_to_its_agent() {
+/// A tool whose sub-agent stops in the middle of its answer.
+fn halting_task() -> impl DynTool {
     let below = agent(Halting::default()).tool(echo()).name("child").build().unwrap();
-    let task = tool("task", move |_, cx| {
+    tool("task", move |_, cx| {
         let below = below.clone();
         async move {
             let state = State::new(below.schema().clone());
             let ended = cx.run_child(&below, "task", state, RunInput::new("a story")).await?;
             Ok(ended.result?.messages().last().map(|message| message.text()).unwrap_or_default())
         }
-    });
-    let agent = agent(ScriptedModel::new([Turn::call("task", json!({}))])).tool(task).build().unwrap();
+    })
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_was_saying_when_it_is_cancelled_is_told_to_its_agent_which_goes_on() {
+    let model = ScriptedModel::new([Turn::call("task", json!({})), Turn::text("so be it")]);
+    let agent = agent(model).tool(halting_task()).build().unwrap();
+    let mut run = agent.run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { name: Some(name), .. } if name == "echo")).await;
+    assert!(run.handle().cancel_agent(&["task:0.0".to_owned()]));
+    let outcome = run.outcome().await.unwrap();
+    let told = KEPT.replacen("assistant", "result", 1);
+    assert_eq!(lines(outcome.messages())[2..], [told.as_str(), "assistant: so be it"]);
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_was_saying_when_a_person_interrupts_is_told_to_its_agent() {
+    let agent = agent(ScriptedModel::new([Turn::call("task", json!({}))])).tool(halting_task()).build().unwrap();
     let mut run = agent.run("go");
     until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { name: Some(name), .. } if name == "echo")).await;
     run.interrupt();

@@ -14,7 +14,7 @@ use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, StopReason};
 use deepagents_core::run::{FinishReason, ModelCall, RunHandle, RunInput, RunObserver, RunStart};
 use deepagents_core::state::State;
-use deepagents_core::tool::DynTool;
+use deepagents_core::tool::{DynTool, Effect, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
@@ -37,6 +37,19 @@ fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {
     })
 }
 
+/// A tool that tells of its progress and never ends.
+fn noisy() -> impl DynTool {
+    tool("noisy", |_, cx| async move {
+        cx.progress("3 of 9\n");
+        std::future::pending::<()>().await;
+        Ok("never")
+    })
+}
+
+/// What the model is told of it where its process has ended.
+const LEFT: &str = "The call of noisy was running when the process ended; whether it took effect is unknown. \
+                    What it had put out until then:\n3 of 9";
+
 /// Asks for its tool first, and is done when it has the result.
 fn once(name: &'static str) -> ScriptedModel {
     ScriptedModel::rules()
@@ -48,7 +61,7 @@ fn once(name: &'static str) -> ScriptedModel {
 }
 
 fn task(child: Agent) -> impl DynTool {
-    tool("task", move |_, cx| {
+    let call = move |_, cx: ToolContext| {
         let child = child.clone();
         async move {
             let state = State::new(child.schema().clone());
@@ -56,7 +69,9 @@ fn task(child: Agent) -> impl DynTool {
             let outcome = done.result?;
             Ok(format!("{}: {}", outcome.stop.reason(), outcome.text()))
         }
-    })
+    };
+    // What a sub-agent has done is not done again, so the call may be made again.
+    json_tool("task", "A tool.", json!({"type": "object"}), call).effect(Effect::Read)
 }
 
 #[tokio::test]
@@ -119,6 +134,47 @@ async fn a_run_that_does_not_come_to_a_step_in_time_is_left_as_by_a_killed_proce
     assert_sound(outcome.messages());
     assert!(lines(outcome.messages())[2].contains("whether it took effect is unknown"), "{:?}", outcome.messages());
     assert_eq!(calls.list().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_had_put_out_that_is_left_where_it_is_is_told_to_the_model_and_the_call_is_in_doubt() {
+    for is_below in [false, true] {
+        let journal = Arc::new(MemoryJournal::new());
+        let build = || {
+            let own = Agent::builder(once("noisy")).tool(noisy());
+            let agent = match is_below {
+                true => Agent::builder(once("task")).tool(task(own.name("child").build().unwrap())),
+                false => own,
+            };
+            agent.journal(journal.clone()).build().unwrap()
+        };
+        let mut run = build().run(RunInput::new("go").thread("t"));
+        until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { .. })).await;
+        run.handle().suspend_within(Duration::from_secs(2)).await;
+        assert!(matches!(*run.outcome().await.unwrap_err().error, Error::Left));
+        let mut resumed = build().run(RunInput::resume("t"));
+        let mut told = Vec::new();
+        while let Some(event) = resumed.next().await {
+            if let EventKind::ToolFinished { name, text, error: true, .. } = event.kind {
+                told.push((name, text));
+            }
+        }
+        assert_eq!(told, [("noisy".to_owned(), LEFT.to_owned())]);
+        assert_sound(resumed.outcome().await.unwrap().messages());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_message_after_a_call_that_was_left_tells_what_it_had_put_out() {
+    let journal = Arc::new(MemoryJournal::new());
+    let build = |model| Agent::builder(model).tool(noisy()).journal(journal.clone()).build().unwrap();
+    let mut run = build(once("noisy")).run(RunInput::new("go").thread("t"));
+    until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { .. })).await;
+    run.handle().suspend_within(Duration::from_secs(2)).await;
+    let next = build(ScriptedModel::new([Turn::text("Fine.")])).invoke(RunInput::new("and now?").thread("t")).await;
+    let next = next.unwrap();
+    assert_sound(next.messages());
+    assert_eq!(lines(next.messages())[2], format!("error: {LEFT}"));
 }
 
 #[tokio::test]

@@ -119,9 +119,15 @@ impl Login {
     }
 }
 
-/// Whether a person has to log in.
+/// Whether a person has to log in: there is nothing to refresh, or the issuer knows it no more, or not who asks.
+/// Clients that have registered by themselves are forgotten now and then.
 fn is_over(error: &AuthError) -> bool {
-    matches!(error, AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_))
+    let is_forgotten = |words: &str| ["invalid_client", "unauthorized_client"].iter().any(|code| words.contains(code));
+    match error {
+        AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) => true,
+        AuthError::TokenRefreshFailed(words) => is_forgotten(words),
+        _ => false,
+    }
 }
 
 impl Authorized {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response};
-use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::Value;
 
@@ -13,6 +12,9 @@ use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 
 /// Bytes of an answer.
 const MOST: usize = 1 << 20;
+
+/// What streams of events are called.
+const STREAM: &[u8] = b"text/event-stream";
 
 /// How long the server may take to say what it wants.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -23,6 +25,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub(super) struct LoginClient {
     http: reqwest::Client,
     dpop: Arc<OnceLock<Arc<Dpop>>>,
+    resource: Option<Arc<str>>,
 }
 
 /// What tokens are asked for by: the address without its query, which may hold a secret that is none of the issuer's.
@@ -30,14 +33,14 @@ pub(super) fn resource(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-/// What knows the tokens of a server.
-pub(super) async fn manager(url: &str, client: &LoginClient) -> Result<AuthorizationManager, AuthError> {
-    AuthorizationManager::new_with_oauth_http_client(resource(url), Arc::new(client.clone())).await
-}
-
 impl LoginClient {
     pub(super) fn new(http: reqwest::Client) -> Self {
-        Self { http, dpop: Arc::default() }
+        Self { http, dpop: Arc::default(), resource: None }
+    }
+
+    /// The same, where tokens are asked for by this name.
+    pub(super) fn asking_for(self, resource: Option<String>) -> Self {
+        Self { resource: resource.map(Into::into), ..self }
     }
 
     /// Binds the tokens that are asked for from now on to a key.
@@ -54,12 +57,15 @@ impl LoginClient {
     /// Makes a request; one for a token is made again with the nonce that its issuer wants.
     pub(super) async fn send(
         &self,
-        request: Request<Vec<u8>>,
+        mut request: Request<Vec<u8>>,
         limit: Option<Duration>,
     ) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let is_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
         let asks_for_token =
             request.method() == Method::POST && request.headers().get(CONTENT_TYPE).is_some_and(is_form);
+        if let Some(resource) = self.resource.as_deref().filter(|_| asks_for_token) {
+            request = request.map(|body| with_resource(&body, resource));
+        }
         let Some(dpop) = self.dpop().filter(|_| asks_for_token) else { return self.exchange(request, limit).await };
         let url = reqwest::Url::parse(&request.uri().to_string())?;
         let proven = |mut request: Request<Vec<u8>>| -> Result<_, OAuthHttpClientError> {
@@ -90,7 +96,9 @@ impl LoginClient {
             built = built.header(name, value);
         }
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await? {
+        let is_stream = answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(STREAM));
+        // A stream of events is no answer to a login, and it may never end.
+        while !is_stream && let Some(chunk) = answer.chunk().await? {
             if body.len() + chunk.len() > MOST {
                 return Err(OAuthHttpClientError::from("the answer is too long"));
             }
@@ -114,6 +122,13 @@ impl LoginClient {
         let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
+}
+
+/// The same form with this as its `resource`.
+fn with_resource(form: &[u8], resource: &str) -> Vec<u8> {
+    let others = form_urlencoded::parse(form).filter(|(name, _)| name != "resource");
+    let mut made = form_urlencoded::Serializer::new(String::new());
+    made.extend_pairs(others).append_pair("resource", resource).finish().into_bytes()
 }
 
 /// The same body; how long a token is valid is a number in it, which some issuers write as a text.

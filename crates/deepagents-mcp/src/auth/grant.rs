@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::client::{self, LoginClient};
+use super::client::LoginClient;
+use super::discovery::{self, Issuer};
 use super::dpop::{self, Dpop};
 use super::jwt::SigningKey;
 use super::{LoginError, merged};
@@ -87,9 +88,8 @@ impl Grant {
     async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
         let client = LoginClient::new(self.http.clone());
         let challenge = client.challenge(&self.url).await;
-        let mut manager = client::manager(&self.url, &client).await?;
-        let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
-        manager.set_metadata(metadata.clone());
+        let Issuer { manager, metadata, resource } =
+            discovery::issuer(&self.url, &client, challenge.as_deref()).await?;
         let mut scopes = match self.config.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
             scopes => scopes.to_vec(),
@@ -100,7 +100,7 @@ impl Grant {
         if dpop::is_wanted(challenge.as_deref(), &metadata) {
             client.bind(Arc::new(Dpop::generate()?.0));
         }
-        let mut params: Params<'_> = vec![("resource", client::resource(&self.url).to_owned())];
+        let mut params: Params<'_> = vec![("resource", resource.clone())];
         if !scopes.is_empty() {
             params.push(("scope", scopes.join(" ")));
         }
@@ -109,7 +109,7 @@ impl Grant {
                 params.extend([("grant_type", BEARER.to_owned()), ("assertion", secret(assertion).await?)]);
             }
             OAuthGrant::EnterpriseManaged { id_token, identity_provider } => {
-                let assertion = self.exchanged(id_token, identity_provider, &metadata, &scopes).await?;
+                let assertion = self.exchanged(id_token, identity_provider, (&metadata, resource), &scopes).await?;
                 params.extend([("grant_type", BEARER.to_owned()), ("assertion", assertion)]);
             }
             OAuthGrant::ClientCredentials | OAuthGrant::AuthorizationCode => {
@@ -160,7 +160,7 @@ impl Grant {
         &self,
         id_token: &SecretSource,
         provider: &IdentityProvider,
-        metadata: &AuthorizationMetadata,
+        (metadata, resource): (&AuthorizationMetadata, String),
         scopes: &[String],
     ) -> Result<String, LoginError> {
         let audience = metadata.issuer.clone().unwrap_or_else(|| metadata.token_endpoint.clone());
@@ -168,7 +168,7 @@ impl Grant {
             ("grant_type", EXCHANGE.to_owned()),
             ("requested_token_type", ID_JAG.to_owned()),
             ("audience", audience),
-            ("resource", client::resource(&self.url).to_owned()),
+            ("resource", resource),
             ("subject_token", secret(id_token).await?),
             ("subject_token_type", ID_TOKEN.to_owned()),
             ("client_id", provider.client_id.clone()),

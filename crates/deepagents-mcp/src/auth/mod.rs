@@ -2,13 +2,14 @@
 //!
 //! What a server wants is read from its own metadata (RFC 9728, RFC 8414). A client registers itself, is described by a
 //! document at an address, or is known beforehand; without a person it has a secret, a key or an assertion
-//! ([`OAuthGrant`]). Tokens are asked for with the server's address as the resource (RFC 8707), are bound to
-//! a key where server and issuer want it (RFC 9449), and are refreshed where that is possible. Those of logins are kept in
-//! files of mode 0600, and not in a keyring of the system: agents run where no desktop has unlocked one.
+//! ([`OAuthGrant`]). Tokens are asked for with the server's own name for itself as the resource (RFC 8707), are bound
+//! to a key where server and issuer want it (RFC 9449), and are refreshed where that is possible. Those of logins are
+//! kept in files of mode 0600, and not in a keyring of the system: agents run where no desktop has unlocked one.
 
 mod authorized;
 mod callback;
 mod client;
+mod discovery;
 mod dpop;
 mod grant;
 mod jwt;
@@ -28,6 +29,7 @@ pub(crate) use authorized::Authorized;
 use authorized::{Login, Tokens};
 use callback::Callback;
 use client::LoginClient;
+use discovery::Issuer;
 use dpop::Dpop;
 use grant::Grant;
 use jwt::KeyError;
@@ -113,12 +115,11 @@ pub async fn login(
     }
     let client = LoginClient::new(http);
     let challenge = client.challenge(&config.url).await;
-    let mut manager = client::manager(&config.url, &client).await?;
     let store = TokenFile::new(token_dir, server, &config.url);
     let before = store.state().await;
+    let Issuer { mut manager, metadata, resource } =
+        discovery::issuer(&config.url, &client, challenge.as_deref()).await?;
     manager.set_credential_store(store.clone());
-    let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?.metadata;
-    manager.set_metadata(metadata.clone());
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);
     }
@@ -145,7 +146,7 @@ pub async fn login(
     let tokens = session.handle_callback_url(&address).await?;
     // An issuer may give a token that is bound to nothing, whatever it was asked.
     let dpop_key = kept.filter(|_| store::is_bound(&tokens));
-    let state = LoginState { metadata: Some(metadata), dpop_key, wanted_scopes: Vec::new() };
+    let state = LoginState { metadata: Some(metadata), resource: Some(resource), dpop_key, wanted_scopes: Vec::new() };
     store.keep_state(&state).await?;
     Ok(())
 }
@@ -269,12 +270,12 @@ async fn restored(
     http: reqwest::Client,
 ) -> Result<Option<Login>, LoginError> {
     let state = store.state().await;
-    let client = LoginClient::new(http);
+    let client = LoginClient::new(http).asking_for(state.resource);
     let dpop = state.dpop_key.as_deref().map(Dpop::restore).transpose()?.map(Arc::new);
     if let Some(dpop) = &dpop {
         client.bind(dpop.clone());
     }
-    let mut manager = client::manager(url, &client).await?;
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(client::resource(url), Arc::new(client)).await?;
     if let Some(metadata) = state.metadata {
         manager.set_metadata(metadata);
     }

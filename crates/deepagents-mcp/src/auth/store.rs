@@ -116,6 +116,8 @@ impl TokenFile {
 pub(super) struct LoginState {
     /// Where the tokens were issued, so that a later process need not find out again.
     pub(super) metadata: Option<AuthorizationMetadata>,
+    /// What they were asked for, which refreshing names again.
+    pub(super) resource: Option<String>,
     /// The key that they are bound to.
     pub(super) dpop_key: Option<String>,
     /// What the server has wanted since that they do not cover.

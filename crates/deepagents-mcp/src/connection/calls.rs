@@ -180,14 +180,14 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A notice in words.
+/// A notice in words, in a line of its own: what a call tells of its progress is read as one text.
 fn said(notice: &ProgressNotificationParam) -> String {
     let amount = match notice.total {
         Some(total) if total > 0.0 => format!("{} of {total}", notice.progress),
         _ => notice.progress.to_string(),
     };
     match notice.message.as_deref().map(|message| text::line(message, SHOWN)).filter(|message| !message.is_empty()) {
-        Some(message) => format!("{message} ({amount})"),
-        None => amount,
+        Some(message) => format!("{message} ({amount})\n"),
+        None => format!("{amount}\n"),
     }
 }

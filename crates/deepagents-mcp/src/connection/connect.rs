@@ -103,7 +103,7 @@ impl Making<'_> {
         let client = self.target.shared.http_client().map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
         // Headers that were given by hand stand above a login.
-        let requests = http::Requests::new(client, self.known.is_none().then(|| self.seen.clone()));
+        let requests = http::Requests::new(client, self.seen.clone(), self.known.is_none());
         let login = match made.auth_header.is_none() {
             true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
             false => None,

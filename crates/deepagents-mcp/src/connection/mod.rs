@@ -230,7 +230,8 @@ impl Connection {
         text::redact(text, &self.secrets)
     }
 
-    fn unreadable(&self, reason: &str) -> McpError {
+    /// What is wrong with an answer.
+    pub(crate) fn unreadable(&self, reason: &str) -> McpError {
         McpError::Request { server: self.server.clone(), reason: reason.to_owned() }
     }
 

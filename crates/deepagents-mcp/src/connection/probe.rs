@@ -35,7 +35,7 @@ impl Seen {
         self.list_changes.load(Ordering::Acquire)
     }
 
-    pub(super) fn list_changed(&self) {
+    pub(crate) fn list_changed(&self) {
         self.list_changes.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -43,14 +43,15 @@ const SHOWN: usize = 200;
 pub(crate) struct Requests {
     http: reqwest::Client,
     streams: Streams,
-    /// What is told of a probe without an answer, where the server may be of the older kind.
-    probes: Option<Arc<Seen>>,
+    seen: Arc<Seen>,
+    /// Whether the server may be of the older kind, so that what becomes of the question is told.
+    probes: bool,
 }
 
 impl Requests {
-    /// Makes requests with a client. Of a server that may be of the older kind `probes` is told what becomes of the question.
-    pub(crate) fn new(http: reqwest::Client, probes: Option<Arc<Seen>>) -> Self {
-        Self { http, streams: Streams::default(), probes }
+    /// Makes requests with a client, for a server that may be of the older kind where it `probes`.
+    pub(crate) fn new(http: reqwest::Client, seen: Arc<Seen>, probes: bool) -> Self {
+        Self { http, streams: Streams::default(), seen, probes }
     }
 
     /// The client that they are made with.
@@ -115,6 +116,8 @@ impl Requests {
             return Err(wanted);
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
+            // Whatever has forgotten the session may be another version, and has told nobody what it lists now.
+            self.seen.list_changed();
             return Err(Failure::SessionExpired);
         }
         if !status.is_success() {
@@ -284,7 +287,7 @@ impl StreamableHttpClient for Requests {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let probe = match &message {
             JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)) => {
-                self.probes.as_deref().map(|seen| (request.id.clone(), seen))
+                self.probes.then(|| (request.id.clone(), &*self.seen))
             }
             _ => None,
         };

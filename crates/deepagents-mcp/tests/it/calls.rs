@@ -27,6 +27,29 @@ async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_mark
 }
 
 #[tokio::test]
+async fn notices_of_progress_are_lines_of_what_a_cancelled_call_had_put_out() {
+    let notice = |number: u32| {
+        format!(
+            r#"say "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":$token,\"progress\":{number},\"total\":4}}}}""#
+        )
+    };
+    let token = r#"token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([^,}]*\).*/\1/p')"#;
+    let script = Script::new(&[echo()], format!("{token}\n{}\n{}", notice(1), notice(2)));
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, one_call("echo", json!({})));
+    let mut run = agent.run("Go.");
+    while let Some(event) = run.next().await {
+        if matches!(&event.kind, EventKind::ToolProgress { text, .. } if text.starts_with('2')) {
+            run.cancel();
+        }
+    }
+    let outcome = run.outcome().await.unwrap();
+    servers.close().await;
+    let said = results(&outcome).pop().unwrap().0;
+    assert!(said.ends_with("until then:\n1 of 4\n2 of 4"), "{said}");
+}
+
+#[tokio::test]
 async fn what_a_server_says_beside_a_result_is_in_the_event_and_its_progress_is_told_by_the_token_of_the_call() {
     let script = Script::new(
         &[echo()],
@@ -52,7 +75,7 @@ async fn what_a_server_says_beside_a_result_is_in_the_event_and_its_progress_is_
     let outcome = run.outcome().await.unwrap();
     servers.close().await;
     assert_eq!(metas, [Some(json!({"example.com/page": 2}))]);
-    assert_eq!(progress, ["first page (1 of 4)"]);
+    assert_eq!(progress, ["first page (1 of 4)\n"]);
     assert_eq!(results(&outcome), [("found".to_owned(), false)]);
     let shown = serde_json::to_string(&model.requests()[1].messages).unwrap();
     assert!(!shown.contains("example.com/page"), "the model is not shown it: {shown}");

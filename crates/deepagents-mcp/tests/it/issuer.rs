@@ -32,6 +32,10 @@ pub(crate) struct State {
     pub(crate) page: Option<&'static str>,
     /// Whether clients register by themselves.
     pub(crate) registers: bool,
+    /// Whether it says where its metadata is.
+    pub(crate) points: bool,
+    /// What is answered at a path in place of what usually is.
+    pub(crate) places: Vec<(&'static str, Answer)>,
     /// Tokens that were issued, with what they cover.
     tokens: Vec<(String, String)>,
 }
@@ -57,9 +61,9 @@ impl Request {
     }
 }
 
-type Answer = (&'static str, String, Value);
+pub(crate) type Answer = (&'static str, String, Value);
 
-fn ok(body: Value) -> Answer {
+pub(crate) fn ok(body: Value) -> Answer {
     ("200 OK", String::new(), body)
 }
 
@@ -77,6 +81,8 @@ impl Issuer {
             elsewhere: None,
             page: None,
             registers: true,
+            points: true,
+            places: Vec::new(),
             tokens: Vec::new(),
         };
         let issuer = Self { address, state: Arc::new(Mutex::new(state)) };
@@ -133,8 +139,12 @@ impl Issuer {
         let base = &self.address;
         let path = request.line.split(' ').nth(1).unwrap().split('?').next().unwrap();
         let mut state = self.state.lock().unwrap();
+        let named = |place: &&(&str, Answer)| format!("{} {path}", request.line.split(' ').next().unwrap()) == place.0;
+        if let Some((_, answer)) = state.places.iter().find(named) {
+            return answer.clone();
+        }
         match path {
-            "/mcp" => state.server(base, request),
+            "/mcp" | "/mcp/" => state.server(base, request),
             "/meta" => {
                 let issuer = state.elsewhere.as_ref().unwrap_or(base);
                 ok(
@@ -154,7 +164,7 @@ impl Issuer {
 }
 
 impl State {
-    fn metadata(&self, base: &str) -> Value {
+    pub(crate) fn metadata(&self, base: &str) -> Value {
         let mut metadata = json!({
             "issuer": base,
             "authorization_endpoint": self.page.map_or_else(|| format!("{base}/authorize"), str::to_owned),
@@ -189,7 +199,9 @@ impl State {
     /// A server with one tool.
     fn server(&self, base: &str, request: &Request) -> Answer {
         let scheme = if self.dpop { "DPoP" } else { "Bearer" };
-        let challenge = |more: &str| format!("www-authenticate: {scheme} resource_metadata=\"{base}/meta\"{more}\r\n");
+        let pointer =
+            if self.points { format!("resource_metadata=\"{base}/meta\"") } else { "realm=\"notes\"".to_owned() };
+        let challenge = |more: &str| format!("www-authenticate: {scheme} {pointer}{more}\r\n");
         let sent = request.header("authorization").and_then(|value| value.strip_prefix(scheme)).unwrap_or_default();
         let Some((_, scopes)) = self.tokens.iter().find(|(token, _)| token == sent.trim()) else {
             return ("401 Unauthorized", challenge(", scope=\"notes:read\""), json!({}));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::issuer::{Issuer, comes_back, comes_back_with, connects, decoded};
 use crate::script::{agent, one_call, options, results, run};
 
-fn http(config: &ServerConfig) -> HttpConfig {
+pub(crate) fn http(config: &ServerConfig) -> HttpConfig {
     match &config.transport {
         TransportConfig::Http(http) => http.clone(),
         other => panic!("{other:?}"),
@@ -24,7 +24,7 @@ pub(crate) fn entry(issuer: &Issuer, oauth: &Value) -> ServerConfig {
 }
 
 /// Logs in; gives the address that was shown.
-async fn login(config: &ServerConfig, folder: &Path) -> reqwest::Url {
+pub(crate) async fn login(config: &ServerConfig, folder: &Path) -> reqwest::Url {
     let shown = Arc::new(Mutex::new(String::new()));
     let to = shown.clone();
     let show = move |address: &str| {
@@ -36,7 +36,7 @@ async fn login(config: &ServerConfig, folder: &Path) -> reqwest::Url {
     reqwest::Url::parse(&shown).unwrap()
 }
 
-fn query(address: &reqwest::Url, name: &str) -> String {
+pub(crate) fn query(address: &reqwest::Url, name: &str) -> String {
     address.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
@@ -201,6 +201,25 @@ async fn a_login_that_the_issuer_refuses_keeps_nothing() {
     let refused = auth::login("gone", &config, folder.path(), |_| panic!("there is nothing to show")).await;
     assert!(refused.is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_the_issuer_has_forgotten_is_told_to_log_in_again() {
+    let issuer = Issuer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    issuer.revoke();
+    issuer.change(|wants| {
+        let forgotten = ("401 Unauthorized", String::new(), json!({"error": "invalid_client"}));
+        wants.places = vec![("POST /token", forgotten)];
+    });
+    let options = McpOptions { token_dir: Some(folder.path().to_owned()), ..options() };
+    let servers = McpServers::new([("alpha", server)], options);
+    servers.ready().await;
+    let problem = servers.status()[0].problem().unwrap().to_owned();
+    servers.close().await;
+    assert!(problem.contains("deepagents mcp login alpha"), "{problem}");
 }
 
 #[tokio::test]

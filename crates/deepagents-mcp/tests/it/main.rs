@@ -13,6 +13,7 @@ mod cached;
 mod calls;
 mod cost;
 mod described;
+mod discovery;
 mod grants;
 mod issuer;
 mod listening;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::issuer::{Request, read};
-use crate::script::{agent, alone, eventually, one_call, options, results, run};
+use crate::script::{agent, alone, eventually, offered, one_call, options, results, run};
 
 /// What an address answers.
 #[derive(Clone)]
@@ -234,6 +234,41 @@ async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_s
         assert!(is_error && said.contains(words) && !said.contains("secret words"), "{case}: {said}");
         assert!(!said.contains("ServerJsonRpcMessage"), "{case}: {said}");
     }
+}
+
+#[tokio::test]
+async fn what_a_server_lists_that_has_forgotten_the_session_is_looked_at_again() {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let address = Address::serve(move |request, message| {
+        let session = request.header("mcp-session-id").and_then(|id| id.parse::<usize>().ok()).unwrap_or_default();
+        let first = |answer: &Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}).to_string();
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                let id = sessions.fetch_add(1, Ordering::AcqRel) + 1;
+                let info = json!({"name": "odd", "version": "1"});
+                let body =
+                    first(&json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}));
+                let head = format!("content-type: application/json\r\nmcp-session-id: {id}\r\nconnection: close");
+                let length = body.len();
+                Reply::Http(format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}"))
+            }
+            "tools/list" => {
+                let tools = ["echo", "newer"].map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
+                json(&first(&json!({"tools": tools[..session]})))
+            }
+            "tools/call" if session == 1 && calls.fetch_add(1, Ordering::AcqRel) > 0 => http("404 Not Found", "", ""),
+            _ => Reply::Usual,
+        }
+    });
+    let servers = alone(ServerConfig::http(address.await.url));
+    let echo = || Turn::call("mcp__alpha__echo", json!({}));
+    let (agent, model) = agent(&servers, [echo(), echo(), Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("heard".to_owned(), false), ("heard".to_owned(), false)]);
+    let known = [["mcp__alpha__echo"].as_slice(), &["mcp__alpha__echo"], &["mcp__alpha__echo", "mcp__alpha__newer"]];
+    assert_eq!([0, 1, 2].map(|request| offered(&model, request)), known);
 }
 
 #[tokio::test]

@@ -74,6 +74,32 @@ async fn prompts_are_for_people_to_choose_from() {
 }
 
 #[tokio::test]
+async fn one_entry_of_a_list_that_is_not_as_it_should_be_takes_nothing_away_from_the_others() {
+    let listed = json!({"resources": [
+        {"uri": "mem://1", "title": "First"}, 7, {"uri": "mem://2", "name": "second", "size": "large"},
+    ]});
+    let prompts =
+        json!({"prompts": [{"title": "?"}, {"name": "greet", "arguments": [{"name": "who", "required": "yes"}]}]});
+    let prompt = json!({"messages": [
+        {"role": "user", "content": {"type": "resource", "resource": {"uri": "mem://1", "text": "words"}}},
+        {"role": "user", "content": {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}},
+        {"role": "user", "content": [{"type": "text", "text": "What do they say?"}]},
+    ]});
+    let script = Script::new(&[echo()], text("fine"))
+        .capable("resources", &[("resources/list", listed), ("resources/templates/list", json!({}))])
+        .capable("prompts", &[("prompts/list", prompts), ("prompts/get", prompt)]);
+    let servers = alone(script.config());
+    let (agent, _) = agent(&servers, [Turn::call("mcp__list_resources", json!({})), Turn::text("Done.")]);
+    let outcome = agent.invoke("Go.").await.unwrap();
+    let found = servers.prompts().await;
+    let said = servers.prompt("alpha", "greet", Map::new()).await.unwrap();
+    servers.close().await;
+    assert_eq!(results(&outcome)[0].0, "alpha:\n  mem://1 (First)\n  mem://2 (second)");
+    assert_eq!((found.len(), found[0].name.as_str()), (1, "greet"));
+    assert_eq!(said, "mem://1:\nwords\n\n[a medium of the type image/png, not shown]\n\nWhat do they say?");
+}
+
+#[tokio::test]
 async fn a_server_that_declares_neither_is_asked_for_neither() {
     let script = Script::new(&[echo()], text("fine"));
     let servers = alone(script.config());

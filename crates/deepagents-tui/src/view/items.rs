@@ -1,6 +1,7 @@
 //! Finished parts of the conversation, folded or whole.
 
 use deepagents::channels::{Todo, TodoStatus};
+use deepagents::middleware::filesystem::exit_failure;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
@@ -272,7 +273,8 @@ fn titled(
 fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
-    let mut lines = titled(name, rest, !call.failed && !exited_badly(call), columns, (theme, fold));
+    let is_good = !call.failed && exit_failure(&call.name, &call.result).is_none();
+    let mut lines = titled(name, rest, is_good, columns, (theme, fold));
     if call.name == "execute" || fold == Detail::Full {
         lines.extend(rest_of_title(telling(&call.args), TITLE, columns, theme, fold));
     }
@@ -294,12 +296,6 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Ve
         _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
     }
     lines
-}
-
-/// Whether a command ended with another exit code than 0, which is a result like any other for the model.
-fn exited_badly(call: &Call) -> bool {
-    let end = call.result.lines().next_back().unwrap_or_default();
-    call.name == "execute" && end.starts_with("[exit code ") && end != "[exit code 0]"
 }
 
 /// What a call changed in a file.

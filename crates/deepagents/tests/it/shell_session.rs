@@ -7,7 +7,7 @@ use std::time::Duration;
 use deepagents::fs::permissions::{AccessMode, CommandRule, Permissions};
 use deepagents::fs::shell::{Confinement, LocalShell, SessionOptions, WithShell};
 use deepagents::fs::{Backend, LocalBackend};
-use deepagents::middleware::filesystem::FilesystemOptions;
+use deepagents::middleware::filesystem::{FilesystemOptions, exit_failure};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::SubAgentSpec;
 use deepagents::{
@@ -63,6 +63,11 @@ async fn the_model_is_told_when_its_shell_begins_and_ends() {
     let (outcome, model) = play(script, |b| b.backend(workspace(folder.path())).files(sharing(["begun=yes"]))).await;
     let told: Vec<_> = results(&outcome).into_iter().map(|(text, error)| format!("{error}: {text}")).collect();
     insta::assert_snapshot!("shell_session", told.join("\n---\n"));
+    // Those who look on see which commands failed, whatever is said behind it.
+    let results = results(&outcome);
+    let failures: Vec<_> = results.iter().map(|(text, _)| exit_failure("execute", text)).collect();
+    let (two, one, three) = (Some("exit code 2"), Some("exit code 1"), Some("exit code 3"));
+    assert_eq!(failures, [None, two, None, one, three, None, None]);
     let names: Vec<_> = model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert!(names.iter().any(|name| name == "execute") && !names.iter().any(|name| name == "command_output"));
 }

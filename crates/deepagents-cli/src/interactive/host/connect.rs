@@ -38,7 +38,7 @@ impl ProgramHost {
         let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let journal: Arc<dyn Journal> = threads.await?.clone();
-        let (files, are_recorded) = self.files()?;
+        let (files, are_recorded) = self.files().await?;
         let UsedModel { name, model, missing } = self.use_model(named, args);
         let profile = model.profile();
         let agreed = self.with(|chosen| chosen.agreed.clone());
@@ -121,12 +121,12 @@ impl ProgramHost {
     }
 
     /// The files of the directory, and whether they can be put back later: not where the database is among them.
-    fn files(&self) -> Result<(LocalBackend, bool)> {
+    async fn files(&self) -> Result<(LocalBackend, bool)> {
         let directory = self.args.directory();
         let undo_file = undo::file(&self.database)?;
         let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, directory));
         let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-        Ok((agent::open_recorded(&self.args, store)?, !inside))
+        Ok((agent::open_beside(&self.args, store).await?, !inside))
     }
 
     /// Makes the model, and notes what the screens and threads say of it.

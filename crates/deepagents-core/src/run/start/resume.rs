@@ -10,7 +10,7 @@ use crate::message::{Message, check_last_results};
 use crate::run::RunInput;
 use crate::run::driver::Driver;
 use crate::run::interrupted::after_interrupted;
-use crate::run::left_calls::{Left, begun_by};
+use crate::run::left_calls::{Left, begun_by, in_doubt};
 use crate::state::Update;
 use crate::status::FinishReason;
 
@@ -174,7 +174,7 @@ impl Driver {
         } else {
             "the process ended before it"
         };
-        let in_doubt = left.open.in_doubt.into_values().map(|(id, ..)| id).collect();
+        let in_doubt = in_doubt(left.open.in_doubt, left.open.outputs);
         self.complete_turn(&Left { in_doubt, begun }, why, late, given)
     }
 }

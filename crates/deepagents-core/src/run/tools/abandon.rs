@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::batch::{Progress, Turn};
+use super::batch::{Progress, Running, Turn};
 use crate::error::Result;
 use crate::ids::CallId;
-use crate::journal::ChildLog;
+use crate::journal::{ChildLog, Record};
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
-use crate::run::left_calls::unknown_outcome;
+use crate::run::left_calls::{unknown_outcome, with_output};
 use crate::tool::ChildState;
 
 /// How long aborted tools may take to let go.
@@ -49,13 +49,11 @@ impl Driver {
             }
             let running = turn.by_task.values().find(|task| task.at == at);
             let output = turn.outputs.remove(&at).or_else(|| running.and_then(|task| task.info.take_output()));
-            let mut text = match planned.state {
+            let text = match planned.state {
                 Progress::Pending if planned.begun => unknown_outcome(planned.call.name()),
                 _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
             };
-            if let Some(output) = output {
-                text = format!("{text} What it had put out until then:\n{output}");
-            }
+            let text = with_output(text, output.as_deref());
             // What a sub-agent had changed before it began to wait is kept.
             let call = planned.id.clone();
             let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
@@ -69,6 +67,15 @@ impl Driver {
             kept = kept.and(self.finished(turn, at, response));
         }
         kept.and(self.flush().await)
+    }
+
+    /// Writes down what the calls that run have put out so far, for whoever goes on where this process leaves them.
+    pub(super) async fn keep_outputs(&mut self, turn: &Turn) -> Result<()> {
+        for Running { at, info, .. } in turn.by_task.values() {
+            let (Some(planned), Some(output)) = (turn.calls.get(*at), info.take_output()) else { continue };
+            self.log.push(|| Record::ToolLeft { call: planned.id.clone(), output });
+        }
+        self.flush().await
     }
 
     /// Takes in what ends within a time, as long as something is worth waiting for.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::abort::{Break, Halt};
 use super::driver::Driver;
-use crate::context::Context;
+use crate::context::{Context, Leaving, RunControl};
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::CallId;
@@ -77,12 +77,18 @@ impl Driver {
     async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<FinishReason>> {
         self.answer_in_doubt(turn, open).await?;
         self.answer_alone(turn).await?;
+        let mut leaving = self.shared.events.control().map(RunControl::leaving);
         loop {
             self.start_ready(turn).await?;
             let joined = tokio::select! {
                 biased;
                 stop = self.halted() => return Ok(Some(stop)),
                 joined = turn.running.join_next_with_id() => joined,
+                () = Leaving::heard(leaving.as_ref()) => {
+                    self.keep_outputs(turn).await?;
+                    leaving = None;
+                    continue;
+                }
             };
             let Some(joined) = joined else { return Ok(None) };
             let mut taken = self.joined(turn, joined);

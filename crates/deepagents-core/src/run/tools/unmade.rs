@@ -8,7 +8,7 @@ use crate::machine::Open;
 use crate::message::PendingCall;
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
-use crate::run::left_calls::unknown_outcome;
+use crate::run::left_calls::{unknown_outcome, with_output};
 use crate::state::{StructuredResponse, Update};
 
 impl Driver {
@@ -20,7 +20,8 @@ impl Driver {
             if repeatable || !matches!(planned.state, Progress::Pending) {
                 continue;
             }
-            let (call, text) = (planned.id.clone(), unknown_outcome(planned.call.name()));
+            let output = open.outputs.get(&planned.id).map(String::as_str);
+            let (call, text) = (planned.id.clone(), with_output(unknown_outcome(planned.call.name()), output));
             self.queue_started(turn, at);
             let child_state = self.joined_below(&call, Vec::new())?;
             self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;

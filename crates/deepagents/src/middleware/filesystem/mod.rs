@@ -37,6 +37,7 @@ pub(crate) use tools::NO_SESSION;
 pub use background::BackgroundCommands;
 pub use patch::{FileChange, Hunk, HunkError, HunkLine, Patch, PatchError};
 pub use seen::SeenFiles;
+pub use tools::exit_failure;
 
 /// Gives the agent files.
 ///

@@ -167,17 +167,41 @@ pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) 
 
 fn exit_in_words(executed: &CommandOutput) -> String {
     match executed.exit {
-        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Code(code) => format!("{EXIT_CODE}{code}"),
         Exit::TimedOut { after } => format!("stopped: it ran longer than {} s", after.as_secs()),
         Exit::Cancelled => "stopped: the run was cancelled".to_owned(),
         Exit::OutOfSpace => "stopped: it left too little space on the disk".to_owned(),
         Exit::Signal(signal) => {
             let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
-            format!("exit code {}: ended by signal {signal}{name}", -signal)
+            format!("{EXIT_CODE}{}: ended by signal {signal}{name}", -signal)
         }
         _ => "it did not end by itself".to_owned(),
     }
 }
+
+/// How a command failed by its own account, in the words at the end of what `execute` gives: that is no error for the
+/// model, which has what it asked for. Nothing where the command ended well, or where another tool gave the result.
+///
+/// ```
+/// use deepagents::middleware::filesystem::exit_failure;
+/// assert_eq!(exit_failure("execute", "no such file\n[exit code 2]"), Some("exit code 2"));
+/// assert_eq!(exit_failure("execute", "fine\n[exit code 0]"), None);
+/// ```
+pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
+    // The preview of a long result has numbers before its lines.
+    let unnumbered = |line: &'a str| match line.split_once('\t') {
+        Some((number, rest)) if number.trim().parse::<usize>().is_ok() => rest,
+        _ => line,
+    };
+    let mut notes = result.lines().rev().map(unnumbered).take_while(|line| line.starts_with('['));
+    let end = notes.find_map(|line| line.strip_prefix('[')?.strip_suffix(']').filter(|end| end.starts_with(EXIT_CODE)));
+    let failed =
+        |end: &&str| end.strip_prefix(EXIT_CODE).is_some_and(|code| code.split([':', ';']).next() != Some("0"));
+    end.filter(failed).filter(|_| tool == "execute")
+}
+
+/// How the words begin of a command that ended by itself.
+const EXIT_CODE: &str = "exit code ";
 
 /// What the model is told when the shell is gone.
 const SESSION_ENDED: &str = "\n[the shell ended with it: its directory, variables and background jobs are gone; the next command begins a new one]";

@@ -21,6 +21,7 @@ use super::{BackgroundCommands, Filesystem};
 use crate::tokens;
 pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
+pub use execute::exit_failure;
 
 /// What a call gives.
 type Answered = Result<ToolOutput, ToolError>;

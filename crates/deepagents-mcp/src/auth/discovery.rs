@@ -1,0 +1,221 @@
+//! Who issues the tokens of a server.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::LOCATION;
+use http::{Method, Response, StatusCode};
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, ProtectedResourceMetadataInvalidReason as Invalid,
+};
+use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
+use serde_json::{Value, json};
+
+use super::LoginError;
+use super::client::{self, LoginClient};
+use crate::text;
+
+/// How long one place may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Issuers that are tried.
+const ISSUERS: usize = 8;
+/// Where issuers describe themselves.
+const DESCRIPTIONS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
+
+/// Who issues tokens for a server.
+pub(super) struct Issuer {
+    pub(super) manager: AuthorizationManager,
+    pub(super) metadata: AuthorizationMetadata,
+    /// What tokens are asked for.
+    pub(super) resource: String,
+}
+
+/// Finds who issues tokens for a server: the first of those that it names who says how, or the server's own origin
+/// where it names nobody. Places where nothing is, or nothing that can be used, are passed over. Addresses that nobody
+/// has described are taken for granted only if every place has said that there is nothing.
+pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&str>) -> Result<Issuer, LoginError> {
+    let mut base = client::resource(url).to_owned();
+    let mut turn = 0;
+    let mut problems: Vec<String> = Vec::new();
+    loop {
+        let places = Arc::new(Places::new(client.clone(), &base, turn));
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(base.as_str(), places.clone()).await?;
+        let resolved = manager.resolve_metadata_from_challenge(challenge).await;
+        let seen = places.seen();
+        for problem in seen.problems {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        let more_issuers = turn + 1 < seen.issuers.len().min(ISSUERS);
+        match resolved {
+            Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
+                let metadata = resolution.metadata;
+                manager.set_metadata(metadata.clone());
+                return Ok(Issuer { manager, metadata, resource: seen.resource.unwrap_or(base) });
+            }
+            Ok(_) => {
+                let words = format!("nobody says who issues its tokens: {}", problems.join("; "));
+                return Err(LoginError::Refused(text::line(&words, 400)));
+            }
+            Err(AuthError::ProtectedResourceMetadataInvalid { reason, .. }) if ends_with_slash(&base, &reason) => {
+                base.push('/');
+            }
+            Err(_) if more_issuers => turn += 1,
+            Err(error) => {
+                let words = std::iter::once(error.to_string()).chain(problems).collect::<Vec<_>>();
+                return Err(LoginError::Refused(text::line(&words.join("; "), 400)));
+            }
+        }
+    }
+}
+
+/// Whether a server calls itself by its address with a slash behind it.
+fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
+    matches!(reason, Invalid::ResourceMismatch { permitted, .. } if permitted.as_str().strip_suffix('/') == Some(base))
+}
+
+/// The places where something may be said about issuers, which are looked at in turn. What cannot be used is shown as
+/// if there was nothing, as the search would end there.
+struct Places {
+    client: LoginClient,
+    base: String,
+    /// Which of the issuers that the server names is shown; the others are not.
+    turn: usize,
+    seen: Mutex<Seen>,
+}
+
+/// What has been seen in them.
+#[derive(Clone, Default)]
+struct Seen {
+    /// Those that the server names.
+    issuers: Vec<String>,
+    /// How the server calls itself.
+    resource: Option<String>,
+    /// Why places were passed over that have something, or may have.
+    problems: Vec<String>,
+}
+
+type Answer = Response<Vec<u8>>;
+
+impl Places {
+    fn new(client: LoginClient, base: &str, turn: usize) -> Self {
+        Self { client, base: base.to_owned(), turn, seen: Mutex::default() }
+    }
+
+    fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is at a place.
+    async fn look(&self, request: OAuthHttpRequest) -> Result<Answer, OAuthHttpClientError> {
+        let OAuthHttpRequest { request, timeout, .. } = request;
+        if request.method() != Method::GET {
+            return self.client.send(request, timeout).await;
+        }
+        let place = Url::parse(&request.uri().to_string())?;
+        let answer = match self.client.send(request, Some(ANSWER)).await {
+            Ok(answer) => answer,
+            Err(error) => return self.pass_over(&place, &crate::http::reason(error.as_ref())),
+        };
+        let status = answer.status();
+        if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
+            return self.pass_over(&place, &format!("HTTP status {}", status.as_u16()));
+        }
+        if leads_elsewhere(&place, &answer) {
+            return nothing();
+        }
+        match serde_json::from_slice::<Value>(answer.body()) {
+            Ok(document) if status == StatusCode::OK => self.read(&place, answer, document),
+            _ => Ok(answer),
+        }
+    }
+
+    fn read(&self, place: &Url, answer: Answer, mut document: Value) -> Result<Answer, OAuthHttpClientError> {
+        let said = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
+        if let Some(path) = described_path(place) {
+            let expected = self.expected(place, path);
+            return match said("issuer").filter(|issuer| !is_same(issuer, &expected)) {
+                Some(other) => self.pass_over(place, &format!("it describes {other}, and not {expected}")),
+                None => Ok(answer),
+            };
+        }
+        let listed = document.get("authorization_servers").and_then(Value::as_array).into_iter().flatten();
+        let mut issuers: Vec<String> = said("authorization_server").into_iter().collect();
+        issuers.extend(listed.filter_map(Value::as_str).map(str::to_owned));
+        let resource = said("resource").filter(|resource| is_within(&self.base, resource));
+        let Some(resource) = resource else { return Ok(answer) };
+        if let (Some(fields), Some(shown)) = (document.as_object_mut(), issuers.get(self.turn)) {
+            fields.remove("authorization_server");
+            fields.insert("authorization_servers".to_owned(), json!([shown]));
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.issuers, seen.resource) = (issuers, Some(resource));
+        drop(seen);
+        let (head, _) = answer.into_parts();
+        Ok(Response::from_parts(head, document.to_string().into_bytes()))
+    }
+
+    /// Who a place has to describe.
+    fn expected(&self, place: &Url, path: &str) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is named by its path alone, or by the place that describes it, is known by that place.
+        let is_whole = |issuer: &&String| !issuer.contains("/.well-known/") && Url::parse(issuer).is_ok();
+        let named = seen.issuers.get(self.turn).filter(is_whole);
+        named.cloned().unwrap_or_else(|| {
+            let mut issuer = place.clone();
+            issuer.set_path(path);
+            issuer.to_string()
+        })
+    }
+
+    /// What a place is as good as that cannot be used.
+    fn pass_over(&self, place: &Url, why: &str) -> Result<Answer, OAuthHttpClientError> {
+        // What the server itself answers to a look is no word about issuers.
+        if !Url::parse(&self.base).is_ok_and(|base| base == *place) {
+            let problem = format!("{place}: {}", text::line(why, 200));
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).problems.push(problem);
+        }
+        nothing()
+    }
+}
+
+impl OAuthHttpClient for Places {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(self.look(request))
+    }
+}
+
+fn nothing() -> Result<Answer, OAuthHttpClientError> {
+    Ok(Response::builder().status(StatusCode::NOT_FOUND).body(Vec::new())?)
+}
+
+/// Whether an answer sends whoever asks to another origin, such as a page for people.
+fn leads_elsewhere(place: &Url, answer: &Answer) -> bool {
+    let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    let to = to.filter(|_| answer.status().is_redirection()).and_then(|to| place.join(to).ok());
+    to.is_some_and(|to| to.origin() != place.origin())
+}
+
+/// The path of the issuer that a place is to describe, if it is such a place.
+fn described_path(place: &Url) -> Option<&str> {
+    let path = place.path();
+    DESCRIPTIONS.iter().find_map(|known| {
+        let inserted = path.strip_prefix(known).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        inserted.or_else(|| path.strip_suffix(known))
+    })
+}
+
+/// Whether two addresses are of one issuer, with or without a slash behind it. The exact comparison is behind this one.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// Whether a server at an address may call itself so.
+fn is_within(base: &str, resource: &str) -> bool {
+    let (Ok(base), Ok(resource)) = (Url::parse(base), Url::parse(resource)) else { return false };
+    let rest = base.path().strip_prefix(resource.path());
+    let fits = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || resource.path().ends_with('/'));
+    base.origin() == resource.origin() && fits
+}

@@ -1,0 +1,145 @@
+//! Who issues the tokens of a server, where not every place that may say so does.
+
+use deepagents_mcp::{ServerConfig, auth};
+use serde_json::{Value, json};
+
+use crate::issuer::{Answer, Issuer, ok};
+use crate::logins::{called, http, login, query};
+
+fn written() -> (String, bool) {
+    ("written".to_owned(), false)
+}
+
+fn status(status: &'static str, head: &str) -> Answer {
+    (status, head.to_owned(), json!("a page for people"))
+}
+
+/// What an issuer says of itself.
+fn describes(issuer: &str, endpoints: &str) -> Answer {
+    ok(json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{endpoints}/authorize"),
+        "token_endpoint": format!("{endpoints}/token"),
+        "registration_endpoint": format!("{endpoints}/register"),
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+    }))
+}
+
+/// The paths below `/.well-known/` that were asked for, and those that end so.
+fn looked_at(issuer: &Issuer) -> Vec<String> {
+    let lines = issuer.requests("GET").into_iter().map(|request| request.line);
+    let paths = lines.filter_map(|line| Some(line.split(' ').nth(1)?.to_owned()));
+    paths.filter(|path| path.contains(".well-known")).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_names_nobody_issues_its_own_tokens_whatever_else_is_there() {
+    let issuer = Issuer::start().await;
+    let origin = issuer.address.clone();
+    issuer.change(|wants| {
+        wants.points = false;
+        wants.places = vec![
+            ("GET /mcp", status("500 Internal Server Error", "")),
+            ("GET /.well-known/oauth-protected-resource/mcp", status("503 Service Unavailable", "")),
+            (
+                "GET /mcp/.well-known/oauth-protected-resource",
+                status("302 Found", "location: http://127.0.0.1:9/in\r\n"),
+            ),
+            ("GET /.well-known/oauth-protected-resource", status("200 OK", "")),
+            // It is the origin that this describes.
+            ("GET /.well-known/oauth-authorization-server/mcp", describes(&origin, "http://127.0.0.1:9")),
+        ];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    let address = login(&server, folder.path()).await;
+    assert_eq!(address.path(), "/authorize");
+    assert_eq!(query(&address, "resource"), issuer.url());
+    assert_eq!(called(&server, folder.path()).await, written());
+}
+
+#[tokio::test]
+async fn the_next_of_several_issuers_is_tried_where_one_cannot_be_used() {
+    let (issuer, other) = (Issuer::start().await, Issuer::start().await);
+    let (good, bad) = (issuer.address.clone(), other.address.clone());
+    other.change(|wants| {
+        wants.places = vec![("GET /.well-known/oauth-authorization-server", describes(&good, &bad))];
+    });
+    issuer.change(|wants| {
+        let servers = json!(["http://127.0.0.1:9", bad, good]);
+        let meta = json!({"resource": format!("{good}/mcp"), "authorization_servers": servers});
+        wants.places = vec![("GET /meta", ok(meta))];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    let address = login(&server, folder.path()).await;
+    assert_eq!(address.origin().ascii_serialization(), issuer.address);
+    assert_eq!(called(&server, folder.path()).await, written());
+    assert!(other.requests("POST").is_empty());
+}
+
+#[tokio::test]
+async fn an_issuer_with_a_path_is_looked_for_in_the_order_of_the_protocol() {
+    let issuer = Issuer::start().await;
+    let base = issuer.address.clone();
+    let tenant = format!("{base}/tenant/1");
+    issuer.change(|wants| {
+        let meta = json!({"resource": format!("{base}/mcp"), "authorization_servers": [tenant]});
+        wants.places = vec![
+            ("GET /meta", ok(meta)),
+            // One that knows of no tenants answers with itself.
+            ("GET /.well-known/oauth-authorization-server/tenant/1", describes(&base, "http://127.0.0.1:9")),
+            ("GET /.well-known/openid-configuration/tenant/1", status("502 Bad Gateway", "")),
+            ("GET /tenant/1/.well-known/openid-configuration", describes(&tenant, &base)),
+        ];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerConfig::http(issuer.url());
+    login(&server, folder.path()).await;
+    let places = [
+        "/.well-known/oauth-authorization-server/tenant/1",
+        "/.well-known/openid-configuration/tenant/1",
+        "/tenant/1/.well-known/openid-configuration",
+    ];
+    assert_eq!(looked_at(&issuer), places);
+    assert_eq!(called(&server, folder.path()).await, written());
+}
+
+#[tokio::test]
+async fn nothing_is_taken_for_granted_where_a_place_is_away() {
+    let issuer = Issuer::start().await;
+    issuer.change(|wants| {
+        wants.points = false;
+        wants.places = vec![
+            ("GET /.well-known/oauth-protected-resource/mcp", status("503 Service Unavailable", "")),
+            ("GET /.well-known/oauth-authorization-server", status("404 Not Found", "")),
+        ];
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let config = http(&ServerConfig::http(issuer.url()));
+    let refused = auth::login("alpha", &config, folder.path(), |shown| panic!("{shown} is shown")).await;
+    let words = refused.unwrap_err().to_string();
+    assert!(words.contains("oauth-protected-resource/mcp: HTTP status 503"), "{words}");
+    assert!(issuer.requests("POST /register").is_empty());
+}
+
+#[tokio::test]
+async fn tokens_are_asked_for_and_refreshed_by_the_name_that_the_server_gives_itself() {
+    for name in ["", "/", "/mcp/"] {
+        let issuer = Issuer::start().await;
+        let resource = format!("{}{name}", issuer.address);
+        issuer.change(|wants| {
+            let meta: Value = json!({"resource": resource, "authorization_servers": [issuer.address]});
+            wants.places = vec![("GET /meta", ok(meta))];
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let server = ServerConfig::http(issuer.url());
+        let address = login(&server, folder.path()).await;
+        assert_eq!(query(&address, "resource"), resource);
+        issuer.revoke();
+        assert_eq!(called(&server, folder.path()).await, written());
+        let asked: Vec<_> = issuer.requests("POST /token").iter().map(|request| request.param("resource")).collect();
+        assert_eq!(asked, [Some(resource.clone()), Some(resource)]);
+    }
+}
