@@ -410,25 +410,25 @@ fn no_text_is_looked_at_again_and_again() {
     let keys = Redaction::secrets().hide(Detector::CreditCard);
     let many = |part: &str, times: usize| part.repeat(times);
     let texts = [
-        many("token=", 60_000),
-        format!("{}{}", many("token=", 5_000), many(")", 100_000)),
-        format!("token={}", many(")", 300_000)),
-        many("token=a(", 60_000),
-        many(&format!("{line}\n{line}\n\n"), 5_000),
-        many(&format!("{line}\\n{line}!\\n"), 5_000),
-        many(&format!("MC4CAQAw{}\\n!", many("a", 20)), 10_000),
-        many(&format!("{} ", many("1", 20_000)), 20),
+        many("token=", 20_000),
+        format!("{}{}", many("token=", 3_000), many(")", 40_000)),
+        format!("token={}", many(")", 100_000)),
+        many("token=a(", 15_000),
+        many(&format!("{line}\n{line}\n\n"), 2_000),
+        many(&format!("{line}\\n{line}!\\n"), 2_000),
+        many(&format!("MC4CAQAw{}\\n!", many("a", 20)), 4_000),
+        many(&format!("{} ", many("1", 10_000)), 10),
     ];
     for text in texts {
         let hidden = keys.text(text.clone()).unwrap();
         assert!(!hidden.is_empty(), "{}", text.get(..40).unwrap());
     }
     let fields: serde_json::Map<String, Value> =
-        (0..20_000).map(|at| (format!("u{at}@example.org"), Value::from(at))).collect();
+        (0..8_000).map(|at| (format!("u{at}@example.org"), Value::from(at))).collect();
     let mails = Redaction::new().hide(Detector::Email);
     let hidden: Value = serde_json::from_str(&mails.text(Value::from(fields).to_string()).unwrap()).unwrap();
-    assert_eq!(hidden.as_object().unwrap().len(), 20_000);
-    assert!(hidden.get("[REDACTED_EMAIL]").is_some() && hidden.get("[REDACTED_EMAIL] (20000)").is_some());
+    assert_eq!(hidden.as_object().unwrap().len(), 8_000);
+    assert!(hidden.get("[REDACTED_EMAIL]").is_some() && hidden.get("[REDACTED_EMAIL] (8000)").is_some());
 }
 
 #[tokio::test]
