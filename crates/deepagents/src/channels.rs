@@ -7,6 +7,7 @@ mod results;
 mod skills;
 mod todos;
 
+pub(crate) use crate::middleware::summarization::ShownPart;
 pub use agents::{AgentCatalogue, AgentFingerprint, AgentOrigin, AgentsMetadata, ListedAgent};
 pub use deepagents_core::state::{MessagesChannel, StructuredResponse};
 pub use deepagents_fs::Files;

@@ -184,9 +184,11 @@ impl Context {
     }
 
     /// Names of the tools that the agent has now, sorted: its own, and those that middlewares
-    /// [offered](crate::middleware::Middleware::offered_tools) for the last request.
+    /// [offered](crate::middleware::Middleware::offered_tools) for the last request, but for those that one
+    /// [hides](crate::middleware::Middleware::hides_tool).
     pub fn tool_names(&self) -> Vec<&str> {
-        self.tools.names().collect()
+        let stack = &self.shared.agent.stack;
+        self.tools.names().filter(|name| !stack.iter().any(|middleware| middleware.hides_tool(name))).collect()
     }
 
     /// The tool by which the model gives an answer in a shape, where it is asked for one so: it is among the tools of a

@@ -45,6 +45,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     /// # Errors
     /// When the text must not become part of the thread.
     fn receive_text(&self, text: String) -> Result<String>;
+    /// See [`Middleware::hides_tool`].
+    fn hides_tool(&self, name: &str) -> bool;
     /// See [`Middleware::planned_args`].
     fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value>;
     /// See [`Middleware::before_agent`].
@@ -90,6 +92,9 @@ impl<M: Middleware> DynMiddleware for M {
     }
     fn receive_text(&self, text: String) -> Result<String> {
         Middleware::receive_text(self, text)
+    }
+    fn hides_tool(&self, name: &str) -> bool {
+        Middleware::hides_tool(self, name)
     }
     fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
         Middleware::planned_args(self, id, call, cx)
@@ -150,6 +155,9 @@ impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     }
     fn receive_text(&self, text: String) -> Result<String> {
         (**self).receive_text(text)
+    }
+    fn hides_tool(&self, name: &str) -> bool {
+        (**self).hides_tool(name)
     }
     fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
         (**self).planned_args(id, call, cx)

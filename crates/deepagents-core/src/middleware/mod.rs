@@ -177,6 +177,12 @@ pub trait Middleware: Send + Sync + 'static {
         ready(Ok(HookOutput::default()))
     }
 
+    /// Whether the agent is not to have this tool: this leaves it out of requests and answers its calls. Nobody is told of
+    /// such a tool, by [`Context::tool_names`] or in errors.
+    fn hides_tool(&self, _name: &str) -> bool {
+        false
+    }
+
     /// The arguments that its [`wrap_tool_call`](Self::wrap_tool_call) will put in the place of a call's, where they are
     /// known before the call begins: events and the log tell the call with them, and calls that write what another one
     /// writes wait for it. Of several middlewares each is given what the one before made of it; what a person has put in

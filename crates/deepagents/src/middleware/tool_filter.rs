@@ -46,6 +46,10 @@ impl Middleware for ToolFilter {
         if self.keeps { "ToolSelection" } else { "ToolExclusion" }
     }
 
+    fn hides_tool(&self, name: &str) -> bool {
+        !self.has(name)
+    }
+
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         request.tools.retain(|tool| self.has(&tool.name) || cx.answer_tool() == Some(tool.name.as_str()));
         Ok(request)

@@ -205,11 +205,12 @@ impl Middleware for ToolSelector {
         let open: Vec<_> = request.tools.iter().filter(|tool| !is_fixed(&tool.name)).cloned().collect();
         let word = last_word(&request.messages).cloned();
         let (Some(word), false) = (word, open.is_empty()) else { return next.run(request).await };
-        let cx = next.cx().clone();
+        // What an earlier try has paid for is not asked again.
+        let cx = next.cx().with_kept()?;
         let among: BTreeSet<String> = open.iter().map(|tool| tool.name.clone()).collect();
         let known = cx.get::<Selected>().filter(|known| known.message == word.id() && known.among == among);
-        let (tools, update) = match known {
-            Some(known) => (known.tools, Update::none()),
+        let tools = match known {
+            Some(known) => known.tools,
             None => {
                 let model = self.model.as_ref().map_or_else(|| next.model().clone(), |model| model.0.clone());
                 let tools = match (self.choose(&cx, &model, &word, &open).await, &self.on_failure) {
@@ -222,12 +223,11 @@ impl Middleware for ToolSelector {
                 };
                 cx.report(MiddlewareEvent::ToolsSelected { tools: tools.clone() });
                 let selection = Selection { message: word.id().to_owned(), among, tools: tools.clone() };
-                (tools, Update::new::<Selected>(Some(selection)))
+                cx.keep(Update::new::<Selected>(Some(selection)));
+                tools
             }
         };
         request.tools.retain(|tool| tools.contains(&tool.name) || is_fixed(&tool.name));
-        let mut response = next.run(request).await?;
-        response.update = update.and(response.update);
-        Ok(response)
+        next.run(request).await
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use deepagents::core::middleware::wrap_model_call;
+use deepagents::core::model::ModelError;
 use deepagents::core::tool::DynTool;
 use deepagents::middleware::context_editing::{ContextEditing, ContextEdits};
 use deepagents::middleware::tool_selector::{SelectionFailure, ToolSelector};
@@ -177,6 +179,31 @@ async fn a_result_that_speaks_of_such_a_file_is_not_taken_for_one_that_is_in_it(
     assert_eq!(first, LINE);
 }
 
+#[tokio::test]
+async fn what_stands_in_a_summary_is_not_cleared_and_counts_no_more() {
+    let counted = |turn: Turn, tokens| turn.usage(Usage { input: tokens, output: 10, ..Usage::default() });
+    let first = (0..8).map(|at| counted(look(at), 1_000)).chain([counted(Turn::text("Done."), 60_000)]);
+    let summary = [Turn::text("A SUMMARY")];
+    let second = [look(10), look(11), look(12)].map(|turn| counted(turn, 1_000)).into_iter();
+    let second = second.chain([counted(look(13), 60_000), counted(Turn::text("Fine."), 1_000)]);
+    let model = ScriptedModel::new(first.chain(summary).chain(second));
+    let edits =
+        ContextEdits { trigger: 50_000, target: 48_000, clear_at_least: 500, keep: 1, ..ContextEdits::default() };
+    let builder =
+        DeepAgent::builder().model(model.clone()).tool(looks()).middleware(ContextEditing::new(edits).unwrap());
+    let agent = builder.journal(MemoryJournal::new()).build().unwrap();
+    watch(&agent, RunInput::new("Go.").thread("t")).await;
+    assert!(agent.compact("t").await.unwrap().is_some());
+    let (_, told) = watch(&agent, RunInput::new("Once more.").thread("t")).await;
+    let requests = model.requests();
+    // What was counted before the summary was made says nothing of what is sent now.
+    let second = &requests[10..];
+    assert!(second[..4].iter().all(|request| cleared(request).iter().all(|cleared| !cleared)));
+    // Four of what is sent, the last exchange before the summary included, and none of what is not.
+    assert_eq!(told.iter().map(|(results, ..)| *results).collect::<Vec<_>>(), [4]);
+    assert_eq!(cleared(&second[4]), [true, true, true, true, false]);
+}
+
 fn three_tools(builder: DeepAgentBuilder) -> DeepAgentBuilder {
     ["alpha", "beta", "gamma"].into_iter().fold(builder.without("TodoList"), |builder, name| {
         let tool =
@@ -251,4 +278,22 @@ async fn a_choice_that_cannot_be_used_is_asked_for_again_and_then_all_some_or_no
     assert_eq!(selected(ToolSelector::default(), right, done(), &["Go."]).await.0, [vec!["beta"]]);
     let once = ToolSelector::default().retries(0);
     assert_eq!(selected(once, vec![choice(&["delta"])], done(), &["Go."]).await.1.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_choice_that_was_paid_for_stays_though_the_call_after_it_fails() {
+    let again = wrap_model_call(|request, next| async move {
+        match next.run(request.clone()).await {
+            Err(_) => next.run(request).await,
+            answer => answer,
+        }
+    });
+    let judge = ScriptedModel::new([choice(&["beta"])]);
+    let model = ScriptedModel::new([Turn::error(ModelError::invalid("not now")), Turn::text("Done.")]);
+    let selector = ToolSelector::default().model(judge.clone());
+    let builder = DeepAgent::builder().model(model.clone()).middleware(again.named("Again")).middleware(selector);
+    three_tools(builder).build().unwrap().invoke("Go.").await.unwrap();
+    assert_eq!(judge.requests().len(), 1);
+    let offered = |request: &ModelRequest| request.tools.iter().any(|tool| tool.name == "alpha");
+    assert!(model.requests().len() == 2 && !model.requests().iter().any(offered));
 }

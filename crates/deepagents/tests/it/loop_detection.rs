@@ -170,6 +170,15 @@ async fn a_file_that_is_written_in_two_versions_by_turns_is_a_loop_and_one_that_
 }
 
 #[tokio::test]
+async fn a_model_whose_turns_make_several_changes_each_is_told_before_it_is_stopped() {
+    let write = |text: &str| ("write_file", json!({"file_path": "/a.txt", "content": text}));
+    let (agent, _) = agent(vec![Turn::calls([write("one"), write("two")])], |b| b);
+    let (outcome, told) = watch(&agent, "Go.").await;
+    assert_eq!(outcome.stop, FinishReason::NoProgress);
+    assert_eq!(told, [(LoopPattern::UndoneEdits, 4, false), (LoopPattern::UndoneEdits, 6, true)]);
+}
+
+#[tokio::test]
 async fn nothing_but_errors_is_a_loop_though_they_differ_and_one_success_ends_it() {
     let (erring, _) = agent(vec![look("a"), look("b"), look("c"), look("d"), look("e")], |b| b.tool(failing()));
     let (outcome, told) = watch(&erring, "Go.").await;

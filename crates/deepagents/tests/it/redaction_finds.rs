@@ -402,3 +402,47 @@ async fn marks_are_not_hidden_again() {
         assert_eq!(shown(redaction, &once).await, once);
     }
 }
+
+/// What is made to be dear to look at costs no more than its length: each of these texts took minutes, and hours.
+#[test]
+fn no_text_is_looked_at_again_and_again() {
+    let line = format!("{}aB3", "x7Q".repeat(20)) + "a";
+    let keys = Redaction::secrets().hide(Detector::CreditCard);
+    let many = |part: &str, times: usize| part.repeat(times);
+    let texts = [
+        many("token=", 20_000),
+        format!("{}{}", many("token=", 3_000), many(")", 40_000)),
+        format!("token={}", many(")", 100_000)),
+        many("token=a(", 15_000),
+        many(&format!("{line}\n{line}\n\n"), 2_000),
+        many(&format!("{line}\\n{line}!\\n"), 2_000),
+        many(&format!("MC4CAQAw{}\\n!", many("a", 20)), 4_000),
+        many(&format!("{} ", many("1", 10_000)), 10),
+    ];
+    for text in texts {
+        let hidden = keys.text(text.clone()).unwrap();
+        assert!(!hidden.is_empty(), "{}", text.get(..40).unwrap());
+    }
+    let fields: serde_json::Map<String, Value> =
+        (0..8_000).map(|at| (format!("u{at}@example.org"), Value::from(at))).collect();
+    let mails = Redaction::new().hide(Detector::Email);
+    let hidden: Value = serde_json::from_str(&mails.text(Value::from(fields).to_string()).unwrap()).unwrap();
+    assert_eq!(hidden.as_object().unwrap().len(), 8_000);
+    assert!(hidden.get("[REDACTED_EMAIL]").is_some() && hidden.get("[REDACTED_EMAIL] (8000)").is_some());
+}
+
+#[tokio::test]
+async fn values_that_begin_in_one_word_end_as_each_of_them_does() {
+    let texts = [
+        "call(password=⟦hunter2hunter2⟧)",
+        "a?token=⟦9abcDEF(12)⟧ b",
+        "{password=⟦hunter2hunter2⟧}}",
+        "x=1&password=⟦hunter2hunter2&token=abcDEF123456⟧",
+    ];
+    finds(Detector::ApiKey, &texts).await;
+    let said = "password=hunter2hunter2&secret=\"abcDEF123456x\"";
+    let hidden = hidden(Detector::ApiKey, said).await;
+    assert!(!hidden.contains("hunter2") && !hidden.contains("123456"), "{hidden}");
+    let long = format!("password = \"{}end\" and more", "a1B2".repeat(1_000));
+    assert_eq!(crate::redaction::hidden(Detector::ApiKey, &long).await, "password = \"[REDACTED_API_KEY]\" and more");
+}

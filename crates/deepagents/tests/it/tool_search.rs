@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use deepagents::core::middleware::offered_tools;
 use deepagents::core::tool::{DynTool, ToolSet};
+use deepagents::middleware::ToolFilter;
 use deepagents::middleware::tool_search::ToolSearch;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{
@@ -234,4 +235,40 @@ async fn which_tools_are_deferred_is_an_option_and_a_search_without_a_hit_says_s
     assert!(
         !names(&model.requests()[0]).contains(&"get_weather") && names(&model.requests()[1]).contains(&"get_weather")
     );
+}
+
+#[tokio::test]
+async fn what_a_filter_keeps_from_the_model_is_not_found_and_not_named_wherever_the_filter_stands() {
+    let hidden = "mcp__server0__create_account";
+    for search_first in [true, false] {
+        let script = [search(hidden), search("create account"), Turn::call("no_such", json!({})), Turn::text("Done.")];
+        let model = ScriptedModel::new(script);
+        let builder = offering(five_hundred())(DeepAgent::builder().model(model.clone()));
+        let (finds, filter) = (ToolSearch::default(), ToolFilter::exclude([hidden, "ls"]));
+        let builder = match search_first {
+            true => builder.middleware(finds).middleware(filter),
+            false => builder.middleware(filter).middleware(finds),
+        };
+        let outcome = builder.build().unwrap().invoke("Go.").await.unwrap();
+        let told = results(&outcome);
+        assert!(told.iter().all(|(text, _)| !text.contains(hidden)), "{told:?}");
+        assert!(told[1].0.contains("_account: "), "{told:?}");
+        assert!(told[2].1 && told[2].0.contains("glob") && !told[2].0.contains(" ls,"), "{told:?}");
+        assert!(model.requests()[0].system_text().contains("499 further tools"));
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_has_some_tools_only_and_none_that_finds_others_is_offered_all_it_has() {
+    let wanted: Vec<String> = five_hundred().iter().map(|tool| tool.spec().name).step_by(10).collect();
+    let model = ScriptedModel::new([Turn::text("Done.")]);
+    let builder = DeepAgent::builder()
+        .model(model.clone())
+        .middleware(ToolSearch::default())
+        .middleware(ToolFilter::only(wanted.clone()));
+    offering(five_hundred())(builder).build().unwrap().invoke("Go.").await.unwrap();
+    let mut wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    wanted.sort_unstable();
+    assert_eq!(names(&model.requests()[0]), wanted);
+    assert!(!model.requests()[0].system_text().contains("further tools"));
 }

@@ -129,6 +129,8 @@ async fn nothing_that_is_not_on_the_public_internet_is_fetched_however_it_is_wri
 async fn redirects_are_followed_so_far_and_each_is_looked_at() {
     let (port, seen) = serve(|path| match path {
         "/inside" => redirect("/end"),
+        "/letters" => redirect("/café"),
+        "/caf%C3%A9" => page("text/plain; charset=utf-8", "letters arrived"),
         "/end" => page("text/plain; charset=utf-8", "arrived"),
         "/private" => redirect("http://127.0.0.1:1/secret"),
         "/file" => redirect("file:///etc/passwd"),
@@ -142,6 +144,7 @@ async fn redirects_are_followed_so_far_and_each_is_looked_at() {
     let at = |path: &str| format!("http://localhost:{port}{path}");
     let (text, error) = fetch(local(), &at("/inside")).await;
     assert!(!error && text.contains("arrived") && text.contains("/end\""), "{text}");
+    assert!(fetch(local(), &at("/letters")).await.0.contains("letters arrived"));
     assert!(fetch(local(), &at("/private")).await.0.contains("not on the public internet"));
     assert!(fetch(local(), &at("/file")).await.0.contains("only http and https"));
     assert!(fetch(local(), &at("/metadata")).await.0.contains("not on the public internet"));

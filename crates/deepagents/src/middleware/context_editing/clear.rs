@@ -9,24 +9,28 @@ use serde_json::json;
 
 use super::ContextEdits;
 use super::size::weight;
-use crate::channels::whereabouts;
+use crate::channels::{ShownPart, whereabouts};
 
 /// The files of results, by the ids of their calls.
 pub(super) type Stored = BTreeMap<String, Vec<VPath>>;
 
-/// Results that can be cleared, the oldest first, each with the tokens that this saves.
+/// Results that can be cleared, the oldest first, each with the tokens that this saves. Those before the part that is shown
+/// are sent no more.
 pub(super) fn candidates<'a>(
     messages: &'a Messages,
+    shown: ShownPart,
     cleared: &'a BTreeSet<String>,
     edits: &'a ContextEdits,
     stored: &'a Stored,
 ) -> impl Iterator<Item = (&'a str, u64)> {
-    let results: Vec<&ToolMessage> = messages.iter().filter_map(|message| message.as_tool()).collect();
+    let results: Vec<&ToolMessage> = messages.tail(shown.from).filter_map(|message| message.as_tool()).collect();
     let old = results.len().saturating_sub(edits.keep);
-    results.into_iter().take(old).filter_map(|result| {
-        let open = result.id.is_empty() || cleared.contains(&result.id) || edits.exclude.contains(&result.name);
+    let open = |result: &&ToolMessage| {
+        !result.id.is_empty() && !cleared.contains(&result.id) && !edits.exclude.contains(&result.name)
+    };
+    results.into_iter().take(old).filter(open).filter_map(|result| {
         let saved = weight(&result.content).saturating_sub(weight(&[Block::text(line(result, stored))]));
-        (!open && saved > 0).then_some((result.id.as_str(), saved))
+        (saved > 0).then_some((result.id.as_str(), saved))
     })
 }
 
@@ -42,8 +46,15 @@ fn line(result: &ToolMessage, stored: &Stored) -> String {
 
 /// A result with the line in its place.
 pub(super) fn without_result(result: &ToolMessage, stored: &Stored) -> Arc<Message> {
-    let content = vec![Block::text(line(result, stored))];
-    Arc::new(Message::Tool(ToolMessage { content, artifact: None, ..result.clone() }))
+    Arc::new(Message::Tool(ToolMessage {
+        id: result.id.clone(),
+        call_id: result.call_id.clone(),
+        name: result.name.clone(),
+        content: vec![Block::text(line(result, stored))],
+        is_error: result.is_error,
+        is_synthetic: result.is_synthetic,
+        artifact: None,
+    }))
 }
 
 /// Takes the arguments out of the calls whose results are cleared. An id of a call may come again: the call that a result

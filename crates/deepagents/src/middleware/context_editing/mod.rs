@@ -13,7 +13,7 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing};
 use serde::{Deserialize, Serialize};
 
-use crate::channels::StoredResults;
+use crate::channels::{ShownPart, StoredResults};
 
 /// Which results are cleared, and how far it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,15 +128,17 @@ impl Middleware for ContextEditing {
         if known.is_some_and(|known| !after.is_empty() && known.after == after) {
             return Ok(HookOutput::next());
         }
-        let none = BTreeSet::new();
+        let (none, nothing) = (BTreeSet::new(), BTreeMap::new());
         let cleared = known.map_or(&none, |known| &known.results);
-        let tokens_before = size::tokens(messages, cleared);
+        let shown = ShownPart::of(cx);
+        let tokens_before = size::tokens(messages, shown, cleared);
         if tokens_before <= self.edits.trigger {
             return Ok(HookOutput::next());
         }
         let wanted = tokens_before.saturating_sub(self.edits.target);
+        let stored = cx.state().get::<StoredResults>().unwrap_or(&nothing);
         let (mut results, mut saved) = (BTreeSet::new(), 0);
-        for (id, tokens) in clear::candidates(messages, cleared, &self.edits, &cx.get::<StoredResults>()) {
+        for (id, tokens) in clear::candidates(messages, shown, cleared, &self.edits, stored) {
             if saved >= wanted {
                 break;
             }
@@ -155,13 +157,14 @@ impl Middleware for ContextEditing {
         let Some(cleared) = cx.state().get::<ClearedResults>().filter(|cleared| !cleared.results.is_empty()) else {
             return Ok(request);
         };
-        let stored = cx.get::<StoredResults>();
+        let nothing = BTreeMap::new();
+        let stored = cx.state().get::<StoredResults>().unwrap_or(&nothing);
         let mut calls: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for id in &cleared.results {
             let Some(message) = request.messages.by_id(id).cloned() else { continue };
             if let Some(result) = message.as_tool() {
                 calls.entry(result.call_id.clone()).or_default().insert(id.clone());
-                request.messages.put(clear::without_result(result, &stored));
+                request.messages.put(clear::without_result(result, stored));
             }
         }
         if self.edits.clear_inputs {

@@ -22,12 +22,24 @@ fn change<'a>(call: &Call<'a>) -> Option<(&'a str, Change<'a>)> {
     Some((path, replaced.or_else(|| text("content").map(Change::Written))?))
 }
 
-/// How many changes of the file that the last turn has changed took the one before back, one after the other, and the
-/// tools that made them. No more than `most` are looked for.
-pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<(u32, Vec<String>)> {
+/// Changes that take each other back.
+pub(super) struct Undone {
+    /// How many did, one after the other.
+    pub(super) times: u32,
+    /// How many of them the last turn made at most.
+    pub(super) step: u32,
+    /// The tools that made those of the last turn.
+    pub(super) tools: Vec<String>,
+}
+
+/// How many changes of the file that the last turn has changed took the one before back. No more than `most` are looked for.
+pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<Undone> {
     let mut turns = turns.peekable();
-    let (path, _) = turns.peek()?.calls.iter().rev().find_map(change)?;
-    let tools = turns.peek()?.tools();
+    let last = turns.peek()?;
+    let (path, _) = last.calls.iter().rev().find_map(change)?;
+    let tools = last.tools();
+    let made = last.calls.iter().filter_map(change).filter(|(of, _)| *of == path).count();
+    let step = u32::try_from(made).unwrap_or(u32::MAX);
     let changes = turns.flat_map(|turn| {
         let mut calls: Vec<_> = turn.calls.iter().filter_map(change).collect();
         calls.reverse();
@@ -36,7 +48,7 @@ pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Op
     let changes = changes.filter(|(of, _)| *of == path).map(|(_, change)| change);
     let wanted = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(2);
     let changes: Vec<Change<'_>> = changes.take(wanted).collect();
-    let mut count = 0;
+    let mut times = 0;
     for at in 0..changes.len() {
         let back = match (changes.get(at), changes.get(at + 1), changes.get(at + 2)) {
             (Some(Change::Replaced { old, new }), Some(Change::Replaced { old: was, new: became }), _) => {
@@ -50,7 +62,7 @@ pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Op
         if !back {
             break;
         }
-        count += 1;
+        times += 1;
     }
-    (count > 0).then_some((count, tools))
+    (times > 0).then_some(Undone { times, step, tools })
 }

@@ -3,7 +3,7 @@
 use deepagents_core::event::LoopPattern;
 use deepagents_core::message::Messages;
 
-use super::edits;
+use super::edits::{self, Undone};
 use super::policy::{LoopPolicy, LoopThreshold};
 use super::turns::{Turn, latest_first};
 
@@ -18,6 +18,8 @@ pub(super) struct Finding {
     pub(super) pattern: LoopPattern,
     pub(super) times: u32,
     pub(super) threshold: LoopThreshold,
+    /// How many of them the last turn has added.
+    step: u32,
     /// Whether the last turn ends a round.
     complete: bool,
     /// The tools that are called.
@@ -26,12 +28,13 @@ pub(super) struct Finding {
 
 impl Finding {
     fn at(pattern: LoopPattern, times: u32, threshold: LoopThreshold, tools: Vec<String>) -> Option<Self> {
-        (times >= threshold.note()).then_some(Self { pattern, times, threshold, complete: true, tools })
+        (times >= threshold.note()).then_some(Self { pattern, times, threshold, step: 1, complete: true, tools })
     }
 
     /// Whether something is to be said now.
     fn is_due(&self) -> bool {
-        self.complete && (self.times == self.threshold.note() || self.times >= self.threshold.stop())
+        let before = self.times.saturating_sub(self.step);
+        self.complete && (before < self.threshold.note() || self.times >= self.threshold.stop())
     }
 }
 
@@ -78,8 +81,8 @@ fn undone(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<F
     if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
         return None;
     }
-    let (times, tools) = edits::undone(latest_first(messages).take(EDIT_WINDOW), threshold.stop())?;
-    Finding::at(LoopPattern::UndoneEdits, times, threshold, tools)
+    let Undone { times, step, tools } = edits::undone(latest_first(messages).take(EDIT_WINDOW), threshold.stop())?;
+    Some(Finding { step, ..Finding::at(LoopPattern::UndoneEdits, times, threshold, tools)? })
 }
 
 /// Nothing but errors.

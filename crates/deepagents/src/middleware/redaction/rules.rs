@@ -210,15 +210,17 @@ impl Rules {
             return Ok(changed);
         }
         let mut renamed = Map::new();
+        // The last number that was given for each mark: very many names may have the same one.
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         for (name, field) in std::mem::take(fields) {
             let hidden = self.redact(&name, found)?.unwrap_or(name);
-            // Two names may have the same mark.
             let mut free = hidden.clone();
-            for number in 2.. {
-                if !renamed.contains_key(&free) {
-                    break;
+            if renamed.contains_key(&free) {
+                let number = numbers.entry(hidden.clone()).or_insert(1);
+                while renamed.contains_key(&free) {
+                    *number += 1;
+                    free = format!("{hidden} ({number})");
                 }
-                free = format!("{hidden} ({number})");
             }
             renamed.insert(free, field);
         }

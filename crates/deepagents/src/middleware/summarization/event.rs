@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents_core::message::{Message, MessageId, Messages};
+use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::VPath;
 use serde::{Deserialize, Serialize};
@@ -183,5 +184,22 @@ impl CutPoint {
         let known = |id: &str| !id.is_empty() && messages.by_id(id).is_some();
         let position = |id: &str| known(id).then(|| messages.iter().position(|m| m.id() == id)).flatten();
         position(&self.after).or_else(|| position(&self.before).map(|before| before + 1))
+    }
+}
+
+/// The part of a thread that the model is shown, for what looks at the sizes of conversations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShownPart {
+    /// Position of its first message: what comes before stands in a summary.
+    pub(crate) from: usize,
+    /// Counts of providers for answers before this position are of another view.
+    pub(crate) counted_from: usize,
+}
+
+impl ShownPart {
+    pub(crate) fn of(cx: &Context) -> Self {
+        let Some(state) = cx.state().get::<Compactions>() else { return Self { from: 0, counted_from: 0 } };
+        let from = state.last.as_ref().and_then(|last| last.cut.find(cx.messages())).unwrap_or(0);
+        Self { from, counted_from: state.changed_at }
     }
 }

@@ -51,6 +51,7 @@ use options::Settled;
 use view::ViewCache;
 use work::Work;
 
+pub(crate) use event::ShownPart;
 pub use event::{Compaction, CompactionEvent, CompactionState, Compactions, CutPoint};
 pub use options::{CacheReuse, SummarizationOptions, TruncateArgs};
 pub use sections::SummaryText;

@@ -5,7 +5,7 @@
 
 mod index;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,8 +152,11 @@ impl Middleware for ToolSearch {
             .into_iter()
             .partition(|tool| self.is_deferred(tool) && cx.answer_tool() != Some(tool.name.as_str()));
         request.tools = kept;
-        if deferred.iter().map(|tool| weight(tool)).sum::<u64>() <= self.worth {
-            // All of them are on offer, and there is nothing to look for.
+        // What another middleware keeps from the model is not to be found, wherever in the stack that stands.
+        let names: HashSet<&str> = cx.tool_names().into_iter().collect();
+        let deferred: Vec<_> = deferred.into_iter().filter(|tool| names.contains(tool.name.as_str())).collect();
+        if !names.contains(SEARCH) || deferred.iter().map(|tool| weight(tool)).sum::<u64>() <= self.worth {
+            // All of them are on offer, and there is nothing to look for, or nothing to look for it with.
             request.tools.retain(|tool| tool.name != SEARCH);
             request.tools.extend(deferred);
             request.tools.sort_by(|a, b| a.name.cmp(&b.name));

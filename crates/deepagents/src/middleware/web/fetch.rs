@@ -105,9 +105,10 @@ impl FetchUrl {
                 }
                 return self.read(url, response).await;
             }
-            let target = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
+            // Servers write other letters than the header may have, as browsers take them.
+            let target = response.headers().get(LOCATION).map(|target| String::from_utf8_lossy(target.as_bytes()));
             let reason = "it redirects to an address that cannot be read".to_owned();
-            let next = target.and_then(|target| url.join(target).ok());
+            let next = target.and_then(|target| url.join(&target).ok());
             url = next.ok_or_else(|| FetchError::BadUrl { url: shown(&url), reason })?;
         }
         Err(FetchError::Redirects { url: shown(&url), limit: self.options.max_redirects })

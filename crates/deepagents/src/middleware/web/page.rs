@@ -20,10 +20,14 @@ pub(super) enum Kind {
     Text,
 }
 
+/// The kind of a content type, without its parameters.
+fn media(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_lowercase()
+}
+
 /// What a content type is read as; none where it is no text.
 pub(super) fn kind(content_type: &str) -> Option<Kind> {
-    let media = content_type.split(';').next().unwrap_or_default().trim().to_lowercase();
-    match media.as_str() {
+    match media(content_type).as_str() {
         "text/html" | "application/xhtml+xml" => Some(Kind::Html),
         ""
         | "application/json"
@@ -40,23 +44,40 @@ pub(super) fn kind(content_type: &str) -> Option<Kind> {
 /// Bytes at the beginning of a page in which it may name its encoding.
 const HEAD: usize = 1_024;
 
-/// The text of bytes in the encoding that their first bytes, the content type or a page's head names, in this order: UTF-8
-/// where none of them names one that is known.
+/// The text of bytes in the encoding that their first bytes, the content type or the head of a page or of XML names, in this
+/// order: UTF-8 where none of them names one that is known. Other texts may speak of encodings that they are not in.
 pub(super) fn decode(body: &[u8], content_type: &str) -> String {
-    let head = || String::from_utf8_lossy(body.get(..HEAD).unwrap_or(body)).into_owned();
-    let encoding = charset(content_type).or_else(|| charset(&head())).unwrap_or(encoding_rs::UTF_8);
-    encoding.decode(body).0.into_owned()
+    let head = || String::from_utf8_lossy(body.get(..HEAD).unwrap_or(body)).to_ascii_lowercase();
+    let given = named(&content_type.to_ascii_lowercase(), "charset");
+    let encoding = given.or_else(|| is_markup(content_type, body).then(|| in_head(&head())).flatten());
+    encoding.unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
 }
 
-/// The encoding that follows `charset=`.
-fn charset(text: &str) -> Option<&'static Encoding> {
-    let text = text.to_ascii_lowercase();
-    let (_, named) = text.split_once("charset")?;
-    let named = named.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
-    let end = named.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | ':' | '.'));
-    let encoding = Encoding::for_label(named.get(..end.unwrap_or(named.len()))?.as_bytes())?;
-    // A page that can say so in letters is not in an encoding of two bytes a letter.
+/// Whether a text may name its encoding in its own words.
+fn is_markup(content_type: &str, body: &[u8]) -> bool {
+    match media(content_type).as_str() {
+        "" => body.trim_ascii_start().starts_with(b"<"),
+        media => media == "text/html" || media.ends_with("/xml") || media.ends_with("+xml"),
+    }
+}
+
+/// The encoding that the declaration of XML names, or the head of a page.
+fn in_head(head: &str) -> Option<&'static Encoding> {
+    let declared = head.trim_start().strip_prefix("<?xml").and_then(|declared| declared.split("?>").next());
+    let encoding = declared.and_then(|declared| named(declared, "encoding")).or_else(|| named(head, "charset"))?;
+    // What can say so in letters is not in an encoding of two bytes a letter.
     Some(encoding.output_encoding())
+}
+
+/// The encoding that follows a word and `=`, in a text in small letters.
+fn named(text: &str, word: &str) -> Option<&'static Encoding> {
+    text.split(word).skip(1).find_map(|behind| {
+        let label = behind.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+        let end = label.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | ':' | '.'));
+        let encoding = Encoding::for_label(label.get(..end.unwrap_or(label.len()))?.as_bytes())?;
+        // It stands for encodings that nobody should read.
+        (encoding != encoding_rs::REPLACEMENT).then_some(encoding)
+    })
 }
 
 /// A page as Markdown; none where it is nested too deep.
@@ -114,6 +135,18 @@ mod tests {
         let meta = b"<head><meta http-equiv=x content='text/html; charset=iso-8859-1'></head>caf\xe9";
         assert!(decode(meta, "text/html").ends_with("café"));
         assert_eq!(decode(b"caf\xe9", "text/plain; charset=none-such"), "caf\u{fffd}");
+        assert_eq!(decode(b"c\0a\0f\0\xe9\0", "text/plain; charset=utf-16le"), "café");
+        let feed = b"<?xml version='1.0' encoding=\"windows-1251\"?><rss>\xef\xf0\xe8</rss>";
+        for kind in ["application/rss+xml", "text/xml", "application/xml; charset=none-such"] {
+            assert!(decode(feed, kind).ends_with("<rss>при</rss>"), "{kind}");
+        }
+        let second = b"<!-- the charset follows --><meta charset=iso-8859-1>caf\xe9";
+        assert!(decode(second, "text/html").ends_with("café"));
+        // A text about encodings is not in them.
+        let about = "Say <meta charset=iso-8859-1> for a café.";
+        for kind in ["text/plain", "text/markdown", "application/json", ""] {
+            assert_eq!(decode(about.as_bytes(), kind), about, "{kind}");
+        }
     }
 
     #[tokio::test]

@@ -11,8 +11,9 @@ use super::captured;
 const BASE64: &str = "[A-Za-z0-9+/=]";
 /// The end of a line, also as it is written in JSON.
 const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
-/// What tools write before a line: a path, its number.
-const BEFORE: &str = r"[ \t]*(?:[^\s:]*[:-])?[0-9]*[:-]?[ \t→|]*";
+/// What tools write before a line: a path, its number. No path goes beyond a line break that is written as in JSON: each of
+/// many lines would be looked through to the end of the text.
+const BEFORE: &str = r"[ \t]*(?:[^\s:\\]*[:-])?[0-9]*[:-]?[ \t→|]*";
 /// How the keys of the usual kinds begin, which certificates and public keys do not.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
 
@@ -53,15 +54,55 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     for part in [&HEAD, &TAIL] {
         found.extend(captured(part, text));
     }
-    found.extend(captured(&MIDDLE, text).into_iter().filter(|lines| is_middle(text, lines)));
+    let middles = captured(&MIDDLE, text);
+    if !middles.is_empty() {
+        let frames = Frames::of(text);
+        found.extend(middles.into_iter().filter(|lines| is_middle(text, lines, &frames)));
+    }
     found
 }
 
+/// How the first line of an armour begins, and how its last one does.
+const BEGIN: &str = "-----BEGIN ";
+const LAST: &str = "-----END ";
+/// Lines behind lines of base64 in which the last line of their armour may stand.
+const BEHIND: usize = 4;
+
+/// Where armours begin and end, and where lines do: found once for all parts of a text.
+struct Frames {
+    begins: Vec<usize>,
+    ends: Vec<usize>,
+    breaks: Vec<usize>,
+}
+
+impl Frames {
+    fn of(text: &str) -> Self {
+        let all = |what: &str| text.match_indices(what).map(|(at, _)| at).collect();
+        Self { begins: all(BEGIN), ends: all(LAST), breaks: all("\n") }
+    }
+
+    /// Whether an armour has begun before a place and has not ended there.
+    fn is_open(&self, at: usize) -> bool {
+        let last = |places: &[usize], what: &str| {
+            let before = places.partition_point(|place| place + what.len() <= at);
+            before.checked_sub(1).and_then(|last| places.get(last)).copied()
+        };
+        last(&self.begins, BEGIN).is_some_and(|begun| last(&self.ends, LAST).is_none_or(|ended| ended < begun))
+    }
+
+    /// Whether an armour ends in the lines behind a place.
+    fn ends_behind(&self, at: usize) -> bool {
+        let breaks_before = |place: usize| self.breaks.partition_point(|line| *line < place);
+        let end = self.ends.get(self.ends.partition_point(|place| *place < at));
+        end.is_some_and(|end| breaks_before(*end) - breaks_before(at) < BEHIND)
+    }
+}
+
 /// Whether lines of base64 may be from within a private key: nothing says that they are of something else.
-fn is_middle(text: &str, at: &Range<usize>) -> bool {
+fn is_middle(text: &str, at: &Range<usize>, frames: &Frames) -> bool {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let part = |range: Range<usize>| text.get(range).unwrap_or_default();
-    let (before, lines, after) = (part(0..at.start), part(at.clone()), part(at.end..text.len()));
+    let (lines, after) = (part(at.clone()), part(at.end..text.len()));
     let mut lines = lines.split(|c| !is_base64(c)).filter(|line| line.len() >= 64);
     // Digests and other numbers are written with fewer letters.
     let mixed = |line: &str| {
@@ -70,11 +111,9 @@ fn is_middle(text: &str, at: &Range<usize>) -> bool {
     };
     // How certificates, requests and public keys begin.
     let is_public = |line: &str| line.starts_with("MII") || line.starts_with("AAAA");
-    let is_open =
-        before.rfind("-----BEGIN ").is_some_and(|begun| before.rfind("-----END ").is_none_or(|ended| ended < begun));
     !after.starts_with(is_base64)
-        && !is_open
-        && !after.lines().take(4).any(|line| line.contains("-----END "))
+        && !frames.is_open(at.start)
+        && !frames.ends_behind(at.end)
         && lines.clone().next().is_some_and(|first| !is_public(first))
         && lines.clone().count() <= LINES
         && lines.all(mixed)

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use super::{BORDER, captured, ends_at};
 
+/// Bytes of the longest number of a card: nineteen digits with a blank or hyphen between each two.
+const LONGEST: usize = 37;
+
 expression!(DIGITS = r"{BORDER}([0-9](?:[ -]?[0-9]){{12,}})");
 
 /// The numbers of cards in a text. Other numbers may stand beside one: each part of a run of digits that begins and ends
@@ -51,8 +54,8 @@ fn groups(text: &str, run: &Range<usize>) -> Vec<Range<usize>> {
 /// Whether groups are the number of a card. Of a part of a run they have to look like it too, as tables of numbers have many
 /// parts.
 fn is_card(text: &str, groups: &[Range<usize>], whole: bool) -> bool {
-    let Some(number) = groups.first().zip(groups.last()).and_then(|(first, last)| text.get(first.start..last.end))
-    else {
+    let number = groups.first().zip(groups.last()).and_then(|(first, last)| text.get(first.start..last.end));
+    let Some(number) = number.filter(|number| number.len() <= LONGEST) else {
         return false;
     };
     let alike = || {

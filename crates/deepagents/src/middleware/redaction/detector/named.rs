@@ -9,6 +9,8 @@ use super::judge::{self, Style};
 
 /// A name with a secret in it.
 const NAME: &str = r"[A-Za-z0-9_.-]*(?:api[_-]?key|(?:access|account|encryption|private|signing|storage)[_-]?key|secret|token|passw|passphrase|pwd|[_-]pass|[_-]pat|(?-i:[a-z]Pat))[A-Za-z0-9_-]*";
+/// Bytes of a value that are looked at: of what is longer, the beginning tells whether it is a secret.
+const JUDGED: usize = 1024;
 /// A type between a name and its value.
 const TYPE: &str = r"(?:&[ \t]*(?:'[a-z]+[ \t]+)?)?[A-Za-z_][A-Za-z0-9_<>\[\]]*";
 
@@ -31,9 +33,13 @@ pub(super) fn is_placeholder(value: &str) -> bool {
 
 /// Values under names of secrets.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut found: Vec<Range<usize>> = Vec::new();
     for head in Heads::of(text) {
-        let value = text.get(head.value.clone()).unwrap_or_default();
+        // What is hidden with the value of a name before it need not be looked at.
+        if found.last().is_some_and(|last| head.value.end <= last.end) {
+            continue;
+        }
+        let value = judged(text.get(head.value.clone()).unwrap_or_default());
         let secrecy = judge::secrecy(head.name);
         if secrecy.is_some_and(|secrecy| judge::is_secret(head.name, value, secrecy, head.style)) {
             found.push(head.value);
@@ -67,15 +73,81 @@ struct Head<'a> {
     open: bool,
 }
 
+/// The part of a value that is looked at.
+fn judged(value: &str) -> &str {
+    value.get(..value.floor_char_boundary(JUDGED)).unwrap_or(value)
+}
+
 /// The names in a text with their values. A name within a value is one too.
 struct Heads<'a> {
     text: &'a str,
     at: usize,
+    /// The word in which the last value without quotes began.
+    word: Word,
+}
+
+/// A run of text without quotes and blanks. Many values may begin in one, and end with it: its end is found once.
+#[derive(Default)]
+struct Word {
+    start: usize,
+    end: usize,
+    /// Where its last bracket is opened.
+    opened: Option<usize>,
+    /// Where it ends without the brackets that close behind it.
+    closed: usize,
+}
+
+impl Word {
+    fn at(text: &str, start: usize) -> Self {
+        let rest = text.get(start..).unwrap_or_default();
+        let word = rest.get(..bare(rest)).unwrap_or_default();
+        let opened = word.rfind(['(', '[', '{', '<']).map(|at| start + at);
+        let closed = start + word.trim_end_matches([')', ']', '}', '>']).len();
+        Self { start, end: start + word.len(), opened, closed }
+    }
+
+    /// The value that begins at a place of it: what closes a bracket that was opened before the value is no part of it.
+    fn value(&self, start: usize) -> Range<usize> {
+        let opens = self.opened.is_some_and(|opened| opened >= start);
+        start..if opens { self.end } else { self.closed.max(start) }
+    }
 }
 
 impl<'a> Heads<'a> {
     fn of(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, word: Word::default() }
+    }
+
+    fn head(&mut self, found: &Captures<'a>) -> Option<Head<'a>> {
+        let whole = found.get(0)?;
+        let (start, end) = (whole.start(), whole.end());
+        let rest = self.text.get(end..)?;
+        let quote = found.name("typed").or_else(|| found.name("quote"));
+        let sign = found.name("is").map_or("", |sign| sign.as_str());
+        let style = match sign {
+            _ if quote.is_some() => Style::Quoted,
+            "=" => Style::Assigned,
+            // A closure, and a declaration of Go, have their strings in quotes.
+            _ if matches!(sign.trim(), "=>" | ":=") => Style::Code,
+            // The type of what is declared.
+            _ if DECLARED.iter().any(|declared| declared.is_match(rest)) => Style::Code,
+            _ => Style::Bare,
+        };
+        let (value, ends) = match quote {
+            Some(quote) => {
+                let value = end..end + quoted(rest, quote.as_str());
+                let ends = value.end;
+                (value, ends)
+            }
+            None => {
+                if !(self.word.start..=self.word.end).contains(&end) {
+                    self.word = Word::at(self.text, end);
+                }
+                (self.word.value(end), self.word.end)
+            }
+        };
+        let open = ends == self.text.len();
+        Some(Head { start, name: found.name("name")?.as_str(), value, style, open })
     }
 }
 
@@ -84,35 +156,12 @@ impl<'a> Iterator for Heads<'a> {
 
     fn next(&mut self) -> Option<Head<'a>> {
         let found = HEAD.as_ref()?.captures_at(self.text, self.at)?;
-        let head = head(self.text, &found)?;
+        let head = self.head(&found)?;
         // A mark has a name and a value of its own, which is none.
-        let is_mark = judge::is_placeholder(self.text.get(head.value.clone())?);
+        let is_mark = judge::is_placeholder(judged(self.text.get(head.value.clone())?));
         self.at = if is_mark { head.value.end } else { found.get(0)?.end() };
         Some(head)
     }
-}
-
-fn head<'a>(text: &'a str, found: &Captures<'a>) -> Option<Head<'a>> {
-    let whole = found.get(0)?;
-    let rest = text.get(whole.end()..)?;
-    let quote = found.name("typed").or_else(|| found.name("quote"));
-    let sign = found.name("is").map_or("", |sign| sign.as_str());
-    let length = quote.map_or_else(|| bare(rest), |quote| quoted(rest, quote.as_str()));
-    let style = match sign {
-        _ if quote.is_some() => Style::Quoted,
-        "=" => Style::Assigned,
-        // A closure, and a declaration of Go, have their strings in quotes.
-        _ if matches!(sign.trim(), "=>" | ":=") => Style::Code,
-        // The type of what is declared.
-        _ if DECLARED.iter().any(|declared| declared.is_match(rest)) => Style::Code,
-        _ => Style::Bare,
-    };
-    let value = rest.get(..length)?;
-    // What closes a bracket that was opened before it is no part of it.
-    let closes = |c: char| matches!((c, value.contains(['(', '[', '{', '<'])), (')' | ']' | '}' | '>', false));
-    let kept = if quote.is_some() { length } else { value.trim_end_matches(closes).len() };
-    let (start, end, open) = (whole.start(), whole.end(), length == rest.len());
-    Some(Head { start, name: found.name("name")?.as_str(), value: end..end + kept, style, open })
 }
 
 /// Bytes up to the quote that ends a value, or the end of its line. Where the quote is written as in JSON, its end is too.
