@@ -1,5 +1,5 @@
-//! What is looked at before something is made is still so when it is: whoever makes it has its name for themselves meanwhile,
-//! among all processes on the storage.
+//! What is looked at before something is made is still so when it is: whoever makes it has its name for themselves
+//! meanwhile, among all processes on the storage.
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -65,8 +65,8 @@ impl Assistant {
         Ok(is_new)
     }
 
-    /// Keeps it as the one that is used, in the place of what the store has at a version, and as a version of its own. Says
-    /// whether nobody has kept another one meanwhile; where somebody has, nothing is kept.
+    /// Keeps it as the one that is used, in the place of what the store has at a version, and as a version of its own.
+    /// Says whether nobody has kept another one meanwhile; where somebody has, nothing is kept.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool> {
         let (versions, key) = (versions_of(&self.assistant_id), self.version_key());
         match app.store.put_if(&versions, &key, json!(self), None).await {

@@ -75,8 +75,8 @@ impl Cron {
         read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
 
-    /// Keeps it in the place of what the store has at a version; none where it is new. Says whether nobody has changed or
-    /// removed it meanwhile; where somebody has, that stays.
+    /// Keeps it in the place of what the store has at a version; none where it is new. Says whether nobody has changed
+    /// or removed it meanwhile; where somebody has, that stays.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
         match app.store.put_if(&namespace(), &self.cron_id, json!(self), known).await {
             Err(StoreError::Conflict { .. }) => Ok(false),

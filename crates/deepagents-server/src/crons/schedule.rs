@@ -104,8 +104,8 @@ impl Schedule {
         }
     }
 
-    /// That of one that comes in every hour: it goes on over a change of the clock, so that it comes in both hours of one that
-    /// is repeated.
+    /// That of one that comes in every hour: it goes on over a change of the clock, so that it comes in both hours of
+    /// one that is repeated.
     fn after_in_any_hour(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let (mut offset, mut since) = (zone.to_offset(time), time);
         let mut local = offset.to_datetime(time);

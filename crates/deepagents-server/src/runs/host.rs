@@ -75,8 +75,8 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     }
 }
 
-/// Whether a run of a thread was accepted that is not known here: by another process, whose agent is not served here, or at
-/// this moment.
+/// Whether a run of a thread was accepted that is not known here: by another process, whose agent is not served here,
+/// or at this moment.
 async fn is_taken(app: &App, thread: &str) -> Result<bool> {
     let open = open::of_thread(app, thread).await?;
     Ok(open.iter().any(|open| app.runs.get(&open.run).is_none()))

@@ -70,8 +70,8 @@ async fn accept_on(
     if is_new && body.if_not_exists != Some(IfNotExists::Create) {
         return Err(ApiError::not_found("Thread", &id));
     }
-    // What is looked at first has still to be so when the run is kept: that there is no thread, that it has no run, and how
-    // many its owner has.
+    // What is looked at first has still to be so when the run is kept: that there is no thread, that it has no run, and
+    // how many its owner has.
     let has_thread = is_new || (!stateless && body.multitask_strategy == Some(Strategy::Reject));
     let limited = caller().filter(|caller| caller.own_limits().runs_at_once.is_some());
     let asked = Asked { thread: id.clone(), stateless, run, assistant, body };

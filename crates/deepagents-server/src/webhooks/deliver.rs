@@ -168,8 +168,8 @@ pub(crate) fn send(app: &Arc<App>, record: &RunRecord) {
     }
 }
 
-/// Tells what is stored for a run, as often as it takes; for the first time `now` where that is not done by another process
-/// at this moment.
+/// Tells what is stored for a run, as often as it takes; for the first time `now` where that is not done by another
+/// process at this moment.
 fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
     if !app.webhooks.lock().told_here.insert(run.clone()) {
         return;
@@ -193,8 +193,8 @@ fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
     });
 }
 
-/// Makes a try, if it is time for one. Gives for how long it is to be left alone then; none where there is nothing more to
-/// tell.
+/// Makes a try, if it is time for one. Gives for how long it is to be left alone then; none where there is nothing more
+/// to tell.
 async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<Option<Duration>, StoreError> {
     // They are never closed.
     let _of_host = turns.acquire().await;
