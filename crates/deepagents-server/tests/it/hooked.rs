@@ -7,9 +7,12 @@ use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreEr
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
+/// Whether a namespace is one in which it happens.
+type Fits = dyn Fn(&[String]) -> bool + Send;
+
 /// Where it happens, and what.
 struct Hook {
-    fits: Box<dyn Fn(&[String]) -> bool + Send>,
+    fits: Box<Fits>,
     happens: BoxFuture<'static, ()>,
 }
 
