@@ -8,7 +8,8 @@ use crate::args::Database;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Again {
     places: String,
-    is_json: bool,
+    /// The options that say in which form the questions of a thread are asked and answered.
+    form: &'static str,
 }
 
 impl Again {
@@ -16,12 +17,17 @@ impl Again {
     pub(crate) fn new(root: Option<&Path>, database: &Database) -> Self {
         let options = [("--root", root), ("--db", database.db.as_deref())];
         let said = options.into_iter().filter_map(|(option, path)| Some(format!(" {option} {}", word(path?))));
-        Self { places: said.collect(), is_json: false }
+        Self { places: said.collect(), form: "" }
     }
 
     /// For whoever reads and answers JSON.
-    pub(crate) fn json(self, is_json: bool) -> Self {
-        Self { is_json, ..self }
+    pub(crate) fn json(self) -> Self {
+        Self { form: " --json", ..self }
+    }
+
+    /// For whoever says what is to be done in lines of JSON, too.
+    pub(crate) fn stream_json(self) -> Self {
+        Self { form: " --json --input-format stream-json", ..self }
     }
 
     /// The command, for the same thread.
@@ -31,8 +37,7 @@ impl Again {
 
     /// The command that asks what is open in a thread, of whoever was asked before.
     pub(crate) fn asking(&self, thread: &str) -> String {
-        let json = if self.is_json { " --json" } else { "" };
-        self.command(&format!("deepagents run --resume {thread} --approve ask{json}"))
+        self.command(&format!("deepagents run --resume {thread} --approve ask{}", self.form))
     }
 }
 

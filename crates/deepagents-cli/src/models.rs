@@ -38,24 +38,31 @@ struct Wanted {
 impl Wanted {
     fn new(given: &str) -> Self {
         let given = plain(given.trim());
-        let is_provider = |word: &str| ordered_providers().iter().any(|provider| provider.name == word);
-        let name = given.split_once(':').filter(|(word, _)| is_provider(word)).map_or(&*given, |(_, name)| name);
+        let named = given.split_once(':').filter(|(word, name)| !name.is_empty() && is_provider(word));
+        // A provider or gateway alone is a name as well: every name begins with nothing.
+        let name = named.map_or(&*given, |(_, name)| name).trim_end_matches([':', '/']);
         let name = name.rsplit('/').next().unwrap_or_default().to_owned();
         Self { given, name }
     }
 
     /// Those that are known by the beginning of their name; of a whole name, the one that it is known by.
     fn entries<'a>(&self, known: &'a Catalogue) -> Vec<&'a Entry> {
-        let begins =
-            |entry: &&Entry| [&self.name, &self.given].iter().any(|name| plain(&entry.prefix).starts_with(*name));
+        let begins = |entry: &&Entry| {
+            let prefix = plain(&entry.prefix);
+            [&self.name, &self.given].into_iter().any(|name| !name.is_empty() && prefix.starts_with(name))
+        };
         let found: Vec<&Entry> = known.entries().filter(begins).collect();
-        if found.is_empty() { known.lookup(&self.name).into_iter().collect() } else { found }
+        if found.is_empty() && !self.name.is_empty() { known.lookup(&self.name).into_iter().collect() } else { found }
     }
 
     fn is_served(&self, served: &Served) -> bool {
         let full = plain(&served.name);
         full.starts_with(&self.given) || full.split_once(':').is_some_and(|(_, name)| name.starts_with(&self.given))
     }
+}
+
+fn is_provider(word: &str) -> bool {
+    ordered_providers().iter().any(|provider| provider.name == word)
 }
 
 /// A name as it is compared: services write one in capitals, and its version with dots or dashes.
@@ -104,6 +111,13 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
     }
     if !known.is_empty() {
         parts.push(table(&known));
+    }
+    if parts.is_empty() && is_provider(&wanted.name) {
+        let name = escaped(&wanted.name);
+        return format!(
+            "models are known by their own names, whoever serves them, and none begins with `{name}`. \
+             `deepagents models` lists the providers"
+        );
     }
     if parts.is_empty() {
         let given = escaped(&wanted.given);
@@ -216,10 +230,11 @@ fn as_json(known: &Catalogue, wanted: Option<&Wanted>, served: &[Served]) -> Res
             })
         })
         .collect();
+    let served = served.iter().filter(|one| wanted.is_none_or(|wanted| wanted.is_served(one)));
     let choice = model_choice::choose(None, None, &env).ok().map(|choice| choice.name);
     Ok(json_text(&json!({
         "providers": providers,
-        "served": served.iter().map(|one| json!({"name": one.name, "context_window": one.window})).collect::<Vec<_>>(),
+        "served": served.map(|one| json!({"name": one.name, "context_window": one.window})).collect::<Vec<_>>(),
         "models": models,
         "choice": choice,
     }))?)

@@ -103,7 +103,9 @@ async fn refresh(app: &App, item: &Item) -> Result<()> {
     let time = |text: &str| text.parse::<Timestamp>().ok();
     let Some(until) = item.expires_at.as_deref().and_then(time) else { return Ok(()) };
     let life = time(&item.updated_at).and_then(|put| Duration::try_from(put.duration_until(until)).ok());
-    let write = Write { ttl: life, expected: Expected::Version(Some(item.version)), size: None };
+    // A time that cannot be worked out is not one that never ends.
+    let Some(life) = life else { return Ok(()) };
+    let write = Write { ttl: Some(life), expected: Expected::Version(Some(item.version)), size: None };
     match app.store.write(&item.namespace, &item.key, item.value.clone(), write).await {
         // It was put anew meanwhile, or is gone.
         Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),

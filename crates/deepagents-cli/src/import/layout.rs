@@ -60,7 +60,8 @@ fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
             }
             Err(why) => report.left(&main, why),
         }
-    } else if described.is_some() {
+    } else if described.is_some() && main.symlink_metadata().is_err() {
+        // Of one that is there and cannot be taken over, it has been told why.
         report.left(&file, "there is no AGENTS.md beside it, which says what the sub-agent is to be and do");
     }
     for (inner, path) in report.entries(from) {
@@ -75,17 +76,20 @@ fn defined(name: &str, described: &Value, prompt: &str) -> Result<(String, Vec<S
     let description = described.get("description").and_then(Value::as_str);
     let description = description.ok_or("its agent.json has no `description`, which says what it is for")?;
     let mut lines = vec![format!("name: {}", plain(name)), format!("description: {}", Value::from(description))];
+    let mut model: Option<&str> = None;
     let mut lost = Vec::new();
     for (key, value) in described.as_object().into_iter().flatten() {
         match (key.as_str(), model_name(value)) {
             ("name" | "description" | "$schema", _) => {}
-            ("model" | "model_id", Some(model)) if model.contains(':') => {
-                lines.push(format!("model: {}", plain(model)))
+            // It has one model: the first that can be named here.
+            ("model" | "model_id", Some(given)) if given.contains(':') && model.is_none_or(|first| first == given) => {
+                model = Some(given);
             }
-            ("model" | "model_id", Some(model)) => lost.push(format!("without model {model}")),
+            ("model" | "model_id", Some(given)) => lost.push(format!("without model {given}")),
             (other, _) => lost.push(format!("without {other}")),
         }
     }
+    lines.extend(model.map(|model| format!("model: {}", plain(model))));
     Ok((format!("---\n{}\n---\n{prompt}", lines.join("\n")), lost))
 }
 

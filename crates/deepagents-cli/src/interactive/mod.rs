@@ -39,7 +39,7 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
         return exit::code(one_task(args));
     }
     match show(args) {
-        Ok(ended) => end(&ended, &again(args)),
+        Ok(ended) => end(&ended, &again(args), &listing(args)),
         Err(error) => exit::code(Err(error)),
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
         return exit::code(Err(anyhow!("there is no terminal here; `{command}` prints the thread")));
     }
     match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
-        Ok(ended) => end(&ended, &again(&args.options)),
+        Ok(ended) => end(&ended, &again(&args.options), &listing(&args.options)),
         Err(error) => exit::code(Err(error)),
     }
 }
@@ -174,11 +174,16 @@ fn again(args: &InteractiveArgs) -> Again {
     Again::new(args.agent.root.as_deref(), &args.database)
 }
 
+/// The command that lists the threads of the database of these screens.
+fn listing(args: &InteractiveArgs) -> String {
+    Again::new(None, &args.database).command("deepagents threads list")
+}
+
 /// What is said at the end: how to go on.
-fn end(ended: &Ended, again: &Again) -> ExitCode {
+fn end(ended: &Ended, again: &Again, listing: &str) -> ExitCode {
     match &ended.handed_over {
         Ok(0) => {}
-        Ok(count) => output::remark(&format!("in the background goes on: {count}; `deepagents threads list` shows it")),
+        Ok(count) => output::remark(&format!("in the background goes on: {count}; `{listing}` shows it")),
         Err(problem) => output::print_error(&format!("what was in the background does not go on: {problem}")),
     }
     let command = |thread: &String| again.command(&format!("deepagents --resume {thread}"));

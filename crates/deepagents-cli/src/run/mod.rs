@@ -206,6 +206,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
             "the last run of thread {thread} has ended, and this is what it came to; to go on, say what is to be done next"
         ));
     }
+    let again = Again::new(args.agent.root.as_deref(), &args.database);
+    let again = match () {
+        () if is_talk => again.stream_json(),
+        () if args.json => again.json(),
+        () => again,
+    };
     let limits = Limits {
         turns: args.max_turns,
         tokens: args.max_tokens,
@@ -213,7 +219,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         time: args.timeout,
         key_variable: choice.key_variable(),
         thread: session.kept.clone(),
-        again: Again::new(args.agent.root.as_deref(), &args.database).json(args.json),
+        again,
         note: std::mem::take(&mut session.note),
         has_shape: args.json_schema.is_some(),
         waits: args.wait_background || session.waits,

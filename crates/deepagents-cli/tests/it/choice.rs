@@ -182,6 +182,18 @@ fn models_lists_providers_keys_and_the_choice() {
     }
     // A whole name is known by its beginning.
     assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
+    // A provider alone is the beginning of a name.
+    for provider in ["anthropic:", "anthropic/"] {
+        assert!(named(provider).contains("none begins with `anthropic`"), "{provider}");
+    }
+    let mistral = finish(deepagents().args(["models", "mistral:", "--json"]));
+    let mistral: Value = serde_json::from_str(&mistral.out).unwrap();
+    let begins = |model: &Value| model["prefix"].as_str().unwrap().to_lowercase().starts_with("mistral");
+    let models = mistral["models"].as_array().unwrap();
+    assert!(!models.is_empty() && models.iter().all(begins), "{mistral}");
+    // Whoever runs the tests may have servers.
+    let is_of_it = |one: &Value| one["name"].as_str().unwrap().contains("mistral:");
+    assert!(mistral["served"].as_array().unwrap().iter().all(is_of_it), "{mistral}");
     let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert!(json["choice"].as_str().unwrap().starts_with("groq:"));

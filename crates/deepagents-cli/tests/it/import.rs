@@ -354,20 +354,29 @@ fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agen
     let agent = json!({"name": "a", "runtime": {"model": {"model_id": "anthropic:claude-sonnet-4-5"}}});
     write(root, "agent.json", &agent.to_string());
     write(root, "AGENTS.md", "Be brief.\n");
-    let critic = json!({"description": "Finds: faults", "model_id": "openai:gpt-5.2", "color": "red"});
+    let models = ("openai:gpt-5.2", "openai:gpt-5.1");
+    let critic = json!({"description": "Finds: faults", "model_id": models.0, "model": models.1, "color": "red"});
     write(root, "subagents/critic/agent.json", &critic.to_string());
     write(root, "subagents/critic/AGENTS.md", "Be strict.\n");
     write(root, "subagents/critic/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\n");
     write(root, "subagents/mute/agent.json", "{\"description\": \"Says nothing\"}");
+    write(root, "subagents/linked/agent.json", "{\"description\": \"Is elsewhere\"}");
+    symlink("../../AGENTS.md", root.join("subagents/linked/AGENTS.md")).unwrap();
     let told = import(root, &[root.to_str().unwrap()]);
     let model = fs::read_to_string(root.join(".deepagents/config.toml")).unwrap();
     assert_eq!(model, "model = \"anthropic:claude-sonnet-4-5\"\n");
     let critic = fs::read_to_string(root.join(".deepagents/agents/critic/AGENTS.md")).unwrap();
     let lines = "---\nname: critic\ndescription: \"Finds: faults\"\nmodel: \"openai:gpt-5.2\"\n---\nBe strict.\n";
     assert_eq!(critic, lines);
-    for left in ["without color", "skills of a sub-agent has no place", "mute/agent.json: there is no AGENTS.md"] {
+    for left in [
+        "without model openai:gpt-5.1, without color",
+        "skills of a sub-agent has no place",
+        "mute/agent.json: there is no AGENTS.md",
+        "linked/AGENTS.md: it is a link",
+    ] {
         assert!(told.contains(left), "{left}: {told}");
     }
+    assert!(!told.contains("linked/agent.json"), "{told}");
     let mut explain = deepagents();
     explain.env("HOME", root.join("subagents")).args(["explain", "--json", "--trust", "--root"]);
     let explained = finish(explain.arg(root));

@@ -272,7 +272,7 @@ fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
         code == Some(0) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
         "{problems}"
     );
-    assert!(problems.contains("--input-format stream-json --approve ask --json --root "), "{problems}");
+    assert!(problems.contains(" --approve ask --json --input-format stream-json --root "), "{problems}");
 }
 
 /// Two calls, of which one is rejected, with a word for the turn after that.

@@ -116,7 +116,7 @@ pub(crate) struct Leaving {
 
 impl Leaving {
     /// Ends when the process leaves the run where it is; never where nobody listens.
-    pub(crate) async fn heard(leaving: Option<&Self>) {
+    pub(crate) async fn left(leaving: Option<&Self>) {
         match leaving {
             Some(leaving) => leaving.left.cancelled().await,
             None => std::future::pending().await,

@@ -42,6 +42,15 @@ pub enum Decision {
 }
 
 /// A call in place of the model's.
+///
+/// ```
+/// use deepagents_core::interrupt::{Decision, EditedAction};
+/// # use serde_json::json;
+/// let args = json!({"file_path": "/notes.md", "content": "Less.\n"});
+/// let edited_action = EditedAction { name: "write_file".to_owned(), args };
+/// let decision = Decision::Edit { edited_action };
+/// # assert!(matches!(decision, Decision::Edit { .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EditedAction {
     /// The tool.

@@ -88,6 +88,12 @@ impl ModelOutput {
 }
 
 /// Why a model stopped.
+///
+/// ```
+/// use deepagents_core::model::StopReason;
+/// let is_whole = |stop: &StopReason| matches!(stop, StopReason::End | StopReason::ToolCalls | StopReason::StopSequence);
+/// assert!(is_whole(&StopReason::End) && !is_whole(&StopReason::MaxTokens));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

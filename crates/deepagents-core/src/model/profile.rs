@@ -5,6 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::message::Usage;
 
 /// What is known of a model. Unknown is `None`; callers treat unknown abilities as present and unknown sizes as unknown.
+///
+/// ```
+/// use deepagents_core::model::ModelProfile;
+/// let mut profile = ModelProfile::default();
+/// profile.context_window = Some(32_000);
+/// profile.images = Some(false);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelProfile {

@@ -244,8 +244,9 @@ impl RunInput {
         self
     }
 
-    /// Cancels the run, as [`RunHandle::cancel`](crate::run::RunHandle::cancel) does, as soon as the token is cancelled; where it is already, the run ends
-    /// before its first step: what the input brings is stored, calls that wait are answered as cancelled, and no model is asked.
+    /// Cancels the run, as [`RunHandle::cancel`](crate::run::RunHandle::cancel) does, as soon as the token is cancelled;
+    /// where it is already, the run ends before its first step: what the input brings is stored, calls that wait are
+    /// answered as cancelled, and no model is asked.
     ///
     /// ```
     /// # use deepagents_core::run::RunInput;

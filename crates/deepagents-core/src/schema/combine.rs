@@ -59,7 +59,7 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
         }
         properties(schema, &objects, keyword == "allOf");
         required(schema, &objects, keyword == "allOf");
-        said.extend(words(&objects, keyword));
+        said.extend(choice(&objects, keyword));
     }
 }
 
@@ -145,7 +145,7 @@ fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], al
 }
 
 /// What one object cannot say of a choice.
-fn words(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
+fn choice(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
     let sets = branches.iter().map(|branch| {
         let required = names(branch);
         let named = match required.is_empty() {

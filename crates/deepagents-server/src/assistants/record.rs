@@ -73,11 +73,12 @@ impl Assistant {
             Err(StoreError::Conflict { .. }) => return Ok(false),
             version => version?,
         };
-        let is_kept = self.save_over(app, known).await?;
-        if !is_kept {
-            app.store.delete(&versions, &key).await?;
+        let kept = self.save_over(app, known).await;
+        if !matches!(kept, Ok(true)) {
+            // Where the storage is away it stays, as a version that was never used.
+            let _ = app.store.delete(&versions, &key).await;
         }
-        Ok(is_kept)
+        kept
     }
 
     /// Its versions, newest first.

@@ -65,8 +65,8 @@ async fn tick(app: &Arc<App>) -> Duration {
         if cron.plan(now).is_err() {
             cron.next_run_date = None;
         }
-        // One that was changed or removed meanwhile is as it was left then; who changed it has waked this up.
-        if cron.save(app, Some(version)).await.is_err() {
+        // One that was changed or removed meanwhile, here or by another server, is as it was left then, and is looked at again.
+        if !matches!(cron.save(app, Some(version)).await, Ok(true)) {
             pause = pause.min(Duration::from_secs(5));
         }
     }

@@ -66,7 +66,8 @@ pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &En
 
 /// Keeps how a run ended.
 async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
-    if matches!(ending, Ending::Cancelled) {
+    // What an earlier try has kept is no other process's.
+    if matches!(ending, Ending::Cancelled) && run.record().status.is_open() {
         // It may have been ended by the process that has it, too.
         match find(app, &run.thread, &run.id).await {
             Ok(record) if record.status.is_open() => {}
@@ -122,15 +123,18 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
             RemovedRange::add(&mut held.removed, before, until);
             held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
+        let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
+        if !never_began && !(record.stateless && unkept) {
+            set_own(app, &run.thread, &held).await?;
+        }
+        // Last, as what fails above is done once more for a run that there is.
         record.delete(app).await?;
         app.runs.forget(&run.id);
-        let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
         if record.stateless && unkept {
             // Its thread was made for it.
             app.journal.threads().delete(&run.thread).await?;
-            return Ok(());
         }
-        return if never_began { Ok(()) } else { set_own(app, &run.thread, &held).await };
+        return Ok(());
     }
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);
     if suspended || stop.is_some() {

@@ -12,7 +12,7 @@ use super::live::LiveRun;
 use super::record::{RunRecord, Status, namespace};
 use crate::app::App;
 use crate::assistants::{self, Assistant};
-use crate::auth::{caller, owns_thread};
+use crate::auth::{CALLER, caller, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::reservation::{Name, alone};
@@ -22,7 +22,11 @@ use crate::threads::{Held, contains, make};
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
     let run = ids::fresh();
     let place = thread.map_or_else(ids::fresh, str::to_owned);
-    Box::pin(accept_on(app, thread, place, run, body)).await
+    let (app, thread) = (app.clone(), thread.map(str::to_owned));
+    // A client that goes away meanwhile leaves no run that is there by half.
+    let accepting = async move { Box::pin(accept_on(&app, thread.as_deref(), place, run, body)).await };
+    let accepted = tokio::spawn(CALLER.scope(caller(), accepting)).await;
+    accepted.map_err(|error| ApiError::bad_request(error.to_string()))?
 }
 
 /// Accepts a run under an id that names it alone: one that is there already is not made again.
@@ -46,7 +50,7 @@ pub(super) async fn check(app: &App, body: &mut RunCreate) -> Result<()> {
 }
 
 /// What a run is asked for with.
-struct Asked {
+struct RunRequest {
     thread: String,
     /// Whether the thread is made for it alone.
     stateless: bool,
@@ -74,8 +78,8 @@ async fn accept_on(
     // how many its owner has.
     let has_thread = is_new || (!stateless && body.multitask_strategy == Some(Strategy::Reject));
     let limited = caller().filter(|caller| caller.own_limits().runs_at_once.is_some());
-    let asked = Asked { thread: id.clone(), stateless, run, assistant, body };
-    let mut accepting: BoxFuture<'_, Result<Arc<LiveRun>>> = Box::pin(accept_now(app, existing, asked));
+    let request = RunRequest { thread: id.clone(), stateless, run, assistant, body };
+    let mut accepting: BoxFuture<'_, Result<Arc<LiveRun>>> = Box::pin(accept_now(app, existing, request));
     if let Some(caller) = &limited {
         accepting = Box::pin(alone(app, Name::Caller(caller.id()), accepting));
     }
@@ -93,8 +97,8 @@ async fn found(app: &App, id: &str) -> Result<Option<ThreadInfo>> {
     }
 }
 
-async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, asked: Asked) -> Result<Arc<LiveRun>> {
-    let Asked { thread: id, stateless, run: run_id, assistant, mut body } = asked;
+async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRequest) -> Result<Arc<LiveRun>> {
+    let RunRequest { thread: id, stateless, run: run_id, assistant, mut body } = request;
     let existing = match existing {
         None if !stateless => found(app, &id).await?,
         existing => existing,

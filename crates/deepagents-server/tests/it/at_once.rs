@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, Journal};
+use deepagents::{DeepAgent, Journal, MemoryJournal};
 use deepagents_core::store::Store;
 use deepagents_persist::Sqlite;
 use deepagents_server::{Identity, Limits, Server, StaticTokens};
@@ -13,10 +13,11 @@ use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
+use crate::hooked::HookedStore;
 use crate::others::holding_agent;
-use crate::support::{Client, roles, run, say};
+use crate::support::{Client, agent, roles, run, say};
 
 /// Requests at a time.
 const MANY: usize = 16;
@@ -261,4 +262,31 @@ async fn a_run_for_later_that_is_ended_through_another_server_keeps_its_thread_b
             tokio::task::yield_now().await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_run_whose_client_goes_away_as_it_is_accepted_is_there_as_a_whole() {
+    let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
+    let agent = agent(vec![Turn::text("Hello.")], journal.clone());
+    let (client, _end, _serving) = run(Server::new(journal, store.clone()).agent("agent", agent).unwrap()).await;
+    let ((reached, is_reached), (go, goes)) = (oneshot::channel(), oneshot::channel());
+    store.once(|namespace| namespace.get(1).is_some_and(|kind| kind == "runs"), async move {
+        reached.send(()).unwrap();
+        goes.await.unwrap();
+    });
+    let thread = format!("/threads/{}", uuid::Uuid::now_v7());
+    let mut body = say("hi");
+    (body["multitask_strategy"], body["if_not_exists"]) = (json!("reject"), json!("create"));
+    let (gone, path) = (client.clone(), format!("{thread}/runs"));
+    let first = tokio::spawn(async move { gone.send(Method::POST, &path, &body).await });
+    is_reached.await.unwrap();
+    first.abort();
+    go.send(()).unwrap();
+    while client.get(&format!("{thread}/runs")).await[0]["status"] != "success" {
+        tokio::task::yield_now().await;
+    }
+    // Nothing keeps the next one from the thread.
+    let mut next = say("again");
+    next["multitask_strategy"] = json!("reject");
+    assert!(client.send(Method::POST, &format!("{thread}/runs"), &next).await.0.is_success());
 }

@@ -134,7 +134,7 @@ impl Stream<'_> {
                     return Ok(TurnEnd::Exit(Exit::Interrupted));
                 }
                 Decided::InputEnded => {
-                    let command = self.limits.again.asking(&format!("{} --input-format stream-json", self.thread));
+                    let command = self.limits.again.asking(&self.thread);
                     talk.leave(questions.len(), &command);
                     talk.unsaid();
                     return Ok(TurnEnd::Exit(Exit::Done));

@@ -84,7 +84,7 @@ impl Driver {
                 biased;
                 stop = self.halted() => return Ok(Some(stop)),
                 joined = turn.running.join_next_with_id() => joined,
-                () = Leaving::heard(leaving.as_ref()) => {
+                () = Leaving::left(leaving.as_ref()) => {
                     self.keep_outputs(turn).await?;
                     leaving = None;
                     continue;
