@@ -124,14 +124,15 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
             held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
         let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
-        if !never_began && !(record.stateless && unkept) {
+        // A thread that was made for it goes with it.
+        let goes = record.stateless && unkept;
+        if !never_began && !goes {
             set_own(app, &run.thread, &held).await?;
         }
         // Last, as what fails above is done once more for a run that there is.
         record.delete(app).await?;
         app.runs.forget(&run.id);
-        if record.stateless && unkept {
-            // Its thread was made for it.
+        if goes {
             app.journal.threads().delete(&run.thread).await?;
         }
         return Ok(());
