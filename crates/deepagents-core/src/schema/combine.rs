@@ -162,7 +162,9 @@ fn choice(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
             }
         };
         let set: Vec<String> = named.into_iter().map(with_value).collect();
-        match branch.get("description").and_then(Value::as_str).filter(|_| !set.is_empty()) {
+        // Each token of a schema is paid on every call: the first line says what it is.
+        let about = branch.get("description").and_then(Value::as_str).and_then(|about| about.lines().next());
+        match about.filter(|_| !set.is_empty()) {
             Some(about) => format!("{} ({about})", set.join(", ")),
             None => set.join(", "),
         }

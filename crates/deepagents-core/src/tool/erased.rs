@@ -43,6 +43,12 @@ pub trait DynTool: Send + Sync + 'static {
         None
     }
 
+    /// Why a call with these arguments would be refused by their shape alone, so that nobody is asked about it; what the model
+    /// is shown of their schema may take more.
+    fn misfit(&self, args: &Value) -> Option<String> {
+        SchemaCheck::new(self.spec().schema).check(args).err()
+    }
+
     /// See [`Tool::idempotent`].
     fn idempotent(&self, args: &Value) -> bool {
         let _ = args;
@@ -89,6 +95,12 @@ impl<T: Tool> DynTool for T {
         coerced(&schema_of::<T::Args>(), args).filter(|args| T::Args::deserialize(args).is_ok())
     }
 
+    fn misfit(&self, args: &Value) -> Option<String> {
+        let values = value_schema_of::<T::Args>();
+        let schema = if is_unit(&values) { schema_of::<T::Args>() } else { values };
+        SchemaCheck::new(schema).check(args).err()
+    }
+
     fn idempotent(&self, args: &Value) -> bool {
         read_args::<T::Args>(args).is_ok_and(|args| Tool::idempotent(self, &args))
     }
@@ -125,6 +137,10 @@ impl<T: DynTool + ?Sized> DynTool for Arc<T> {
 
     fn coerced(&self, args: &Value) -> Option<Value> {
         (**self).coerced(args)
+    }
+
+    fn misfit(&self, args: &Value) -> Option<String> {
+        (**self).misfit(args)
     }
 
     fn idempotent(&self, args: &Value) -> bool {

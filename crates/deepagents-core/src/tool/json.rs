@@ -114,6 +114,10 @@ where
         if self.check.check(args).is_ok() { None } else { self.meant(args) }
     }
 
+    fn misfit(&self, args: &Value) -> Option<String> {
+        self.check.check(args).err()
+    }
+
     fn return_direct(&self) -> bool {
         self.return_direct
     }

@@ -71,9 +71,11 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
     }
 }
 
-/// Whether a server calls itself by its address with a slash behind it.
+/// Whether a server calls itself by its address with a slash behind it: one, as it may add another to whatever it is asked for.
 fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
-    matches!(reason, Invalid::ResourceMismatch { permitted, .. } if permitted.as_str().strip_suffix('/') == Some(base))
+    let is_one = !base.ends_with('/');
+    is_one
+        && matches!(reason, Invalid::ResourceMismatch { permitted, .. } if permitted.as_str().strip_suffix('/') == Some(base))
 }
 
 /// The places where something may be said about issuers, which are looked at in turn. What cannot be used is shown as

@@ -96,8 +96,7 @@ impl HumanInTheLoop {
 
 /// Why a call cannot be made as it is: its tool does not take the arguments.
 fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
-    let check = SchemaCheck::new(cx.tool(&call.name)?.spec().schema);
-    Some(refusal(call, &check.check(&call.args).err()?))
+    Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
 /// What is wrong with a call whose tool takes its arguments, and does not name all of them: it may leave some out of

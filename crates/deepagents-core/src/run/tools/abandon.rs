@@ -70,9 +70,11 @@ impl Driver {
     }
 
     /// Writes down what the calls that run have put out so far, for whoever goes on where this process leaves them.
-    pub(super) async fn keep_outputs(&mut self, turn: &Turn) -> Result<()> {
+    pub(super) async fn keep_outputs(&mut self, turn: &mut Turn) -> Result<()> {
         for Running { at, info, .. } in turn.by_task.values() {
             let (Some(planned), Some(output)) = (turn.calls.get(*at), info.take_output()) else { continue };
+            // Where the call is cancelled before the process ends, its result tells it.
+            turn.outputs.insert(*at, output.clone());
             self.log.push(|| Record::ToolLeft { call: planned.id.clone(), output });
         }
         self.flush().await

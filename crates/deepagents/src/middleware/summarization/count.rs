@@ -87,6 +87,12 @@ impl Default for Count {
 }
 
 impl Count {
+    /// Tokens of system prompt and tools, as far as that is sure: where the provider has counted more than was estimated, the
+    /// messages may be why.
+    pub(super) fn surely_fixed(&self) -> u64 {
+        (self.fixed.saturating_mul(1000) / self.correction.max(1000)).min(self.tokens)
+    }
+
     /// An estimate, corrected.
     pub(super) fn corrected(&self, estimate: u64) -> u64 {
         estimate.saturating_mul(self.correction) / 1000

@@ -46,7 +46,7 @@ use deepagents_fs::Backend;
 
 use crate::workspace::Workspace;
 use archive::Archive;
-use count::{Count, Tally};
+use count::Tally;
 use options::Settled;
 use view::ViewCache;
 use work::Work;
@@ -173,7 +173,7 @@ impl Inner {
         work.measure();
         work.count_exactly().await;
         // Where what cannot be made shorter does not fit by itself, a summary would be paid for in vain.
-        if let Some(limit) = work.limit().filter(|limit| work.count.fixed.min(work.count.tokens) > *limit) {
+        if let Some(limit) = work.limit().filter(|limit| work.count.surely_fixed() > *limit) {
             return Err(too_long(work, limit));
         }
         if let Some(args) = &self.options.args
@@ -202,7 +202,7 @@ fn key(cx: &Context) -> String {
 }
 
 fn too_long(work: &Work<'_>, limit: u64) -> Error {
-    let Count { tokens, fixed, .. } = work.count;
+    let (tokens, fixed) = (work.count.tokens, work.count.surely_fixed());
     if fixed > limit {
         let text = format!(
             "system prompt and tools alone have about {fixed} tokens and at most {limit} fit; leave out tools, skills or notes, or use a model with a larger window"

@@ -57,7 +57,11 @@ impl Summariser<'_> {
         // Words of a refusal, or half of an answer, are not what was said before.
         match &answer.stop {
             StopReason::Refusal => return Err(Error::other("the model declined to write it")),
+            StopReason::ContextWindow | StopReason::Pause => {
+                return Err(Error::other("the model's answer was broken off"));
+            }
             StopReason::Other(word) => return Err(Error::other(format!("the model's answer was broken off ({word})"))),
+            // One that has come to its own limit has said what matters first.
             _ => {}
         }
         let text = answer.message.text();

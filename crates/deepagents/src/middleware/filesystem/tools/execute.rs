@@ -168,9 +168,9 @@ pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) 
 fn exit_in_words(executed: &CommandOutput) -> String {
     match executed.exit {
         Exit::Code(code) => format!("{EXIT_CODE}{code}"),
-        Exit::TimedOut { after } => format!("stopped: it ran longer than {} s", after.as_secs()),
-        Exit::Cancelled => "stopped: the run was cancelled".to_owned(),
-        Exit::OutOfSpace => "stopped: it left too little space on the disk".to_owned(),
+        Exit::TimedOut { after } => format!("{STOPPED}it ran longer than {} s", after.as_secs()),
+        Exit::Cancelled => format!("{STOPPED}the run was cancelled"),
+        Exit::OutOfSpace => format!("{STOPPED}it left too little space on the disk"),
         Exit::Signal(signal) => {
             let name = executed.exit.signal_name().map(|name| format!(" ({name})")).unwrap_or_default();
             format!("{EXIT_CODE}{}: ended by signal {signal}{name}", -signal)
@@ -186,6 +186,7 @@ fn exit_in_words(executed: &CommandOutput) -> String {
 /// use deepagents::middleware::filesystem::exit_failure;
 /// assert_eq!(exit_failure("execute", "no such file\n[exit code 2]"), Some("exit code 2"));
 /// assert_eq!(exit_failure("execute", "fine\n[exit code 0]"), None);
+/// assert_eq!(exit_failure("execute", "[exit code 1]\n[stopped: it ran longer than 5 s]"), None);
 /// ```
 pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
     // The preview of a long result has numbers before its lines.
@@ -193,8 +194,10 @@ pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
         Some((number, rest)) if number.trim().parse::<usize>().is_ok() => rest,
         _ => line,
     };
-    let mut notes = result.lines().rev().map(unnumbered).take_while(|line| line.starts_with('['));
-    let end = notes.find_map(|line| line.strip_prefix('[')?.strip_suffix(']').filter(|end| end.starts_with(EXIT_CODE)));
+    let mut notes = result.lines().rev().map(unnumbered).map_while(|line| line.strip_prefix('['));
+    // What stands before the first word on how it ended is the command's own.
+    let end = notes.find(|note| note.starts_with(EXIT_CODE) || note.starts_with(STOPPED));
+    let end = end.and_then(|end| end.strip_suffix(']')).filter(|end| end.starts_with(EXIT_CODE));
     let failed =
         |end: &&str| end.strip_prefix(EXIT_CODE).is_some_and(|code| code.split([':', ';']).next() != Some("0"));
     end.filter(failed).filter(|_| tool == "execute")
@@ -202,6 +205,8 @@ pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
 
 /// How the words begin of a command that ended by itself.
 const EXIT_CODE: &str = "exit code ";
+/// How those begin of one that was ended.
+const STOPPED: &str = "stopped: ";
 
 /// What the model is told when the shell is gone.
 const SESSION_ENDED: &str = "\n[the shell ended with it: its directory, variables and background jobs are gone; the next command begins a new one]";

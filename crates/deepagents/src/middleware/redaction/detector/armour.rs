@@ -13,7 +13,7 @@ const BASE64: &str = "[A-Za-z0-9+/=]";
 const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
 /// What tools write before a line: a path, its number. No path goes beyond a line break that is written as in JSON: each of
 /// many lines would be looked through to the end of the text.
-const BEFORE: &str = r"[ \t]*(?:[^\s:\\]*[:-])?[0-9]*[:-]?[ \t→|]*";
+const BEFORE: &str = r"[ \t]*(?:(?:[^\s:\\]|\\[^nr\s:])*[:-])?[0-9]*[:-]?[ \t→|]*";
 /// How the keys of the usual kinds begin, which certificates and public keys do not.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
 
