@@ -755,21 +755,6 @@ async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_call_that_fits_what_the_model_is_shown_and_none_of_the_alternatives() {
-    let schema = json!({"type": "object", "oneOf": [
-        {"properties": {"city": {"type": "string"}}, "required": ["city"]},
-        {"properties": {"code": {"type": "string"}}, "required": ["code"]},
-    ]});
-    let office = Office::new([Turn::calls([("place", json!({}))]), Turn::text("Done.")]);
-    let place = json_tool("place", "A tool.", schema, |_: Value, _cx| async { Ok("placed") });
-    let policy = InterruptPolicy::new().before("place", InterruptOn::any());
-    let done = office.builder().tool(place).interrupt_on(policy).build().unwrap();
-    let done = done.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
-    assert_eq!(done.stop, FinishReason::Done);
-    assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
-}
-
-#[tokio::test]
 async fn a_call_with_an_argument_that_its_tool_does_not_name_is_asked_about_as_it_is_and_the_question_says_so() {
     let more = |n: u64| json!({"n": n, "dry_run": true});
     let office = Office::new([Turn::calls([("send", more(1)), ("send", more(2)), send(3)]), Turn::text("Done.")]);

@@ -100,3 +100,18 @@ async fn the_model_is_told_what_was_made_of_a_call_of_a_servers_tool_and_what_co
         assert_eq!(told.contains("sent 9"), !is_error, "{told}");
     }
 }
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_call_that_fits_what_the_model_is_shown_and_none_of_the_alternatives() {
+    let schema = json!({"type": "object", "oneOf": [
+        {"properties": {"city": {"type": "string"}}, "required": ["city"]},
+        {"properties": {"code": {"type": "string"}}, "required": ["code"]},
+    ]});
+    let office = Office::new([Turn::calls([("place", json!({}))]), Turn::text("Done.")]);
+    let place = json_tool("place", "A tool.", schema, |_, _cx| async { Ok("placed") });
+    let policy = InterruptPolicy::new().before("place", InterruptOn::any());
+    let done = office.builder().tool(place).interrupt_on(policy).build().unwrap();
+    let done = done.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    assert_eq!(done.stop, FinishReason::Done);
+    assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
+}
