@@ -99,7 +99,7 @@ pub enum BuildError {
         "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
     )]
     ToolSchema(String),
-    /// Two types claim one channel.
+    /// Two types use the same channel name.
     #[error(transparent)]
     Channels(#[from] SchemaError),
     /// The budget is not valid.

@@ -48,8 +48,8 @@ impl Agent {
     /// applies if the call makes the same request again, with the same arguments. As for decisions in a run, the text
     /// of decisions passes through [`Middleware::receive_text`](crate::middleware::Middleware::receive_text).
     ///
+    /// # Errors
     /// As [`call_tool`](Self::call_tool): a call may be interrupted more than once.
-    /// As [`call_tool`](Self::call_tool): a call may ask more than once.
     pub async fn call_reviewed_tool(
         &self,
         name: &str,

@@ -325,8 +325,8 @@ impl Context {
     /// Calls a model outside the conversation, for example for a summary. Its tokens count, but its answer is neither
     /// emitted as the agent's nor stored.
     ///
+    /// # Errors
     /// Returns an error if the model fails, or the request contains a history that providers reject.
-    /// When the model fails, or the request holds a history that providers refuse.
     pub async fn invoke_model(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
         model_call::invoke_aside(self, model, request).await
     }

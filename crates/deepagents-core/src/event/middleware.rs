@@ -173,7 +173,7 @@ pub enum MiddlewareEvent {
     },
     /// The agent repeats itself without progress. The model was told, or the run is stopped.
     LoopDetected {
-        /// How it repeats itself.
+        /// The kind of repetition.
         pattern: LoopPattern,
         /// Number of repetitions.
         times: u32,

@@ -192,8 +192,8 @@ impl ActionRequest {
     /// has set is ignored. If the model's own call has arguments that the tool does not declare, undeclared arguments
     /// are accepted.
     ///
+    /// # Errors
     /// Returns an error that says what is wrong with them.
-    /// What is wrong with them.
     pub fn check_edit(&self, edited: &EditedAction, tool: &ToolSpec) -> Result<(), DecisionError> {
         let closed = SchemaCheck::new(closed(&tool.schema).into());
         let check = if edited.name == self.tool && closed.check(&self.args).is_err() {

@@ -33,8 +33,8 @@ pub struct SubAgentInfo {
 /// Lists the sub-agents that ran as part of a thread, in the order in which they started. Excludes sub-agents whose
 /// start was pruned, and background agents, which have their own threads. Unreadable records are skipped.
 ///
+/// # Errors
 /// Returns an error if the log cannot be read.
-/// When the log cannot be read.
 pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAgentInfo>, JournalError> {
     let mut found: BTreeMap<Vec<String>, SubAgentInfo> = BTreeMap::new();
     for page in Pages::new(journal, thread).await? {
@@ -67,8 +67,8 @@ pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAg
 /// Returns the state of a sub-agent of a thread, by default at the end of the log. Channels that are not in the schema
 /// are left out.
 ///
+/// # Errors
 /// Returns [`JournalError::NoAgent`] if the log has no sub-agent at that path, and an error if the log cannot be read.
-/// [`JournalError::NoAgent`] when the log has none at that path; otherwise when it cannot be read.
 pub async fn load_sub_agent(
     journal: &dyn Journal,
     thread: &str,

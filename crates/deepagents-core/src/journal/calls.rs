@@ -10,8 +10,8 @@ use crate::ids::{CallId, LogPosition};
 /// on the current branch, including those of sub-agents that share the log. A call that waits for a decision has had no
 /// effect and is excluded.
 ///
+/// # Errors
 /// Returns an error if the log cannot be read.
-/// When the log cannot be read.
 pub async fn calls_since(
     journal: &dyn Journal,
     thread: &str,

@@ -61,8 +61,8 @@ pub enum CheckpointSource {
 /// Reads the log backwards from that position, no further than needed. Unreadable records are skipped. A checkpoint's
 /// run may be unknown in records of earlier versions far from the start of their run.
 ///
+/// # Errors
 /// Returns an error if the log cannot be read.
-/// When the log cannot be read.
 pub async fn checkpoints(
     journal: &dyn Journal,
     thread: &str,

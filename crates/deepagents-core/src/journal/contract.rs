@@ -43,10 +43,9 @@ pub trait Journal: Send + Sync + 'static {
     /// Creates the thread if it does not exist. The claim's metadata is set atomically with the owner; if the claim
     /// fails, none is set.
     ///
+    /// # Errors
     /// Returns [`JournalError::Busy`] if the thread has an owner with a valid lease and the claim does not take it
     /// over, and the errors of [`Threads::set_metadata`] for the metadata.
-    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over, and as
-    /// [`Threads::set_metadata`] for its metadata.
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
 
     /// Renews the owner's lease, even if it has expired: it now expires after `lease`.
@@ -81,8 +80,8 @@ pub trait Journal: Send + Sync + 'static {
     /// Loads what is needed to compute the state at a position, by default the end: the last snapshot at or before it,
     /// and the entries that follow. An unknown thread has no entries, and its end is 0.
     ///
+    /// # Errors
     /// Returns an error if the log cannot be read.
-    /// When the log cannot be read.
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
 
     /// Reads the entries at these positions, in order. Entries that were pruned or not yet written are missing.

@@ -97,10 +97,9 @@ impl Lease {
     /// Claims a thread, for at most a year. Creates the thread if it does not exist, and removes it again if nothing
     /// was written.
     ///
+    /// # Errors
     /// Returns [`JournalError::Busy`] if the thread has an owner with a valid lease, unless the claim [takes
     /// over](Claim::take_over).
-    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless the claim
-    /// [takes over](Claim::take_over).
     pub async fn claim(
         journal: Arc<dyn Journal>,
         thread: impl Into<ThreadId>,
@@ -182,8 +181,8 @@ impl Lease {
     /// Renews the lease now, for its full length. The lease is renewed in the background anyway. Use this before an
     /// action that must not happen twice, to be certain that the thread is still owned.
     ///
+    /// # Errors
     /// Returns [`JournalError::Fenced`] if it is not; [`lost`](Self::lost) is then cancelled.
-    /// [`JournalError::Fenced`] when it is not. [`lost`](Self::lost) is cancelled then.
     pub async fn renew(&self) -> Result<(), JournalError> {
         let renewed = self.journal.renew(&self.thread, self.fence, self.duration).await;
         if let Err(fenced @ JournalError::Fenced { .. }) = &renewed {

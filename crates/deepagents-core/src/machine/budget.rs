@@ -17,13 +17,6 @@ use crate::status::{BudgetKind, FinishReason};
 /// may exceed their limits by that amount. A run whose budget is spent ends through its `after_agent` hooks, with a
 /// [`FinishReason`] that names the budget. Its state is kept, and its history stays valid.
 ///
-/// Every request to a model counts: those of sub-agents, those of agents in the background that the run has started,
-/// those for summaries, and those whose answer a middleware threw away; one that the model's client repeats by itself
-/// after a failure counts once. Tokens are those that the providers report. The budget is looked at before a request is
-/// sent and before a tool is called. What is under way then is finished, so tokens and cost may come out above their
-/// limit by what was under way. A run whose budget is spent ends through its `after_agent` hooks, with a [`FinishReason`] that
-/// names the budget; its state is kept and its history whole.
-///
 /// A sub-agent may have its own budget in addition to the shared one. A resumed run continues with what its budget had
 /// left, except that its time starts anew. What a killed process had spent since the last step of the main agent is not
 /// known.

@@ -133,9 +133,9 @@ pub struct Media {
     pub kind: MediaKind,
     /// The MIME type, such as `image/png`.
     pub mime: String,
-    /// Where the bytes are.
+    /// The location of the bytes.
     pub source: MediaSource,
-    /// A file name to show.
+    /// A file name for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -13,7 +13,7 @@ pub struct HistoryError(pub(crate) String);
 /// A call of the last answer without a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Position among the calls of the turn.
+    /// Index among the calls of the turn.
     pub(crate) index: u32,
     pub(crate) call: PendingCall,
 }

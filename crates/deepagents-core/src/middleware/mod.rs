@@ -141,8 +141,8 @@ pub trait Middleware: Send + Sync + 'static {
     /// Changes text from people that is not a message: the text of a decision, before it is stored, and the argument of
     /// [`Context::receive_text`]. Each middleware receives the result of the previous one.
     ///
+    /// # Errors
     /// Returns an error if the text must not become part of the thread; the run then fails.
-    /// When the text must not become part of the thread: the run fails.
     fn receive_text(&self, text: String) -> Result<String> {
         Ok(text)
     }

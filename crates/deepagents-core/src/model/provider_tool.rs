@@ -17,7 +17,7 @@ use crate::message::Origin;
 pub struct ProviderTool {
     /// The recipient: a provider, such as `anthropic`, or all that use a wire format, such as `anthropic-messages`.
     pub provider: String,
-    /// The entry in the list of tools.
+    /// The entry for the request's list of tools.
     pub spec: Value,
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct ToolSpec {
     /// The name, `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
-    /// What it does and when to use it.
+    /// A description of what the tool does and when to use it.
     pub description: String,
     /// A JSON schema of type `object` for the arguments.
     pub schema: Arc<Value>,

@@ -33,7 +33,7 @@ impl Driver {
         }
         let left = Left { in_doubt: in_doubt(open.in_doubt, open.outputs), begun };
         self.complete_turn(&left, why, late, &mut given)?;
-        // The results are part of the conversation, and the turn is over.
+        // The results are now part of the conversation, so the turn is over.
         self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
         Ok(())
     }

@@ -221,8 +221,8 @@ impl State {
     /// Merges the changes of a finished sub-agent. `given` is its initial state, and `child` its final state. The
     /// conflicts name what both sides changed; this side's values are kept.
     ///
+    /// # Errors
     /// Returns an error if two types use the same name in the two agents.
-    /// When two types use one name in the two agents.
     pub fn join(&self, given: &Self, child: &Self) -> Result<(Update, Vec<String>), ChannelError> {
         let mut update = Update::none();
         let mut conflicts = Vec::new();

@@ -95,10 +95,9 @@ impl BackgroundTask {
     /// Waits until the task's run has ended, which includes stopping to wait for a decision, and returns the outcome. A
     /// run in another process is polled.
     ///
+    /// # Errors
     /// Returns [`BackgroundError::Failed`] if the run failed, and [`BackgroundError::NotRunning`] if it has not ended
     /// and no process runs it.
-    /// [`BackgroundError::Failed`] when its run failed, [`BackgroundError::NotRunning`] when it has not ended and nobody
-    /// runs it.
     pub async fn outcome(&self) -> Result<Outcome, BackgroundError> {
         let mut pause = POLL.0;
         loop {
@@ -174,8 +173,8 @@ impl BackgroundTask {
     /// Cancels the task and waits until its end is written. If no process runs the task, this writes its end. A no-op
     /// if the task has ended.
     ///
+    /// # Errors
     /// Returns [`BackgroundError::Elsewhere`] if another process runs the task.
-    /// [`BackgroundError::Elsewhere`] when it is run elsewhere.
     pub async fn cancel(&self) -> Result<(), BackgroundError> {
         if let Some(handle) = self.handle() {
             handle.cancel();
