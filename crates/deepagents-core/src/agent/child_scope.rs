@@ -233,7 +233,7 @@ impl ChildScope {
     /// its ancestors. If any limit is set, the amount spent is durable when this returns.
     ///
     /// # Errors
-    /// Returns an error if the cost is negative or not a number, and [`ToolError::Fatal`] if the log cannot be written.
+    /// Returns an error if the cost is negative or not finite, and [`ToolError::Fatal`] if the log cannot be written.
     pub async fn charge(&self, usage: Usage, cost: f64) -> Result<(), ToolError> {
         Budget::default().cost(cost).check()?;
         self.budget.charge(&self.agent, usage, cost);

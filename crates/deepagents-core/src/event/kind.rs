@@ -213,7 +213,7 @@ pub enum EventKind {
         stop: FinishReason,
         /// Tokens used by all agents.
         usage: Usage,
-        /// Number of answers from the main agent's model.
+        /// Number of model calls of the main agent, not counting retries.
         model_calls: u32,
     },
     /// The run failed. What it had finished is kept.

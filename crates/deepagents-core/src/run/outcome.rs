@@ -35,7 +35,7 @@ pub struct Outcome {
     pub usage: Usage,
     /// Tokens by agent name, including the main agent.
     pub usage_by_agent: BTreeMap<String, Usage>,
-    /// Number of answers from the main agent's model.
+    /// Number of model calls of the main agent, not counting retries.
     pub model_calls: u32,
     /// The amount spent by all its agents. For a resumed run this counts from the run's start if the run has a budget
     /// or has called a model outside its conversation.

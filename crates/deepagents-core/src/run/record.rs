@@ -46,7 +46,7 @@ pub struct OutcomeRecord {
     /// Tokens by agent name.
     #[serde(default)]
     pub usage_by_agent: BTreeMap<String, Usage>,
-    /// Number of answers from the main agent's model.
+    /// Number of model calls of the main agent, not counting retries.
     pub model_calls: u32,
     /// The amount spent by all its agents.
     pub spent: BudgetUsage,
