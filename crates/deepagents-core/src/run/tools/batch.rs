@@ -56,7 +56,7 @@ pub(super) struct Turn {
     pub(super) calls: Vec<Planned>,
     pub(super) running: JoinSet<Result<ToolResponse>>,
     pub(super) by_task: HashMap<Id, Running>,
-    /// Sub-agents left by an earlier process whose calls were aborted or wait, and did not resume them.
+    /// Sub-agents left by an earlier process that their calls, now aborted or waiting, had not resumed.
     pub(super) untaken: Vec<ChildLog>,
     /// Last output of aborted calls.
     pub(super) outputs: HashMap<usize, String>,
