@@ -1,16 +1,16 @@
-//! Time and ids, both injectable, so that runs can be repeated exactly.
+//! Clocks and id generators. Both can be injected, so that runs can be reproduced exactly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use jiff::Timestamp;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -20,7 +20,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still.
+/// A clock that always returns the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedClock(pub Timestamp);
 
@@ -30,13 +30,13 @@ impl Clock for FixedClock {
     }
 }
 
-/// Makes ids.
+/// An id generator.
 pub trait Ids: Send + Sync + 'static {
-    /// A fresh id that begins with `prefix` and `_`.
+    /// Returns a new id that starts with `prefix` and `_`.
     fn next(&self, prefix: &str) -> String;
 }
 
-/// 96 random bits in hexadecimal.
+/// Generates ids of 96 random bits in hexadecimal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomIds;
 
@@ -46,7 +46,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// One, two, three: for tests and recordings.
+/// Generates sequential ids, for tests and recordings.
 #[derive(Debug, Default)]
 pub struct SequentialIds(AtomicU64);
 

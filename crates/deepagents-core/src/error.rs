@@ -8,13 +8,13 @@ use crate::state::ChannelError;
 use crate::status::FinishReason;
 use crate::store::StoreError;
 
-/// Any error, boxed.
+/// A boxed error of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// The result of a hook.
+/// The result type of hooks.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a run failed. Whatever the run had finished before is kept.
+/// The error of a failed run. Everything the run had finished before is kept.
 ///
 /// ```
 /// use deepagents_core::error::Error;
@@ -27,12 +27,12 @@ pub enum Error {
     /// The model could not answer.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A tool asked for the run to end.
+    /// A tool required the run to end.
     #[error("tool `{name}` failed: {source}")]
     Tool {
         /// The tool.
         name: String,
-        /// Its error.
+        /// The tool's error.
         source: BoxError,
     },
     /// A hook failed.
@@ -42,40 +42,40 @@ pub enum Error {
         middleware: String,
         /// The hook.
         hook: &'static str,
-        /// Its error.
+        /// The hook's error.
         source: Box<Error>,
     },
-    /// A hook asked to go where the run cannot go.
+    /// A hook requested a jump that is not possible.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// A tool call failed in a way that the model is told of. The run takes care of it; a wrap hands it on.
+    /// A tool call failed, and the model is to be told. The run handles this error; a wrap hook must propagate it.
     #[error("{text}")]
     ToolCall {
-        /// What the model is told.
+        /// The text for the model.
         text: String,
-        /// The error behind it.
+        /// The underlying error.
         source: Option<BoxError>,
     },
-    /// The history is one that providers refuse.
+    /// Providers would reject the history.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The model did not produce the shape that was asked for.
+    /// The model did not produce a valid structured answer.
     #[error("the model gave no valid `{name}` after {tries} tries: {reason}")]
     Structured {
-        /// The shape.
+        /// The name of the response format.
         name: String,
-        /// How often it was asked.
+        /// The number of attempts.
         tries: u32,
-        /// What was wrong last.
+        /// The reason the last one was not valid.
         reason: String,
     },
-    /// The run's budget is spent. The run takes care of it; a wrap hands it on.
+    /// The run's budget is spent. The run handles this error; a wrap hook must propagate it.
     #[error("the budget of the run is spent: {}", .0.reason())]
     BudgetExhausted(FinishReason),
-    /// An answer to a question is not taken; the question stays open.
+    /// An answer to a question is not valid; the question stays open.
     #[error(transparent)]
     Answer(#[from] crate::interrupt::DecisionError),
-    /// A call waits for a decision. The run takes care of it; a wrap hands it on.
+    /// A call waits for a decision. The run handles this error; a wrap hook must propagate it.
     #[error("the call waits for a decision")]
     Interrupted(Box<crate::interrupt::PendingInterrupt>),
     /// The state refused an update.
@@ -87,28 +87,28 @@ pub enum Error {
     /// The long-term store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The budget of the run makes no sense.
+    /// The run's budget is not valid.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// The run was left where it was, by its process or because its runtime was shut down. Nothing was written about that: it
-    /// can be resumed as one whose process was killed.
+    /// The run was abandoned, by its process or because its runtime shut down. Nothing was recorded about this, so it
+    /// can be resumed like a run whose process was killed.
     #[error("the run was left before it ended")]
     Left,
-    /// The input of the run is wrong.
+    /// The run's input is not valid.
     #[error("{0}")]
     Input(String),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
 impl Error {
-    /// Wraps any error.
+    /// Wraps another error.
     pub fn other(error: impl Into<BoxError>) -> Self {
         Self::Other(error.into())
     }
 
-    /// A stable name of the class, for logs and wire formats.
+    /// Returns a stable name of the error class, for logs and wire formats.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Model(e) => e.kind(),
@@ -129,7 +129,7 @@ impl Error {
         }
     }
 
-    /// How the run ends if its budget is spent, however deep that lies below hooks.
+    /// Returns how the run ends if its budget is spent, looking through nested hook errors.
     pub(crate) fn spent(&self) -> Option<&FinishReason> {
         match self {
             Self::BudgetExhausted(stop) => Some(stop),
@@ -138,7 +138,7 @@ impl Error {
         }
     }
 
-    /// The model's error, however deep it lies below hooks.
+    /// Returns the model's error, looking through nested hook errors.
     pub fn as_model(&self) -> Option<&ModelError> {
         match self {
             Self::Model(e) => Some(e),

@@ -1,14 +1,14 @@
-//! The agent loop of Deep Agents, its state, and the traits others implement.
+//! The agent loop of Deep Agents, its state, and the traits that other crates implement.
 //!
-//! An [`Agent`](agent::Agent) is a model, tools and middlewares. A [`Run`](run::Run) of it alternates model calls and
-//! tool calls until the model has nothing left to do. What to do next is decided by a plain
-//! [`Machine`](run::Machine); a driver does the waiting. The state is made of typed
-//! [channels](state::Channel), changed by updates that a [journal](journal::Journal) keeps.
+//! An [`Agent`](agent::Agent) is a model with tools and middlewares. A [`Run`](run::Run) of it alternates model calls
+//! and tool calls until the model makes no further tool calls. A pure state machine, [`Machine`](run::Machine), decides
+//! each next step; a driver performs the I/O. The state consists of typed [channels](state::Channel), changed by
+//! updates that a [journal](journal::Journal) stores.
 //!
-//! This crate opens no file and no socket, prints nothing and reads no environment. Models live in
-//! `deepagents-models`, files in `deepagents-fs`, the standard middlewares in `deepagents`.
+//! This crate opens no files or sockets, prints nothing and does not read the environment. Models are in
+//! `deepagents-models`, file access is in `deepagents-fs`, and the standard middlewares are in `deepagents`.
 
-/// Futures and streams, as the traits are written with.
+/// The `Future` and `Stream` types that the traits use.
 pub use futures_core;
 
 pub mod agent;

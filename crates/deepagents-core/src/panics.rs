@@ -1,4 +1,4 @@
-//! What a panic of code that is not ours said, and whose code it was.
+//! Messages and origins of panics in third-party code.
 
 use std::any::Any;
 use std::future::Future;
@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt;
 
-/// A panic on its way through a stack, with words that tell where it began.
+/// A panic propagating through a stack, with a text that names its origin.
 struct Blamed(String);
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>(), panic.downcast_ref::<Blamed>()) {
         (Some(text), ..) => text,
@@ -19,8 +19,9 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// Says in a panic where it began: the code nearest to it is the one. Without a place its words stay as they are. What leaves
-/// the outermost code is a text again, which observers read. No `async fn`, which would keep room for the work twice.
+/// Adds to a panic where it started; the innermost place wins. Without a place, the message stays unchanged. The
+/// outermost caller turns it back into a string, which observers can read. Not an `async fn`, because that would
+/// reserve space for the future twice.
 pub(crate) fn blamed<T>(
     work: impl Future<Output = T>,
     outermost: bool,

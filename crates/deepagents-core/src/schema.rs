@@ -1,4 +1,4 @@
-//! JSON schemas: of Rust types, as short as models need them, and checks of values against them.
+//! JSON schemas: generating short ones from Rust types, and checking values against them.
 
 mod combine;
 
@@ -12,28 +12,29 @@ use serde_json::{Map, Value};
 
 pub use combine::{one_object, part_at};
 
-/// The schema of a type.
+/// The schemas of a type.
 #[derive(Clone)]
 struct Made {
-    /// Of its values.
+    /// The schema of its values.
     values: Arc<Value>,
-    /// Of arguments that are read as one.
+    /// The schema of arguments that are read as one value.
     args: Arc<Value>,
 }
 
-/// Schemas made so far: agents are built often, types are few.
+/// A cache of schemas: agents are built often, but there are few types.
 static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
 
-/// The JSON schema of a type: subschemas inlined, without titles, number formats and null defaults, since every token
-/// of a schema is paid on every call. A type without content, such as `()`, is an object without fields. An enum of
-/// objects is one object with the fields of all, since providers refuse alternatives there; which of them belong
-/// together stands in its description.
+/// Returns the JSON schema of a type. Subschemas are inlined, and titles, number formats and null defaults are removed,
+/// because every token of a schema is paid for on every call.
+///
+/// A type without content, such as `()`, becomes an object without fields. An enum of objects becomes one object with
+/// the fields of all variants, because providers reject alternatives there; its description says which fields belong
+/// together.
 pub fn schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
     made::<T>().args
 }
 
-/// The schema of the values themselves: that of `()` is the null that it is read from, that of an enum has
-/// alternatives.
+/// Returns the schema of the values themselves: null for `()`, and alternatives for an enum.
 pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
     made::<T>().values
 }
@@ -47,12 +48,12 @@ fn made<T: JsonSchema + 'static>() -> Made {
     made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(make).clone()
 }
 
-/// Whether a schema is one of alternatives.
+/// Returns whether a schema combines alternatives.
 pub(crate) fn has_alternatives(schema: &Value) -> bool {
     ["oneOf", "anyOf", "allOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
 
-/// The schema of what a model gives for a value, which is an object.
+/// Returns the schema of the object that a model sends for a value.
 pub(crate) fn as_args(values: &Arc<Value>) -> Arc<Value> {
     if is_unit(values) {
         return Arc::new(without_fields());
@@ -73,7 +74,7 @@ pub(crate) fn as_args(values: &Arc<Value>) -> Arc<Value> {
     }
 }
 
-/// Whether nothing but null has the schema.
+/// Returns whether the schema accepts only null.
 pub(crate) fn is_unit(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
@@ -92,7 +93,7 @@ fn make<T: JsonSchema>() -> Value {
     shorten(&mut value);
     if let Value::Object(map) = &mut value {
         map.remove("$schema");
-        // The type's own doc comment describes the Rust type, not the arguments.
+        // The type's doc comment describes the Rust type, not the arguments.
         if description.is_some() {
             map.remove("description");
         }
@@ -107,12 +108,12 @@ fn make<T: JsonSchema>() -> Value {
     value
 }
 
-/// Bytes of a value that does not fit which are shown with what is wrong.
+/// Maximum bytes of an invalid value to show in an error.
 const SHOWN: usize = 200;
-/// How deep alternatives and references may lie in each other before a schema says what it takes.
+/// Maximum nesting of alternatives and references before a schema names a type.
 const HOPS: usize = 8;
 
-/// Whether what has a schema is an object, or may be one where the schema takes anything.
+/// Returns whether the schema accepts only objects, or anything.
 fn takes_objects(root: &Value, schema: &Value, hops: usize) -> bool {
     let Some(hops) = hops.checked_sub(1) else { return false };
     let all = |name: &str| {
@@ -165,14 +166,14 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// The words of an enum whose variants are documented, which comes as one schema a variant.
+/// Returns the values of an enum with documented variants, for which a schema per variant is generated.
 fn enum_values(variants: &Value) -> Option<Value> {
     let word = |v: &Value| v.get("const").filter(|c| c.is_string()).cloned();
     variants.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// The schema that takes no fields but those it names. An object says which it takes with `properties`; one that says
-/// `additionalProperties` itself, or is put together of several schemas, stays as it is.
+/// Returns the schema with undeclared fields forbidden. `properties` declares an object's fields. An object that sets
+/// `additionalProperties` itself, or combines several schemas, is left unchanged.
 pub fn closed(schema: &Value) -> Value {
     const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "if", "$ref", "patternProperties", "additionalProperties"];
     let mut closed = schema.clone();
@@ -180,7 +181,7 @@ pub fn closed(schema: &Value) -> Value {
         if map.contains_key("properties") && COMBINED.iter().all(|key| !map.contains_key(*key)) {
             map.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
-        // A part of a combination may leave fields to another one, so those are not gone into.
+        // Parts of combinations are left unchanged, because a part may leave fields to another one.
         if let Some(Value::Object(properties)) = map.get_mut("properties") {
             properties.values_mut().for_each(|property| *property = self::closed(property));
         }
@@ -191,10 +192,11 @@ pub fn closed(schema: &Value) -> Value {
     closed
 }
 
-/// Checks that a value is a JSON schema (2020-12), as most providers do before they answer. References are not followed.
+/// Checks that a value is a JSON schema (2020-12), as most providers do before they answer. References are not
+/// followed.
 ///
 /// # Errors
-/// The first thing that is wrong with it, with its place.
+/// Returns the first problem, with its location.
 pub fn check_schema(schema: &Value) -> Result<(), String> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| match error.instance_path().to_string() {
         at if at.is_empty() => error.to_string(),
@@ -202,7 +204,7 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
     })
 }
 
-/// A JSON schema, compiled at its first use.
+/// A JSON schema, compiled on first use.
 #[derive(Debug)]
 pub struct SchemaCheck {
     schema: Arc<Value>,
@@ -210,12 +212,12 @@ pub struct SchemaCheck {
 }
 
 impl SchemaCheck {
-    /// Holds a schema.
+    /// Creates a check for a schema.
     pub fn new(schema: Arc<Value>) -> Self {
         Self { schema, compiled: OnceLock::new() }
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn schema(&self) -> &Arc<Value> {
         &self.schema
     }
@@ -223,14 +225,14 @@ impl SchemaCheck {
     /// Checks a value.
     ///
     /// # Errors
-    /// What is wrong with it, every problem with its place; or that the schema itself is not one.
+    /// Returns every problem with its location, or that the schema itself is not valid.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let validator = self.validator().map_err(|e| format!("the schema is not valid: {e}"))?;
         let problems: Vec<String> = validator
             .iter_errors(value)
             .map(|e| {
                 let at = e.instance_path().to_string();
-                // Whoever has given something long knows it.
+                // Whoever sent a long value knows it already.
                 let is_long = e.instance().to_string().len() > SHOWN;
                 let why = if is_long { e.masked_with("what was given").to_string() } else { e.to_string() };
                 if at.is_empty() { why } else { format!("{why} at `{at}`") }
@@ -242,7 +244,7 @@ impl SchemaCheck {
     /// Compiles the schema now.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the problem if the schema is not valid.
     pub fn compile(&self) -> Result<(), String> {
         self.validator().map(|_| ()).map_err(Clone::clone)
     }

@@ -1,4 +1,4 @@
-//! How runs end, and how threads stand.
+//! Finish reasons of runs, and the status of threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,48 +14,48 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishReason {
-    /// The model had nothing left to do.
+    /// The model finished without further tool calls.
     Done,
-    /// The result of a tool is the answer.
+    /// A tool's result is the answer.
     ReturnDirect,
-    /// A middleware ended it.
+    /// A middleware ended the run.
     Ended,
-    /// The limit of model calls was reached, those of agents below it included where it is the run's; the task may be
-    /// unfinished.
+    /// The limit of model calls was reached. If the limit is the run's own, it includes the calls of sub-agents. The
+    /// task may be unfinished.
     StepLimit,
-    /// The last answer was cut off by its token limit.
+    /// The last answer was cut off at its token limit.
     TokenLimit,
-    /// The model said nothing.
+    /// The model's answer was empty.
     Empty,
-    /// The model or its provider declined.
+    /// The model or its provider refused.
     Refused,
-    /// The last answer ended early. Why is the [`StopReason::Other`](crate::model::StopReason::Other) of that answer: the
-    /// provider's own word, or that of a middleware which answers where the model could not.
+    /// The last answer ended early. The reason is the [`StopReason::Other`](crate::model::StopReason::Other) of that
+    /// answer: the provider's term, or that of a middleware that answered because the model could not.
     BrokenOff,
-    /// A call waits for a decision of a person; see [`Outcome::action_requests`](crate::run::Outcome::action_requests).
+    /// A call waits for a person's decision; see [`Outcome::action_requests`](crate::run::Outcome::action_requests).
     #[serde(rename = "waiting")]
     Interrupted,
-    /// The caller cancelled it.
+    /// The caller cancelled the run.
     Cancelled,
-    /// Its time was up.
+    /// The time limit was reached.
     Deadline,
-    /// The agent did the same again and again and came no further; the task may be unfinished.
+    /// The agent repeated itself without progress; the task may be unfinished.
     NoProgress,
-    /// It was suspended: it has not ended, and [`RunInput::resume`](crate::run::RunInput::resume) goes on with it.
+    /// The run was suspended. It has not ended, and [`RunInput::resume`](crate::run::RunInput::resume) continues it.
     Suspended,
-    /// What it may spend, with all agents below it, is spent; the task may be unfinished.
+    /// The budget of the run and all its sub-agents is spent; the task may be unfinished.
     #[serde(untagged)]
     Budget(BudgetKind),
 }
 
 impl FinishReason {
-    /// Whether the run was ended from outside or by a limit, with its task as it was: it can be
+    /// Returns whether the run was ended from outside or by a limit with its task still open, so that it can be
     /// [resumed](crate::run::RunInput::resume).
     pub fn is_from_outside(&self) -> bool {
         matches!(self, Self::StepLimit | Self::Cancelled | Self::Deadline | Self::Budget(_))
     }
 
-    /// Why the run ended, in words.
+    /// Returns the reason as text.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Done => "the model had nothing left to do",
@@ -80,8 +80,8 @@ impl FinishReason {
     }
 }
 
-/// The part of a [`Budget`](crate::run::Budget) that ended a run. Time ends it with [`FinishReason::Deadline`], and the number of model calls with
-/// [`FinishReason::StepLimit`].
+/// The part of a [`Budget`](crate::run::Budget) that ended a run. A time limit ends a run with
+/// [`FinishReason::Deadline`], and a limit of model calls with [`FinishReason::StepLimit`].
 ///
 /// ```
 /// use deepagents_core::run::{BudgetKind, FinishReason};
@@ -93,34 +93,35 @@ pub enum BudgetKind {
     /// Prompt tokens.
     #[serde(rename = "input_token_budget")]
     InputTokens,
-    /// Tokens of answers.
+    /// Answer tokens.
     #[serde(rename = "output_token_budget")]
     OutputTokens,
-    /// Tokens of both.
+    /// Prompt and answer tokens together.
     #[serde(rename = "token_budget")]
     Tokens,
-    /// Money.
+    /// Cost.
     #[serde(rename = "cost_budget")]
     Cost,
-    /// Calls of tools.
+    /// Tool calls.
     #[serde(rename = "tool_call_budget")]
     ToolCalls,
 }
 
-/// How the last run of a thread stands, as its log says.
+/// The status of a thread's last run, according to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// There was no run.
+    /// There has been no run.
     Empty,
-    /// It has begun and not ended: under way if the thread has an owner, to be resumed if it has none.
+    /// The run has started and not ended. It is in progress if the thread has an owner, and can be resumed if it has
+    /// none.
     Open,
-    /// It waits for answers of a person.
+    /// The run waits for a person's answers.
     #[serde(rename = "waiting")]
     Interrupted,
-    /// It ended.
+    /// The run ended.
     Ended,
-    /// It failed; it can be resumed.
+    /// The run failed; it can be resumed.
     Failed,
 }

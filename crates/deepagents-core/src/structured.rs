@@ -1,4 +1,4 @@
-//! Answers in a shape that was asked for.
+//! Structured answers.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 use crate::model::{ModelProfile, OutputSchema, ToolSpec};
 use crate::schema::{SchemaCheck, has_alternatives, value_schema_of};
 
-/// Asks for the answer of a run in a shape.
+/// A format for the structured answer of a run.
 ///
-/// Where the provider can hold the answer to a schema it is asked to; elsewhere the model is given a tool with the
-/// shape as its arguments, and text that is the JSON counts too. An answer that does not fit is sent back with what is wrong.
+/// If the provider can enforce a schema, it does. Otherwise the model is given a tool with the schema as its arguments,
+/// and an answer that is text with matching JSON counts too. An answer that does not match is sent back with the
+/// problem.
 ///
 /// ```
 /// use deepagents_core::structured::ResponseFormat;
@@ -27,18 +28,18 @@ pub struct ResponseFormat {
     way: OutputStrategy,
     retries: u32,
     check: Arc<SchemaCheck>,
-    /// Whether the answer is the field [`VALUE`] of the object that the model gives.
+    /// Whether the answer is the field [`VALUE`] of the object that the model sends.
     wrapped: bool,
 }
 
-/// The field in which providers, which want objects, are asked for what is none.
+/// The field that wraps values which are not objects, because providers require an object.
 const VALUE: &str = "value";
 
-/// How a shape is asked for.
+/// How a structured answer is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputStrategy {
-    /// Through the provider where it can, through a tool elsewhere.
+    /// Through the provider if it supports schemas, otherwise through a tool.
     #[default]
     Auto,
     /// Through the provider.
@@ -48,8 +49,9 @@ pub enum OutputStrategy {
 }
 
 impl ResponseFormat {
-    /// The shape of a Rust type. One that is no plain object, such as a list or an enum, is asked for as the field
-    /// `value` of one, since providers want objects without alternatives; what the run gives is the value.
+    /// Creates the format of a Rust type. A type that is not a plain object, such as a list or an enum, is requested as
+    /// the field `value` of an object, because providers require objects without alternatives. The run returns the
+    /// value itself.
     ///
     /// ```
     /// use deepagents_core::structured::ResponseFormat;
@@ -68,7 +70,7 @@ impl ResponseFormat {
         Self { wrapped: true, ..Self::json(T::schema_name(), wrap((*schema).clone())) }
     }
 
-    /// A shape given as a JSON schema of type `object`. Characters a provider would refuse in the name are replaced.
+    /// Creates a format from a JSON schema of type `object`. Characters in the name that providers reject are replaced.
     pub fn json(name: impl AsRef<str>, schema: impl Into<Arc<Value>>) -> Self {
         let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
         let name: String = name.as_ref().chars().map(legal).take(64).collect();
@@ -78,21 +80,21 @@ impl ResponseFormat {
         Self { schema: OutputSchema { name, schema }, way: OutputStrategy::Auto, retries: 2, check, wrapped: false }
     }
 
-    /// Says how to ask.
+    /// Sets how to request the answer.
     #[must_use]
     pub fn way(mut self, way: OutputStrategy) -> Self {
         self.way = way;
         self
     }
 
-    /// Says how often a wrong answer is sent back; twice by default.
+    /// Sets how often an invalid answer is sent back; twice by default.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// The name of the shape.
+    /// Returns the name of the format.
     pub fn name(&self) -> &str {
         &self.schema.name
     }
@@ -122,27 +124,27 @@ impl ResponseFormat {
         }
     }
 
-    /// Looks whether values can be checked against it, so that a wrong schema is not found out by asking a model.
+    /// Checks that the schema compiles, so that an invalid one is found before a model is called.
     pub(crate) fn check_schema(&self) -> Result<(), String> {
         self.check.compile()
     }
 
-    /// The answer in what a model gives, if that fits.
+    /// Returns the answer from the model's JSON, if it matches.
     pub(crate) fn read(&self, value: &Value) -> Result<Value, String> {
         self.check.check(value)?;
-        // The state takes null for no answer at all, so an answer that is null stays in its wrapper.
+        // In the state, null means no answer, so an answer that is null stays wrapped.
         let inner = value.get(VALUE).filter(|inner| self.wrapped && !inner.is_null());
         Ok(inner.unwrap_or(value).clone())
     }
 
-    /// Reads a text answer; code fences around the JSON are passed over.
+    /// Parses a text answer, ignoring code fences around the JSON.
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(unfenced(text)).map_err(|e| format!("it is not JSON: {e}"))?;
         self.read(&value)
     }
 }
 
-/// An answer as it is read into a type: null in its wrapper is an answer too.
+/// Deserialises an answer; a wrapped null is an answer too.
 pub(crate) fn answer<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
     let is_null = value.as_object().is_some_and(|map| map.len() == 1 && map.get(VALUE).is_some_and(Value::is_null));
     T::deserialize(value).or_else(|error| match is_null {
@@ -151,7 +153,7 @@ pub(crate) fn answer<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json
     })
 }
 
-/// The schema of an object whose one field has this one.
+/// Returns the schema of an object with a single field of this schema.
 fn wrap(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|map| map.remove("$defs"));
     refer_below(&mut schema);
@@ -166,7 +168,7 @@ fn wrap(mut schema: Value) -> Value {
     Value::Object(object)
 }
 
-/// Makes references to the whole schema lead to where it is now.
+/// Adjusts references to the whole schema to its new location.
 fn refer_below(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

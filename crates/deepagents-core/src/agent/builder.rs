@@ -1,4 +1,4 @@
-//! Putting an agent together.
+//! The agent builder.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
 
-/// Model calls a run may make unless told otherwise.
+/// Default limit of model calls per run.
 pub(super) const MAX_MODEL_CALLS: u32 = 9_999;
 
-/// What an agent has beside its model and what it is composed of; for builders that end in an [`AgentBuilder`].
+/// The options of an agent other than its model, prompt, middlewares and tools; for builders that produce an
+/// [`AgentBuilder`].
 #[derive(Clone, Default)]
 pub struct AgentOptions {
     /// See [`AgentBuilder::name`].
@@ -53,7 +54,7 @@ pub struct AgentOptions {
     pub channels: Vec<ChannelSpec>,
 }
 
-/// Puts an [`Agent`] together.
+/// Builds an [`Agent`].
 #[must_use]
 pub struct AgentBuilder {
     model: Arc<dyn ChatModel>,
@@ -63,7 +64,7 @@ pub struct AgentBuilder {
     options: AgentOptions,
 }
 
-/// Why an agent cannot be built.
+/// Error from building an agent.
 ///
 /// ```
 /// use deepagents_core::agent::{Agent, BuildError};
@@ -77,20 +78,20 @@ pub struct AgentBuilder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Two middlewares have one name.
+    /// Two middlewares have the same name.
     #[error("two middlewares are named `{0}`; rename one of them")]
     MiddlewareTwice(String),
-    /// Two tools have one name, and neither is there to be replaced.
+    /// Two tools have the same name, and neither may replace the other.
     #[error("two tools are named `{name}`, {}; rename one or leave it out", from(first, second))]
     ToolTwice {
         /// The name.
         name: String,
-        /// Who brings the first.
+        /// The source of the first.
         first: String,
-        /// Who brings the second.
+        /// The source of the second.
         second: String,
     },
-    /// A tool's name is one that providers refuse.
+    /// Providers reject the tool's name.
     #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     ToolName(String),
     /// A tool's schema does not describe an object.
@@ -98,117 +99,118 @@ pub enum BuildError {
         "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
     )]
     ToolSchema(String),
-    /// Two types claim one channel.
+    /// Two types use the same channel name.
     #[error(transparent)]
     Channels(#[from] SchemaError),
-    /// The budget makes no sense.
+    /// The budget is not valid.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// An option cannot be used because of another error.
+    /// An option is not valid because of another error.
     #[error("{option}: {source}")]
     Invalid {
-        /// What cannot be used, in words.
+        /// The option, as text for people.
         option: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// An option is missing or cannot be used.
+    /// An option is missing or not valid.
     #[error("{0}")]
     Option(String),
 }
 
-/// Who brings two tools, in words.
+/// Describes the sources of two tools.
 fn from(first: &str, second: &str) -> String {
     if first == second { format!("both from {first}") } else { format!("from {first} and {second}") }
 }
 
-/// The options that every builder of agents has, as methods of one with a field `options: AgentOptions`.
+/// The option methods shared by all agent builders. The builder must have a field `options: AgentOptions`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! agent_option_methods {
     () => {
-        /// Names the agent, for events and usage; `agent` by default.
+        /// Sets the agent's name, used in events and usage; `agent` by default.
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.options.name = Some(name.into());
             self
         }
 
-        /// Says what the agent is for, to those who read its traces. The model is not told.
+        /// Describes the agent's purpose for people who read its traces. The model does not see it.
         pub fn description(mut self, description: impl Into<String>) -> Self {
             self.options.description = Some(description.into());
             self
         }
 
-        /// Sampling and the like, for every model call.
+        /// Sets the model settings, such as sampling, of every model call.
         pub fn settings(mut self, settings: $crate::model::ModelSettings) -> Self {
             self.options.settings = settings;
             self
         }
 
-        /// Asks for the answer in a shape.
+        /// Requests a structured answer in this format.
         pub fn response_format(mut self, format: $crate::structured::ResponseFormat) -> Self {
             self.options.format = Some(format);
             self
         }
 
-        /// Limits the model calls of this agent in a run; 9999 by default. Agents below it have limits of their own: a
-        /// [`budget`](Self::budget) counts them all.
+        /// Limits the model calls of this agent in a run; 9999 by default. Sub-agents have their own limits. A
+        /// [`budget`](Self::budget) counts the calls of all of them.
         pub fn max_model_calls(mut self, limit: u32) -> Self {
             self.options.max_model_calls = Some(limit);
             self
         }
 
-        /// What a run of this agent may spend with all agents below it, where the run's own budget does not say otherwise.
+        /// Limits what a run of this agent and its sub-agents may spend. The run's own budget takes precedence.
         pub fn budget(mut self, budget: $crate::run::Budget) -> Self {
             self.options.budget = budget;
             self
         }
 
-        /// Keeps threads.
+        /// Sets the journal that stores threads.
         pub fn journal(mut self, journal: impl $crate::journal::Journal) -> Self {
             self.options.journal = Some(::std::sync::Arc::new(journal));
             self
         }
 
-        /// Says which process works on the threads of this agent and of its agents in the background. A thread whose
-        /// process is gone is taken over by the next run in it; otherwise it stays that one's until its lease has run out.
+        /// Identifies the process that works on the threads of this agent and of its background agents. The next run in
+        /// a thread takes it over if the owning process is gone. Without this, the thread stays locked until the lease
+        /// expires.
         pub fn process(mut self, process: impl $crate::journal::ProcessIdentity) -> Self {
             self.options.process = Some(::std::sync::Arc::new(process));
             self
         }
 
-        /// Gives the agent long-term memory.
+        /// Sets the store for long-term memory.
         pub fn store(mut self, store: impl $crate::store::Store) -> Self {
             self.options.store = Some(::std::sync::Arc::new(store));
             self
         }
 
-        /// Tells the time.
+        /// Sets the clock.
         pub fn clock(mut self, clock: impl $crate::env::Clock) -> Self {
             self.options.clock = Some(::std::sync::Arc::new(clock));
             self
         }
 
-        /// Adds a tool that the provider runs itself, in the provider's own words.
+        /// Adds a tool that the provider runs itself, in the provider's own format.
         pub fn provider_tool(mut self, tool: $crate::model::ProviderTool) -> Self {
             self.options.provider_tools.push(::std::sync::Arc::new(tool));
             self
         }
 
-        /// Declares a channel of the application: state that no middleware and no tool declares, or that is to be there
-        /// without them.
+        /// Declares an application channel: state that no middleware or tool declares, or that must exist without them.
         pub fn channel<C: $crate::state::Channel>(mut self) -> Self {
             self.options.channels.push($crate::state::ChannelSpec::new::<C>());
             self
         }
 
-        /// Makes ids.
+        /// Sets the id generator.
         pub fn ids(mut self, ids: impl $crate::env::Ids) -> Self {
             self.options.ids = Some(::std::sync::Arc::new(ids));
             self
         }
 
-        /// Puts an observer between each run of this agent and the world, inside of those that the run's own input has.
+        /// Sets a factory for the observer of each run of this agent. It is nested inside the observers of the run's
+        /// own input.
         pub fn observe_runs(
             mut self,
             observers: impl Fn() -> ::std::sync::Arc<dyn $crate::run::RunObserver> + Send + Sync + 'static,
@@ -224,7 +226,7 @@ impl AgentBuilder {
         Self { model, system: Vec::new(), middlewares: Vec::new(), tools: Vec::new(), options: AgentOptions::default() }
     }
 
-    /// All options at once, in place of those given before.
+    /// Sets all options at once, replacing those set before.
     pub fn options(mut self, options: AgentOptions) -> Self {
         self.options = options;
         self
@@ -236,19 +238,19 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a block to the system prompt, before those of the middlewares: text or a medium, with a cache mark or without.
+    /// Adds a block to the system prompt, before those of the middlewares: text or media, optionally with a cache mark.
     pub fn system_block(mut self, block: impl Into<SystemBlock>) -> Self {
         self.system.push(block.into());
         self
     }
 
-    /// Adds a middleware at the end of the stack.
+    /// Appends a middleware to the stack.
     pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
         self.middlewares.push(Arc::new(middleware));
         self
     }
 
-    /// Adds a tool. It takes the place of a middleware's tool with the same name.
+    /// Adds a tool. It replaces a middleware's tool of the same name.
     pub fn tool(mut self, tool: impl DynTool) -> Self {
         self.tools.push(Arc::new(tool));
         self
@@ -259,7 +261,7 @@ impl AgentBuilder {
     /// Builds the agent.
     ///
     /// # Errors
-    /// When names clash or a tool cannot be offered to a model.
+    /// Returns an error if names clash or a tool cannot be offered to a model.
     pub fn build(self) -> Result<Agent, BuildError> {
         let max_model_calls = self.options.max_model_calls.unwrap_or(MAX_MODEL_CALLS);
         if max_model_calls == 0 {

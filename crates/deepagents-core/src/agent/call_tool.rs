@@ -1,4 +1,4 @@
-//! Calling a tool without a model.
+//! Tool calls made without a model.
 
 use std::panic::AssertUnwindSafe;
 
@@ -18,9 +18,9 @@ use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
 
 impl Agent {
-    /// Calls one of the agent's tools by hand, with everything that stands around its calls in a run, and returns what it
-    /// gives and changes. No model is asked. The tool sees the state of the thread, or an empty one; the thread stays as
-    /// it is: what the tool changes may be stored with [`update_state`](Self::update_state).
+    /// Calls one of the agent's tools directly, through all the middlewares that wrap tool calls in a run, and returns
+    /// its output and update. No model is called. The tool sees the state of the thread, or an empty state. The thread
+    /// is not changed: store the update with [`update_state`](Self::update_state).
     ///
     /// ```
     /// use deepagents_core::agent::Agent;
@@ -36,20 +36,20 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Interrupted`] when a person would be asked first, with what is asked; nobody is, and
-    /// [`call_reviewed_tool`](Self::call_reviewed_tool) makes the call with what was decided. When the tool ends the
-    /// run, a middleware fails, or the thread cannot be read. A call that fails otherwise is an output that
+    /// Returns [`Error::Interrupted`] with the action requests if the call needs a person's decision; repeat the call
+    /// with the decisions using [`call_reviewed_tool`](Self::call_reviewed_tool). Returns an error if the tool ends the
+    /// run, a middleware fails, or the thread cannot be read. Other failures of the call are returned as an output that
     /// [is an error](ToolOutput::is_error).
     pub async fn call_tool(&self, name: &str, args: Value, thread: Option<&str>) -> Result<ToolOutput> {
         self.call_reviewed_tool(name, args, thread, &[]).await
     }
 
-    /// Makes a call by hand again that has asked, with what was decided about all that it has asked so far. A decision
-    /// counts where the call asks the same again, of the same arguments. Its words come in as the middlewares
-    /// [let them](crate::middleware::Middleware::receive_text), as those of a decision in a run do.
+    /// Repeats a direct call that was interrupted, with the decisions on everything it has asked so far. A decision
+    /// applies if the call makes the same request again, with the same arguments. As for decisions in a run, the text
+    /// of decisions passes through [`Middleware::receive_text`](crate::middleware::Middleware::receive_text).
     ///
     /// # Errors
-    /// As [`call_tool`](Self::call_tool): a call may ask more than once.
+    /// As [`call_tool`](Self::call_tool): a call may be interrupted more than once.
     pub async fn call_reviewed_tool(
         &self,
         name: &str,
@@ -73,13 +73,13 @@ impl Agent {
         if !asked.is_empty() {
             state.apply(&Update::new::<ActionRequests>(asked))?;
         }
-        // The call that has asked is the same one.
+        // Reuse the identity of the interrupted call.
         let run = reviews.iter().find_map(|review| review.request.call.path.first().cloned());
         let run = run.unwrap_or_else(|| definition.ids.next("run"));
         let builder = ContextBuilder::for_agent(definition).run_id(run.clone()).state(state);
         let cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
         let cx = with_offered(cx).await?;
-        // A key that no call of the thread has.
+        // No call of the thread has this key.
         let id = CallId { path: vec![run.clone()], turn: 0, index: 0 };
         let call = ToolCall { id: run, name: name.to_owned(), args, native: None };
         let tool = cx.tool(name).cloned();
@@ -102,7 +102,7 @@ impl Agent {
     }
 }
 
-/// The same with the tools that middlewares offer now.
+/// Adds the tools that middlewares offer at this point.
 async fn with_offered(mut cx: Context) -> Result<Context> {
     let offered = crate::run::offered_tools(&cx).await?;
     cx.tools = join_offered(&cx.shared.agent, &offered, &cx.tools)?;

@@ -1,4 +1,4 @@
-//! Runs below a run: sub-agents.
+//! Sub-agents: runs nested in a run.
 
 use super::{Agent, ChildScope};
 use crate::interrupt::{PendingInterrupt, answers_below, forget_asked};
@@ -8,28 +8,31 @@ use crate::state::State;
 use crate::status::FinishReason;
 use crate::tool::{ChildState, ToolContext, ToolError};
 
-/// How a sub-agent's run ended.
+/// The result of a sub-agent's run.
 #[derive(Debug)]
 pub struct ChildOutcome {
-    /// What became of it.
+    /// The outcome, or the error if it failed.
     pub result: Result<Outcome, Box<RunError>>,
-    /// What it was given and what it left, to be [handed back](crate::tool::ToolOutput::with_child_state).
+    /// The sub-agent's initial and final states, to [pass to the tool's
+    /// output](crate::tool::ToolOutput::with_child_state).
     pub child_state: ChildState,
 }
 
 impl ToolContext {
-    /// Runs another agent as part of this call: its events carry this agent's path and one step more, made of `label`
-    /// and the call, such as `task:3.0`; its tokens count here, and it is cancelled with this run. It begins with
-    /// `state`, which [`State::fork`] makes. What it does is written to the run's thread under its path.
+    /// Runs another agent as part of this call. It starts with `state`, which [`State::fork`] makes. The path of its
+    /// events is this agent's path plus a segment made of `label` and the call, such as `task:3.0`. Its tokens count
+    /// towards this run, and cancelling this run cancels it. Its records are written to the run's thread under its
+    /// path.
     ///
-    /// A call that is made again, after a decision or in another process, goes on where the sub-agent of that label was,
-    /// and gets the outcome of one that had ended; `state` and the messages of `input` do not matter then. A call is made
-    /// again in another process if its tool is [idempotent](crate::tool::Tool::idempotent). Several sub-agents of one
-    /// call need labels of their own.
+    /// If the call is repeated, after a decision or in another process, the sub-agent with that label resumes where it
+    /// stopped. If it had ended, its outcome is returned. `state` and the messages of `input` are then ignored.
+    ///
+    /// Another process repeats a call only if its tool is [idempotent](crate::tool::Tool::idempotent). If one call runs
+    /// several sub-agents, each needs its own label.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] when the sub-agent waits for a decision: hand it on with `?`. When what an earlier
-    /// process left of it cannot be read.
+    /// Returns [`ToolError::Interrupted`] if the sub-agent waits for a decision: propagate it with `?`. Returns an
+    /// error if the records that an earlier process left of the sub-agent cannot be read.
     pub async fn run_child(
         &self,
         agent: &Agent,
@@ -45,7 +48,7 @@ impl ToolContext {
         let label = label.into();
         let left = self.take_left(&label).filter(ChildLog::has_begun);
         let scope = ChildScope::open(self, label.clone(), agent.name().to_owned(), left.as_ref());
-        // A fork of this agent has nothing to do with what is asked here.
+        // The action requests of this agent do not belong in a fork of its state.
         let mut given = state;
         forget_asked(&mut given)?;
         let mut resumed = None;
@@ -74,7 +77,7 @@ impl ToolContext {
             place: Place::Below(Box::new(below)),
             root: Some(shared.root.as_ref().unwrap_or(shared).clone()),
         };
-        // Boxed, since a tool of the child may run a child of its own.
+        // Boxed because a tool of the child may run its own child.
         let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
         let left = match &result {
             Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {

@@ -1,4 +1,4 @@
-//! What sub-agents of other kinds do, as events of the run.
+//! Events of external sub-agents, as events of the run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,60 +10,60 @@ use crate::ids::CallId;
 use crate::message::Usage;
 use crate::model::StopReason;
 
-/// What a sub-agent of another kind does, for the events of the run.
+/// An event of an external sub-agent, to be emitted as an event of the run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ChildEvent {
-    /// More text of its answer, an [`EventKind::TextDelta`].
+    /// A piece of its answer: an [`EventKind::TextDelta`].
     Text(String),
-    /// More of its reasoning, an [`EventKind::ReasoningDelta`].
+    /// A piece of its reasoning: an [`EventKind::ReasoningDelta`].
     Reasoning(String),
-    /// Its answer is complete; what follows is part of the next one. An [`EventKind::ModelFinished`].
+    /// The answer is complete; later pieces belong to the next one. An [`EventKind::ModelFinished`].
     Answered {
-        /// Tokens of the answer. To be counted they are [charged](super::ChildScope::charge).
+        /// Tokens of the answer. To count them, [charge](super::ChildScope::charge) them.
         usage: Usage,
     },
-    /// One of its tools begins, an [`EventKind::ToolStarted`].
+    /// A tool call starts: an [`EventKind::ToolStarted`].
     ToolStarted {
-        /// Its own id of the call.
+        /// The sub-agent's own id of the call.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
         /// The arguments.
         args: Value,
     },
-    /// One of its tools has finished, an [`EventKind::ToolFinished`].
+    /// A tool call has finished: an [`EventKind::ToolFinished`].
     ToolFinished {
-        /// Its own id of the call.
+        /// The sub-agent's own id of the call.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
         /// Whether the call failed.
         error: bool,
         /// The result.
         text: String,
     },
-    /// Anything else, an [`EventKind::Custom`].
+    /// Any other event: an [`EventKind::Custom`].
     Custom {
-        /// Its kind.
+        /// The event's name.
         name: String,
-        /// Its content.
+        /// The event's data.
         data: Value,
     },
 }
 
-/// Where the events of the agent are.
+/// Turn and call counters for numbering the sub-agent's events.
 #[derive(Default)]
 pub(super) struct Progress {
     turn: u32,
-    /// The number of the next call of the turn.
+    /// The index of the turn's next call.
     next: u32,
-    /// Calls without a result, by the agent's own ids.
+    /// Calls without a result, by the sub-agent's own ids.
     open: HashMap<String, CallId>,
 }
 
 impl Progress {
-    /// The event as those of the run are.
+    /// Converts an event of the sub-agent into one of the run.
     pub(super) fn kind(&mut self, event: ChildEvent, path: &Arc<[String]>, id: impl FnOnce() -> String) -> EventKind {
         let turn = self.turn;
         match event {

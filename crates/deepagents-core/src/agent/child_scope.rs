@@ -1,4 +1,4 @@
-//! The scope of an agent below another: its path, and its part of the events, the budget and the log.
+//! The scope of a sub-agent: its path and its share of the events, the budget and the log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +22,14 @@ use crate::state::Inheritance;
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
 
-/// The scope of a sub-agent that a tool call runs, made by [`ToolContext::child_scope`]: for agents that are not an
-/// [`Agent`](super::Agent) of this process, such as one behind HTTP or a subprocess. [`ToolContext::run_child`] runs
-/// local ones in such a scope.
+/// The scope of a sub-agent that a tool call runs, made by [`ToolContext::child_scope`]. It is for agents that are not
+/// an [`Agent`](super::Agent) of this process, such as one behind HTTP or in a subprocess. [`ToolContext::run_child`]
+/// runs local agents in such a scope.
 ///
-/// What is [recorded](Self::record) in it is durable in the thread of the run. A call that is made again, in another
-/// process or after a decision, opens a scope with the same path that has what was recorded; it is made again in another
-/// process if its tool is [idempotent](crate::tool::Tool::idempotent). An agent whose scope is dropped before it was
-/// [finished](Self::finish) has failed.
+/// Values [recorded](Self::record) in it are durable in the run's thread. If the call is repeated, in another process
+/// or after a decision, the new scope has the same path and the recorded values. Another process repeats a call only if
+/// its tool is [idempotent](crate::tool::Tool::idempotent). Dropping a scope that was not [finished](Self::finish)
+/// records the sub-agent as failed.
 ///
 /// ```
 /// use deepagents_core::agent::ChildEvent;
@@ -72,23 +72,23 @@ pub struct ChildScope {
     pub(super) budget: Arc<BudgetTracker>,
     recorded: Mutex<BTreeMap<String, Value>>,
     progress: Mutex<Progress>,
-    /// The agents below it that have begun, by their paths.
+    /// Agents nested below it that have started, by path.
     below: Mutex<BTreeMap<Arc<[String]>, Progress>>,
-    /// Questions asked so far, as [`ToolContext::interrupt`] counts them.
+    /// Number of questions asked so far, counted as [`ToolContext::interrupt`] does.
     asked: AtomicU32,
-    /// Whether its end is written, or somebody else's to write.
+    /// Whether its end has been written, or is written elsewhere.
     ended: AtomicBool,
-    /// Keeps the call from being aborted before the agent below has ended, and lets holders of the run cancel it.
+    /// Delays aborting the call until the sub-agent has ended, and lets holders of the run cancel the sub-agent.
     _guards: Vec<Box<dyn Send + Sync>>,
 }
 
 impl ToolContext {
-    /// Opens the scope of a sub-agent that this call runs by other means than [`run_child`](Self::run_child): its path is
-    /// this agent's and `LABEL:TURN.INDEX`, made of the label and the call. That it began is in the thread's log when
-    /// this returns. Several sub-agents of one call need labels of their own.
+    /// Opens the scope of a sub-agent that this call runs by means other than [`run_child`](Self::run_child). Its path
+    /// is this agent's path plus `LABEL:TURN.INDEX`, made of the label and the call. When this returns, the log of the
+    /// thread contains the sub-agent's start. If one call runs several sub-agents, each needs its own label.
     ///
     /// # Errors
-    /// [`ToolError::Fatal`] when the log cannot be written.
+    /// Returns [`ToolError::Fatal`] if the log cannot be written.
     pub async fn child_scope(
         &self,
         label: impl Into<String>,
@@ -106,8 +106,8 @@ impl ToolContext {
 }
 
 impl ChildScope {
-    /// The scope of a sub-agent whose records somebody else writes: those of one that was `left` by an earlier process,
-    /// or of a new one.
+    /// Opens a scope whose records are written elsewhere: of a sub-agent that an earlier process `left`, or of a new
+    /// one.
     pub(super) fn open(cx: &ToolContext, label: String, agent: String, left: Option<&ChildLog>) -> Self {
         let (shared, call) = (&cx.context().shared, cx.call_id());
         let path = match left {
@@ -133,7 +133,7 @@ impl ChildScope {
         }
     }
 
-    /// Writes that the agent begins, or goes on from what an earlier process left of it.
+    /// Writes that the sub-agent starts, or resumes from what an earlier process left.
     async fn start(&self, left: Option<ChildLog>) -> Result<(), ToolError> {
         let (run, at) = (self.cx.run_id().to_owned(), self.cx.clock().now().to_string());
         let records = match left {
@@ -145,7 +145,7 @@ impl ChildScope {
             }
             Some(left) => {
                 let state = BudgetState { spent: left.spent(), ..BudgetState::default() };
-                // The agents above have counted it for themselves.
+                // The ancestors have counted this themselves.
                 self.budget.go_on(Some(&state), &BudgetUsage::default());
                 *lock(&self.recorded) = left.recorded();
                 vec![Record::RunResumed { run, at, thread: None, keys: None }]
@@ -157,31 +157,32 @@ impl ChildScope {
         Ok(())
     }
 
-    /// The path of the agent in the tree.
+    /// Returns the path of the sub-agent in the tree.
     pub fn path(&self) -> &[String] {
         &self.path
     }
 
-    /// The agent's name.
+    /// Returns the sub-agent's name.
     pub fn agent_name(&self) -> &str {
         &self.agent
     }
 
-    /// Is cancelled when the run is, when an agent above is, and by
-    /// [`RunHandle::cancel_agent`](crate::run::RunHandle::cancel_agent) with this path. The call has three seconds then
-    /// to return what there is; it is aborted after that.
+    /// Returns the token that is cancelled with the run, with an ancestor, or by
+    /// [`RunHandle::cancel_agent`](crate::run::RunHandle::cancel_agent) with this path. The call then has three seconds
+    /// to return what it has, after which it is aborted.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// Emits an event of the agent, under its path, without waiting for anybody who reads it. Such events are not stored.
+    /// Emits an event of the sub-agent under its path, without waiting for subscribers. These events are not stored.
     pub fn emit(&self, event: ChildEvent) {
         let kind = lock(&self.progress).kind(event, &self.path, || self.cx.ids().next("msg"));
         self.emit_kind(None, || kind);
     }
 
-    /// Emits an event of an agent below this one, under a path below its own, as [`emit`](Self::emit) does. The first one
-    /// of a path tells that the agent of that name has begun; they end when this one does.
+    /// Emits an event of an agent below this sub-agent, under a path below its own, as [`emit`](Self::emit) does. The
+    /// first event of a path also reports the start of the agent with that name; its end is reported when this
+    /// sub-agent ends.
     pub fn emit_below(&self, below: &[String], name: &str, event: ChildEvent) {
         if below.is_empty() {
             return self.emit(event);
@@ -196,12 +197,12 @@ impl ChildScope {
         emit(progress.kind(event, &path, || self.cx.ids().next("msg")));
     }
 
-    /// Stores a value in the thread's log under the agent's path, in place of an earlier one with the key. It is durable
-    /// when this returns; without a thread it lasts as long as the scope.
+    /// Stores a value in the thread's log under the sub-agent's path, replacing an earlier value of the key. The value
+    /// is durable when this returns. Without a thread, it lasts as long as the scope.
     ///
     /// # Errors
-    /// [`ToolError::Model`] when the value is nested more than 96 levels deep; [`ToolError::Fatal`] when the log cannot be
-    /// written.
+    /// Returns [`ToolError::Model`] if the value is nested more than 96 levels deep, and [`ToolError::Fatal`] if the
+    /// log cannot be written.
     pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
         let (key, value) = (key.into(), value.into());
         if is_deeper(&value, DEEPEST) {
@@ -214,25 +215,25 @@ impl ChildScope {
         Ok(())
     }
 
-    /// Returns what was last recorded under a key, by an earlier process too.
+    /// Returns the value last recorded under a key, by this or an earlier process.
     pub fn recorded(&self, key: &str) -> Option<Value> {
         lock(&self.recorded).get(key).cloned()
     }
 
-    /// Counts a request to a model before the agent makes it.
+    /// Counts a model request. Call this before the sub-agent makes the request.
     ///
     /// # Errors
-    /// [`Error::BudgetExhausted`](crate::error::Error::BudgetExhausted) when the budget of an agent above is spent. Nothing is counted then, and the agent is to
-    /// end.
+    /// Returns [`Error::BudgetExhausted`](crate::error::Error::BudgetExhausted) if the budget of an ancestor is spent.
+    /// Nothing is counted in that case, and the sub-agent must end.
     pub fn begin_model_call(&self) -> Result<()> {
         self.budget.begin_request(|| None)
     }
 
-    /// Counts tokens that the agent has used and what they cost, in the currency of the models' prices; also for every
-    /// agent above. Where anything is limited, what was spent is durable when this returns.
+    /// Counts tokens that the sub-agent has used and their cost, in the currency of the model prices, for it and all
+    /// its ancestors. If any limit is set, the amount spent is durable when this returns.
     ///
     /// # Errors
-    /// When the cost is no number of 0 or more. [`ToolError::Fatal`] when the log cannot be written.
+    /// Returns an error if the cost is negative or not finite, and [`ToolError::Fatal`] if the log cannot be written.
     pub async fn charge(&self, usage: Usage, cost: f64) -> Result<(), ToolError> {
         Budget::default().cost(cost).check()?;
         self.budget.charge(&self.agent, usage, cost);
@@ -242,35 +243,40 @@ impl ChildScope {
         }
     }
 
-    /// What this agent may still spend: the least that it and the agents above it have left.
+    /// Returns what this sub-agent may still spend: the minimum of what it and its ancestors have left.
     pub fn remaining(&self) -> BudgetRemaining {
         self.budget.remaining()
     }
 
-    /// What the agent has spent, with what earlier processes counted where anything is limited.
+    /// Returns what the sub-agent has spent. If any limit is set, this includes the amounts of earlier processes.
     pub fn spent(&self) -> BudgetUsage {
         self.budget.spent()
     }
 
-    /// A question of the agent about something that it is about to do, to be given to [`interrupt`](Self::interrupt).
+    /// Makes a question of the sub-agent about an action it is about to take, to pass to
+    /// [`interrupt`](Self::interrupt).
     pub fn question(&self, tool: impl Into<String>, args: Value) -> ActionRequest {
         ActionRequest::about(&self.call_id(), tool, args, self.cx.clock().now().to_string())
     }
 
-    /// Asks a person for the agent, as [`ToolContext::interrupt`] does for a call; the question is under the agent's path.
+    /// Asks a person on behalf of the sub-agent, as [`ToolContext::interrupt`] does for a call. The question carries
+    /// the sub-agent's path.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while there is no answer: to be handed on with `?`. The call is made again with it.
+    /// Returns [`ToolError::Interrupted`] while there is no answer: propagate it with `?`. The call is repeated once
+    /// there is one.
     #[doc(alias = "ask")]
     pub async fn interrupt(&self, question: ActionRequest) -> Result<Decision, ToolError> {
         let mut decisions = self.interrupt_all(vec![question]).await?;
         decisions.pop().ok_or_else(|| ToolError::model("there is no answer"))
     }
 
-    /// Asks a person several things at once, as [`interrupt`](Self::interrupt) does, and gives the decisions in order.
+    /// Asks a person several questions at once, as [`interrupt`](Self::interrupt) does, and returns the decisions in
+    /// order.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while an answer is missing: to be handed on with `?`. The call is made again with them.
+    /// Returns [`ToolError::Interrupted`] while an answer is missing: propagate it with `?`. The call is repeated once
+    /// all are there.
     pub async fn interrupt_all(&self, questions: Vec<ActionRequest>) -> Result<Vec<Decision>, ToolError> {
         let (mut decisions, mut open) = (Vec::new(), Vec::new());
         for question in questions {
@@ -286,18 +292,18 @@ impl ChildScope {
         Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
     }
 
-    /// Writes that the agent ended, and emits it. What comes afterwards belongs to no run of it any more.
+    /// Records and emits the end of the sub-agent. Anything after that belongs to none of its runs.
     ///
     /// # Errors
-    /// [`ToolError::Fatal`] when the log cannot be written.
+    /// Returns [`ToolError::Fatal`] if the log cannot be written.
     pub async fn finish(&self, reason: FinishReason) -> Result<(), ToolError> {
         self.end(Some(reason), None).await
     }
 
-    /// Writes that the agent failed, and emits it with the error.
+    /// Records the failure of the sub-agent, and emits it with the error.
     ///
     /// # Errors
-    /// [`ToolError::Fatal`] when the log cannot be written.
+    /// Returns [`ToolError::Fatal`] if the log cannot be written.
     pub async fn fail(&self, error: impl fmt::Display + Send) -> Result<(), ToolError> {
         let error = error.to_string();
         self.end(None, Some(error)).await
@@ -327,17 +333,17 @@ impl ChildScope {
         });
     }
 
-    /// The call that questions of the agent are about.
+    /// The call that the sub-agent's questions refer to.
     fn call_id(&self) -> CallId {
         CallId { path: self.path.to_vec(), turn: 0, index: 0 }
     }
 
-    /// Emits an event; of one that stems from a record, `position` is behind it.
+    /// Emits an event. `position` is the position after the record that the event stems from, if any.
     fn emit_kind(&self, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         self.cx.context().shared.events.emit(&self.path, position, kind);
     }
 
-    /// Appends records of the agent, and returns the position behind them; none without a thread.
+    /// Appends records of the sub-agent and returns the position after them, or `None` without a thread.
     async fn append(&self, records: Vec<Record>) -> Result<Option<LogPosition>, ToolError> {
         let Some(log) = self.cx.context().shared.log.get() else { return Ok(None) };
         let below = |record| Record::Child { path: self.path.to_vec(), entry: Box::new(record) };
@@ -345,13 +351,13 @@ impl ChildScope {
     }
 }
 
-/// An agent whose call ends without a word of it has failed.
+/// Dropping the scope before an end was written records a failure.
 impl Drop for ChildScope {
     fn drop(&mut self) {
         if self.ended.load(Ordering::Relaxed) {
             return;
         }
-        // Polled once: the records are the writer's then, in their place before the result of the call.
+        // One poll hands the records to the writer, which places them before the result of the call.
         let _ = self.append(vec![self.finished(None)]).now_or_never();
         self.emit_end(None, None, Some("its call ended before it".to_owned()));
     }

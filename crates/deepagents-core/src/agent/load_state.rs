@@ -1,4 +1,4 @@
-//! What the hooks before a run load.
+//! The state that `before_agent` hooks load.
 
 use super::Agent;
 use crate::context::ContextBuilder;
@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::state::State;
 
 impl Agent {
-    /// Returns the state that a new run would begin with, as far as the middlewares of these names make it: the hooks
-    /// `before_agent` of those are called on an empty state, in order. So a program shows what is loaded from files, such
-    /// as skills and sub-agents, before anything is run. Nothing is stored.
+    /// Returns the state that the named middlewares give a new run: their `before_agent` hooks are called on an empty
+    /// state, in order. A program uses this to show what is loaded from files, such as skills and sub-agents, before
+    /// running anything. Nothing is stored.
     ///
     /// ```
     /// use deepagents_core::agent::Agent;
@@ -25,7 +25,7 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// When a hook fails, or changes what cannot be changed.
+    /// Returns an error if a hook fails or makes a change that is not allowed.
     pub async fn load_state(&self, middlewares: &[&str]) -> Result<State> {
         let definition = &self.definition;
         let mut state = State::new(definition.schema.clone());

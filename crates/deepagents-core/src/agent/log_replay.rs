@@ -1,4 +1,4 @@
-//! Reading a thread's log forwards, with the state that each record leaves.
+//! Reads a thread's log forwards, with the state after each record.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,8 +9,8 @@ use crate::journal::{ChildLog, LogEntry, Record, Replay, load_replay};
 use crate::machine::Machine;
 use crate::state::State;
 
-/// The state of a thread and of its sub-agents, record by record: for those who show a thread as it grows without
-/// loading it again for each step.
+/// The state of a thread and of its sub-agents, record by record. Use it to show a growing thread without reloading it
+/// at each step.
 ///
 /// ```
 /// use deepagents_core::agent::ThreadAccess;
@@ -26,22 +26,22 @@ pub struct LogReplay {
     threads: ThreadAccess,
     thread: ThreadId,
     main: Replay,
-    /// The sub-agents whose calls have not ended, by path.
+    /// Sub-agents whose calls have not ended, by path.
     children: BTreeMap<Vec<String>, Replay>,
-    /// Their names, and the calls that run them.
+    /// Their names and the calls that run them.
     names: BTreeMap<Vec<String>, (String, Option<CallId>)>,
-    /// Entries that have been read and not been given.
+    /// Entries that have been read but not returned.
     ready: VecDeque<LogEntry>,
 }
 
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: LogPosition = 256;
 
 impl ThreadAccess {
-    /// Begins to read a log from a position. A thread that does not exist is an empty one.
+    /// Starts reading a log at a position. A thread that does not exist counts as empty.
     ///
     /// # Errors
-    /// When the log cannot be read, or has no state at the position.
+    /// Returns an error if the log cannot be read or has no state at the position.
     pub async fn replay(&self, thread: &str, from: LogPosition) -> Result<LogReplay> {
         let main = if from == 0 {
             Replay::new(self.schema.clone())
@@ -63,35 +63,35 @@ impl ThreadAccess {
 }
 
 impl LogReplay {
-    /// The position after the last record that was given.
+    /// Returns the position after the last returned record.
     pub fn position(&self) -> LogPosition {
         self.main.end
     }
 
-    /// The state of the main agent. Results of a turn that is not complete are no part of it.
+    /// Returns the state of the main agent. It does not include results of an incomplete turn.
     pub fn state(&self) -> &State {
         &self.main.state
     }
 
-    /// The decisions at the last complete step of the main agent.
+    /// Returns the state machine of the main agent at its last complete step.
     pub fn machine(&self) -> Option<&Machine> {
         self.main.machine.as_ref()
     }
 
-    /// The state of an agent; none where it is not at work.
+    /// Returns the state of an agent, or `None` if it is not running.
     pub fn agent_state(&self, path: &[String]) -> Option<&State> {
         if path.is_empty() { Some(self.state()) } else { self.children.get(path).map(|child| &child.state) }
     }
 
-    /// The name of a sub-agent and the call that runs it; none where it is not at work.
+    /// Returns the name of a sub-agent and the call that runs it, or `None` if it is not running.
     pub fn sub_agent(&self, path: &[String]) -> Option<(&str, Option<&CallId>)> {
         self.names.get(path).map(|(name, call)| (name.as_str(), call.as_ref()))
     }
 
-    /// Reads the next record of the log and takes it in; none at its end.
+    /// Reads and applies the next record of the log. Returns `None` at the end of the log.
     ///
     /// # Errors
-    /// When the log cannot be read, or does not fit the channels.
+    /// Returns an error if the log cannot be read or does not match the channels.
     pub async fn next(&mut self) -> Result<Option<LogEntry>> {
         if self.ready.is_empty() {
             let end = self.threads.journal.threads().get(&self.thread).await?.map_or(0, |info| info.end);
@@ -108,7 +108,7 @@ impl LogReplay {
 
     async fn take(&mut self, entry: LogEntry) -> Result<()> {
         match entry.record {
-            // What the thread goes on from lies before; the log is followed there.
+            // The state after a rewind lies earlier in the log, so it is loaded from there.
             Record::Rewind { .. } => {
                 let (journal, schema) = (&*self.threads.journal, self.threads.schema.clone());
                 self.main = load_replay(journal, &self.thread, schema, Some(entry.position + 1)).await?.fold;
@@ -129,7 +129,7 @@ impl LogReplay {
     }
 
     fn take_child(&mut self, path: &[String], record: &Record) -> Result<()> {
-        // The state that its call began with is known to the agent above.
+        // The agent above knows the state that the call started with.
         if let Record::AgentStarted { agent, call, .. } = record {
             self.names.insert(path.to_vec(), (agent.clone(), call.clone()));
             let above = match path.split_last() {
@@ -145,7 +145,7 @@ impl LogReplay {
         }
     }
 
-    /// Takes in the sub-agents that are at work where reading begins.
+    /// Starts tracking the sub-agents that are running at the start position.
     fn adopt(&mut self) -> Result<()> {
         self.children.clear();
         self.names.clear();

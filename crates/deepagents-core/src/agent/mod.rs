@@ -32,36 +32,38 @@ pub use thread_access::{RewindPlan, RewindResult, ThreadAccess};
 
 pub use crate::context::AgentDefinition;
 
-/// An agent. Cloning it costs a reference count; any number of runs share one.
+/// An agent. Cloning it only increments a reference count, and any number of runs can share it.
 ///
-/// This is the bare loop: see the `deepagents` crate for the one with planning, files and the rest.
+/// This is the bare agent loop. The `deepagents` crate adds planning, files and the rest.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub(crate) definition: Arc<AgentDefinition>,
-    /// Its runs that are found by their ids.
+    /// Its runs that can be found by id.
     pub(crate) live: Arc<LiveRuns>,
 }
 
 impl Agent {
-    /// Begins an agent on a model.
+    /// Returns a builder for an agent with this model.
     pub fn builder(model: impl ChatModel) -> AgentBuilder {
         AgentBuilder::new(Arc::new(model))
     }
 
-    /// A text as the middlewares let it in, by [`Middleware::receive_text`](crate::middleware::Middleware::receive_text): for
-    /// what an application keeps of what people say, such as the name of a conversation.
+    /// Passes a text through the middlewares'
+    /// [`Middleware::receive_text`](crate::middleware::Middleware::receive_text). For text from people that an
+    /// application stores itself, such as the name of a conversation.
     ///
     /// # Errors
-    /// When a middleware refuses it.
+    /// Returns an error if a middleware rejects the text.
     pub fn receive_text(&self, text: impl Into<String>) -> Result<String> {
         self.definition.received_text(text.into())
     }
 
-    /// Whether a decision answers a question of a thread, as a run that is resumed with it would find: for whoever can
-    /// still put it right. Of edited calls, those of this agent itself are looked at whose tools are always on offer.
+    /// Checks whether a decision answers a question of a thread, as a run resumed with it would, so that the caller can
+    /// still correct it. An edited call is checked only if it belongs to this agent itself and its tool is always
+    /// offered.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns an error that says what is wrong with the decision.
     pub fn check_decision(&self, question: &ActionRequest, decision: &Decision) -> Result<(), DecisionError> {
         question.check(decision, self.definition.clock.now())?;
         match decision {
@@ -73,29 +75,29 @@ impl Agent {
         }
     }
 
-    /// What it is made of.
+    /// Returns the agent's definition.
     pub fn definition(&self) -> &Arc<AgentDefinition> {
         &self.definition
     }
 
-    /// Starts a run on the current Tokio runtime. Dropping it cancels it. Where a run with the
-    /// [id](RunInput::id) and the thread of the input is under way on this agent, this gives another owner of that one.
+    /// Starts a run on the current Tokio runtime. Dropping the last owner of the run cancels it. If a run with the same
+    /// [id](RunInput::id) and thread is in progress on this agent, returns another owner of that run.
     ///
     /// # Panics
-    /// Outside of a Tokio runtime. A run with a thread, or with a limit on its time, fails on a runtime without timers: build
-    /// it with `enable_all` or `enable_time`.
+    /// Panics outside a Tokio runtime. A run that has a thread or a time limit fails on a runtime without timers: build
+    /// the runtime with `enable_all` or `enable_time`.
     pub fn run(&self, input: impl Into<RunInput>) -> Run {
         self.live.start(self.definition.clone(), self.observed(input.into()))
     }
 
-    /// Runs to the end, without events, on the current Tokio runtime. Dropping the future stops the run where it is.
+    /// Runs to completion on the current Tokio runtime, without events. Dropping the future stops the run immediately.
     ///
     /// # Errors
-    /// When the run fails; the error holds what it had finished.
+    /// Returns an error if the run fails. The error holds what the run had finished.
     pub async fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
         let input = input.into();
-        // An observer sees events also where nobody reads them, one with an id may be asked for again, and the thread of
-        // an agent in the background is looked for among those under way.
+        // An observer needs events even if nothing else reads them, a run with an id must be found by that id, and the
+        // run of a background agent's thread must be found among the live runs.
         let child = input.thread.as_ref().is_some_and(|thread| thread.contains('/'));
         if input.observer.is_some() || self.definition.observers.is_some() || input.id.is_some() || child {
             return self.run(input).outcome().await;

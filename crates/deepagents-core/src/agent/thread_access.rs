@@ -1,4 +1,4 @@
-//! Threads without running on them: reading, changing, rewinding and pruning.
+//! Operations on threads without running an agent: reading, updating, rewinding and pruning.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::message::{MessageOp, Messages, check_last_results, pending_at};
 use crate::state::{MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
-/// How long a change may own a thread.
+/// Lease on a thread while it is changed.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What a thread is to remember of going back; see [`ThreadAccess::rewind_with`].
+/// State changes that go with a rewind; see [`ThreadAccess::rewind_with`].
 #[derive(Clone, Debug, Default)]
 pub struct RewindPlan {
-    /// A change of the state that is left, for those who go back to it.
+    /// A change to the state that is left, in effect when the rewind is undone.
     pub left: Update,
-    /// A change of the state that the thread goes on from.
+    /// A change to the state that the thread continues from.
     pub goes_on: Update,
 }
 
-/// A thread went back.
+/// The result of a rewind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RewindResult {
-    /// The position that was left: rewinding to it undoes the rewind.
+    /// The position that was left. Rewinding to it undoes the rewind.
     pub left: LogPosition,
-    /// The position the thread goes on from.
+    /// The end of the log after the rewind.
     pub end: LogPosition,
 }
 
-/// The threads of a journal, read and changed without running on them: no model, tool or middleware is needed.
+/// The threads of a journal, read and changed without a run. No model, tool or middleware is needed.
 ///
 /// ```
 /// use deepagents_core::agent::ThreadAccess;
@@ -62,69 +62,70 @@ pub struct ThreadAccess {
 }
 
 impl ThreadAccess {
-    /// The threads of a journal, seen with these channels: those of an agent's [`schema`](crate::agent::AgentDefinition::schema), or
-    /// of the default [`State`], which has the conversation alone. Ids of changes are random, times those of the machine.
+    /// Opens the threads of a journal with these channels: those of an agent's
+    /// [`schema`](crate::agent::AgentDefinition::schema), or of the default [`State`], which has only the conversation.
+    /// Changes get random ids and times from the system clock.
     pub fn new(journal: impl Journal, schema: Arc<Schema>) -> Self {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
         Self { journal: Arc::new(journal), schema, ids, clock, max_model_calls: MAX_MODEL_CALLS }
     }
 
-    /// The journal.
+    /// Returns the journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
     }
 
-    /// The channels that states have.
+    /// Returns the channels of the states.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The state of a thread; empty for an unknown one.
+    /// Returns the state of a thread; empty if the thread does not exist.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn state(&self, thread: &str) -> Result<State> {
         let journal = &self.journal;
         Ok(journal::load(&**journal, thread, self.schema.clone(), None).await?.state)
     }
 
-    /// The state of a thread at a position of its log, such as that of a checkpoint.
+    /// Returns the state of a thread at a position of its log, for example of a checkpoint.
     ///
     /// # Errors
-    /// When the log has no state there, because it ends before or was pruned.
+    /// Returns an error if the log has no state there, because the log ends before the position or was pruned.
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
         let journal = &self.journal;
         Ok(journal::load(&**journal, thread, self.schema.clone(), Some(position)).await?.state)
     }
 
-    /// The sub-agents that ran as part of a thread, in order of their beginning.
+    /// Lists the sub-agents that ran as part of a thread, in the order in which they started.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn sub_agents(&self, thread: &str) -> Result<Vec<SubAgentInfo>> {
         Ok(journal::sub_agents(&*self.journal, thread).await?)
     }
 
-    /// What a sub-agent of a thread has come to, seen with the channels of the schema.
+    /// Returns the state of a sub-agent of a thread, seen with the channels of the schema.
     ///
     /// # Errors
-    /// When there is none at that path, or the log cannot be read.
+    /// Returns an error if there is no sub-agent at that path, or the log cannot be read.
     pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
         let (journal, schema) = (&self.journal, self.schema.clone());
         Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
     }
 
-    /// The calls that have begun between a position and the end of a thread's log, with the names of their tools: what going
-    /// back to the position leaves behind, also of sub-agents that share the log.
+    /// Lists the calls that started between a position and the end of a thread's log, with the names of their tools.
+    /// These are the calls that a rewind to the position abandons, including those of sub-agents that share the log.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn calls_since(&self, thread: &str, from: LogPosition) -> Result<Vec<(CallId, String)>> {
         Ok(journal::calls_since(&*self.journal, thread, from).await?)
     }
 
-    /// What models have used in a thread, by all processes and on all branches. Who has read it `before` is given what has
-    /// come since along with that, and reads no more than that.
+    /// Returns the model usage of a thread, by all processes and on all branches. Pass the result of an earlier call as
+    /// `before` to read only the records added since; the result includes both.
     ///
     /// ```
     /// use deepagents_core::agent::ThreadAccess;
@@ -138,24 +139,25 @@ impl ThreadAccess {
     /// ```
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn usage(&self, thread: &str, before: ThreadUsage) -> Result<ThreadUsage> {
         Ok(journal::usage(&*self.journal, thread, &self.schema, before).await?)
     }
 
-    /// The checkpoints of a thread, newest first: those before a position, at most so many.
+    /// Lists up to `limit` checkpoints of a thread before a position, newest first.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn history(&self, thread: &str, before: Option<LogPosition>, limit: usize) -> Result<Vec<Checkpoint>> {
         Ok(journal::checkpoints(&*self.journal, thread, before, limit).await?)
     }
 
-    /// Changes the state of a thread, and returns the position after the change. A thread that does not exist begins to.
+    /// Changes the state of a thread, and returns the position after the change. Creates the thread if it does not
+    /// exist.
     ///
     /// # Errors
-    /// When somebody works on the thread, a channel refuses the change, or it puts a message between calls and their
-    /// results.
+    /// Returns an error if another owner works on the thread, a channel refuses the change, or the change puts a
+    /// message between calls and their results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let done = self.append_update(&lease, update, None).await;
@@ -163,11 +165,11 @@ impl ThreadAccess {
         done
     }
 
-    /// Changes the state of a thread as [`update_state`](Self::update_state) does, and notes what it has cost to work the change
-    /// out.
+    /// Changes the state of a thread as [`update_state`](Self::update_state) does, and records the cost of computing
+    /// the change.
     ///
     /// # Errors
-    /// As there.
+    /// As [`update_state`](Self::update_state).
     pub async fn update_state_charged(&self, thread: &str, update: Update, spent: BudgetUsage) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let charged = (!spent.is_nothing()).then_some(Record::BudgetCharged { spent });
@@ -181,8 +183,9 @@ impl ThreadAccess {
         Ok(Lease::claim(journal, thread, claim).await?)
     }
 
-    /// Changes the state of a thread as if a part of a run had left it so, and returns the position after the change:
-    /// [`Agent::resume`](super::Agent::resume) goes on with what follows that part. Whatever the last run had under way is over.
+    /// Changes the state of a thread as if a node of a run had made the change, and returns the position after it.
+    /// [`Agent::resume`](super::Agent::resume) continues with the step that follows that node. Anything the last run
+    /// had in progress is discarded.
     ///
     /// ```
     /// use deepagents_core::agent::Agent;
@@ -200,8 +203,8 @@ impl ThreadAccess {
     /// ```
     ///
     /// # Errors
-    /// As [`update_state`](Self::update_state), and when a change as [`Node::Model`] does not end with an answer, or
-    /// calls of the one before it still wait for results.
+    /// As [`update_state`](Self::update_state). Also returns an error if a change as [`Node::Model`] does not end with
+    /// an answer, or calls of the previous answer still lack results.
     pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
         let lease = self.own(thread, "update_state").await?;
         let done = self.append_update_as(&lease, node, update).await;
@@ -213,7 +216,8 @@ impl ThreadAccess {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let journal::LoadedReplay { mut fold, head, thread: instance, .. } =
             journal::load_replay(journal, thread, self.schema.clone(), None).await?;
-        // What the calls of an open turn said beside their results comes after the results that this change may give.
+        // Messages that calls of an open turn added beside their results go after the results that this change may
+        // supply.
         let late = fold.settle().map_err(Error::from)?;
         let before = fold.state.messages();
         let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
@@ -259,21 +263,21 @@ impl ThreadAccess {
         Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)
     }
 
-    /// Makes a thread go on from an earlier position, and returns the position after that. What came in between stays
-    /// in the log, on a branch of its own. Equal to beginning the next run with
+    /// Makes a thread continue from an earlier position, and returns the position after the rewind. The abandoned
+    /// records stay in the log on a branch of their own. Equivalent to starting the next run with
     /// [`RunInput::at`](crate::run::RunInput::at).
     ///
     /// # Errors
-    /// When somebody works on the thread, or the log has no state at the position.
+    /// Returns an error if another owner works on the thread, or the log has no state at the position.
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
         let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
         Ok(self.rewind_with(thread, to, nothing).await?.end)
     }
 
-    /// Makes a thread go on from an earlier position together with what lies outside of its log, such as files on disk.
+    /// Makes a thread continue from an earlier position, together with data outside its log, such as files on disk.
     ///
-    /// `work` is given the present state and the state at the position, and is called while nobody else can work on
-    /// the thread; when it fails, the thread stays as it was.
+    /// `work` receives the current state and the state at the position. It runs while the thread is locked. If it
+    /// fails, the thread is unchanged.
     ///
     /// ```
     /// use deepagents_core::agent::{Agent, RewindPlan};
@@ -287,7 +291,7 @@ impl ThreadAccess {
     /// ```
     ///
     /// # Errors
-    /// When somebody works on the thread, the log has no state at the position, or `work` fails.
+    /// Returns an error if another owner works on the thread, the log has no state at the position, or `work` fails.
     pub async fn rewind_with<E: From<Error>>(
         &self,
         thread: &str,
@@ -308,7 +312,7 @@ impl ThreadAccess {
     ) -> Result<RewindResult, E> {
         let (journal, thread, schema) = (lease.journal(), lease.thread(), &self.schema);
         let here = journal::load_intact(&**journal, thread, schema.clone()).await.map_err(Error::from)?;
-        // What cannot be loaded cannot be gone back to.
+        // A rewind to a state that cannot be loaded must fail here.
         let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
         let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
         let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
@@ -333,19 +337,19 @@ impl ThreadAccess {
     /// Removes history from a thread; see [`prune`](journal::prune).
     ///
     /// # Errors
-    /// When somebody works on the thread, or there is none.
+    /// Returns an error if another owner works on the thread, or the thread does not exist.
     pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
         Ok(journal::prune(&self.journal, thread, self.schema.clone(), keep).await?)
     }
 }
 
-/// Whether an answer has calls without results, and another answer after it.
+/// Returns whether an answer has calls without results and another answer follows it.
 fn is_left_behind(messages: &Messages, id: &str) -> bool {
     let at = messages.iter().position(|message| message.id() == id);
     at.is_some_and(|at| messages.last_assistant() != Some(at) && !pending_at(messages, at).is_empty())
 }
 
-/// What is done is done: a lease that cannot be given up runs out.
+/// The change is stored; a lease that cannot be released expires.
 async fn give_up(lease: Lease) {
     let _ = lease.release().await;
 }

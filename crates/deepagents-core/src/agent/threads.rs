@@ -1,4 +1,4 @@
-//! What an agent does with threads beside running on them.
+//! The agent's thread operations other than running.
 
 use super::{Agent, RewindPlan, RewindResult, ThreadAccess};
 use crate::error::{Error, Result};
@@ -8,15 +8,15 @@ use crate::run::{Node, Run, RunInput};
 use crate::state::{State, Update};
 
 impl Agent {
-    /// Goes on with the run of a thread that was killed or failed; see [`RunInput::resume`].
+    /// Resumes the run of a thread that was killed or failed; see [`RunInput::resume`].
     pub fn resume(&self, thread: impl Into<ThreadId>) -> Run {
         self.run(RunInput::resume(thread))
     }
 
-    /// The threads of the agent's journal.
+    /// Returns the threads of the agent's journal.
     ///
     /// # Errors
-    /// When the agent has no journal.
+    /// Returns an error if the agent has no journal.
     pub fn threads(&self) -> Result<ThreadAccess> {
         let definition = &self.definition;
         Ok(ThreadAccess {
@@ -31,7 +31,7 @@ impl Agent {
     /// See [`ThreadAccess::state`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn state(&self, thread: &str) -> Result<State> {
         self.threads()?.state(thread).await
     }
@@ -39,7 +39,7 @@ impl Agent {
     /// See [`ThreadAccess::state_at`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
         self.threads()?.state_at(thread, position).await
     }
@@ -47,7 +47,7 @@ impl Agent {
     /// See [`ThreadAccess::sub_agents`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn sub_agents(&self, thread: &str) -> Result<Vec<SubAgentInfo>> {
         self.threads()?.sub_agents(thread).await
     }
@@ -55,7 +55,7 @@ impl Agent {
     /// See [`ThreadAccess::sub_agent_state`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
         self.threads()?.sub_agent_state(thread, path).await
     }
@@ -63,7 +63,7 @@ impl Agent {
     /// See [`ThreadAccess::history`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn history(&self, thread: &str, before: Option<LogPosition>, limit: usize) -> Result<Vec<Checkpoint>> {
         self.threads()?.history(thread, before, limit).await
     }
@@ -71,7 +71,7 @@ impl Agent {
     /// See [`ThreadAccess::update_state`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
         self.threads()?.update_state(thread, update).await
     }
@@ -79,7 +79,7 @@ impl Agent {
     /// See [`ThreadAccess::update_state_as`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
         self.threads()?.update_state_as(thread, node, update).await
     }
@@ -87,7 +87,7 @@ impl Agent {
     /// See [`ThreadAccess::rewind`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
         self.threads()?.rewind(thread, to).await
     }
@@ -95,7 +95,7 @@ impl Agent {
     /// See [`ThreadAccess::rewind_with`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn rewind_with<E: From<Error>>(
         &self,
         thread: &str,
@@ -108,7 +108,7 @@ impl Agent {
     /// See [`ThreadAccess::prune`].
     ///
     /// # Errors
-    /// As there, and when the agent has no journal.
+    /// As there, and if the agent has no journal.
     pub async fn prune(&self, thread: &str, keep: &RetentionPolicy) -> Result<()> {
         self.threads()?.prune(thread, keep).await
     }

@@ -1,4 +1,4 @@
-//! Following a thread that another process works on.
+//! Follows a thread that another process works on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use crate::interrupt::ActionRequests;
 use crate::journal::load_replay;
 use crate::state::{ChannelSpec, MessagesChannel, Schema};
 
-/// How often a log is looked at: soon after something has happened, and more and more seldom while nothing does.
+/// Shortest and longest polling interval: the interval doubles while nothing happens.
 pub(super) const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: LogPosition = 1_000;
 
 impl ThreadAccess {
-    /// Follows a thread by its log, whichever process works on it: the [durable](crate::event::EventKind::is_durable)
-    /// events of the records after a position, each with its own, and those that are still to come. It goes on until it is
-    /// dropped, also when a run has ended.
+    /// Follows a thread through its log, whichever process works on it. The stream yields the
+    /// [durable](crate::event::EventKind::is_durable) events of the records after a position, each with its own
+    /// position, and then those of new records. It does not end by itself, even when a run has ended: drop it to stop.
     ///
-    /// Events are numbered by this reader. What the log does not hold is not told, or plain: pieces of answers, the name of
-    /// the main agent, why a run failed, which try of an answer succeeded. A thread that does not exist is waited for.
+    /// The reader numbers the events itself. Details that the log lacks are omitted or have default values: pieces of
+    /// answers, the name of the main agent, why a run failed, and which attempt of an answer succeeded. If the thread
+    /// does not exist, the stream waits for it.
     ///
     /// ```
     /// use deepagents_core::agent::ThreadAccess;
@@ -44,7 +45,7 @@ impl ThreadAccess {
     /// ```
     ///
     /// # Errors
-    /// An item is an error when the log cannot be read, or has no state at the position; nothing follows it.
+    /// Yields an error, as the last item, if the log cannot be read or has no state at the position.
     pub fn watch(&self, thread: &str, from: LogPosition) -> impl Stream<Item = Result<Event>> + Send + use<> {
         let watching = self.watching(thread, from);
         stream::try_unfold(watching, |mut watching| async move {
@@ -53,11 +54,11 @@ impl ThreadAccess {
         })
     }
 
-    /// The [durable](crate::event::EventKind::is_durable) events of a thread's log from a position to its end, as
-    /// [`watch`](Self::watch) gives them.
+    /// Returns the [durable](crate::event::EventKind::is_durable) events of a thread's log from a position to its end,
+    /// as [`watch`](Self::watch) yields them.
     ///
     /// # Errors
-    /// When the log cannot be read, or has no state at the position.
+    /// Returns an error if the log cannot be read or has no state at the position.
     pub async fn events(&self, thread: &str, from: LogPosition) -> Result<Vec<Event>> {
         let mut watching = self.watching(thread, from);
         while watching.read().await? {}
@@ -92,7 +93,7 @@ impl Watching {
         }
     }
 
-    /// Reads on; says whether there was anything to read.
+    /// Reads the next page. Returns whether there was anything to read.
     async fn read(&mut self) -> Result<bool> {
         let journal = &*self.threads.journal;
         let end = journal.threads().get(&self.thread).await?.map_or(0, |info| info.end);
@@ -100,7 +101,7 @@ impl Watching {
             return Ok(false);
         }
         if self.log.is_none() {
-            // Questions are told whatever channels the reader knows.
+            // Questions are reported whatever channels the reader knows.
             let own = [ChannelSpec::new::<MessagesChannel>(), ChannelSpec::new::<ActionRequests>()];
             let known = self.threads.schema.channels().iter().copied();
             let schema = Schema::new(own.into_iter().chain(known)).map_err(Error::other)?;

@@ -1,4 +1,4 @@
-//! Counts what a tree of agents spends.
+//! Tracks what a tree of agents spends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,37 +11,37 @@ use crate::message::Usage;
 use crate::model::ChatModel;
 use crate::status::{BudgetKind, FinishReason};
 
-/// What an agent and all below it have spent and may spend; what is spent below counts above too. Shared, so that every
-/// request counts, also one whose answer was thrown away.
+/// Tracks what an agent and all its sub-agents have spent and may spend. Spending below also counts above. It is
+/// shared, so that every request counts, including one whose answer was discarded.
 #[derive(Debug)]
 pub(crate) struct BudgetTracker {
     above: Option<Arc<BudgetTracker>>,
-    /// The thread, of an agent in the background: the run above counts apart what it spends, until it takes it over.
+    /// The thread, for a background agent: the parent run tracks its spending separately until it takes it over.
     beside: Option<Arc<str>>,
     book: Mutex<Book>,
 }
 
 #[derive(Debug)]
 struct Book {
-    /// What this part of the run was told itself; it comes before what an earlier part had left.
+    /// The budget given to this part of the run. It takes precedence over the one left by an earlier part.
     given: Budget,
     budget: Budget,
     deadline: Option<Instant>,
-    /// With what earlier parts of the run have spent.
+    /// Includes what earlier parts of the run have spent.
     spent: BudgetUsage,
     by_agent: BTreeMap<String, Usage>,
-    /// What agents in the background have spent that is no part of `spent` yet, by their threads.
+    /// What background agents have spent that is not in `spent` yet, by thread.
     beside: BTreeMap<Arc<str>, BudgetUsage>,
-    /// Whether what is spent is written down although nothing is limited.
+    /// Whether to record spending even if nothing is limited.
     recorded: bool,
     /// What earlier runs of the thread had spent.
     earlier: BudgetUsage,
-    /// What of `spent` was taken over from agents in the background.
+    /// The part of `spent` that was taken over from background agents.
     background: BudgetUsage,
 }
 
 impl Book {
-    /// Where something is counted that an agent of this part has spent, or one in the background.
+    /// Returns the account for spending of this part's own agents, or of a background agent.
     fn account(&mut self, beside: Option<&Arc<str>>) -> &mut BudgetUsage {
         match beside {
             Some(thread) => self.beside.entry(thread.clone()).or_default(),
@@ -49,7 +49,7 @@ impl Book {
         }
     }
 
-    /// All that the budget is to cover.
+    /// Returns everything that the budget covers.
     fn all(&self) -> BudgetUsage {
         let mut all = self.spent;
         self.beside.values().for_each(|more| all += more);
@@ -58,7 +58,7 @@ impl Book {
 }
 
 impl BudgetTracker {
-    /// Counts a part of the tree, from now on: with what it is given and, where that says nothing, the agent's own.
+    /// Starts tracking a part of the tree. Limits that `given` leaves open come from the agent's own budget.
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
         let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
         let (deadline, beside) = (deadline(&budget), BTreeMap::new());
@@ -67,13 +67,13 @@ impl BudgetTracker {
         Self { above, beside: None, book: Mutex::new(book) }
     }
 
-    /// Makes the run above count this one apart, under the thread of an agent in the background.
+    /// Makes the parent run track this one separately, under the thread of a background agent.
     #[must_use]
     pub(crate) fn beside(self, thread: Option<Arc<str>>) -> Self {
         Self { beside: thread, ..self }
     }
 
-    /// Writes down what is spent, whether or not it is limited.
+    /// Records spending, whether or not it is limited.
     pub(crate) fn record(&self) {
         self.lock().recorded = true;
     }
@@ -82,34 +82,35 @@ impl BudgetTracker {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins where an earlier run of the thread has ended.
+    /// Starts where an earlier run of the thread ended.
     pub(crate) fn begin_after(&self, ledger: &BudgetState) {
         self.lock().earlier = ledger.total();
     }
 
-    /// Goes on from what an earlier part of the run has left, and what agents below had spent that it did not include.
-    /// Its limits come before those that the agent has now. Agents above have counted all that for themselves.
+    /// Continues from what an earlier part of the run left, and adds what sub-agents had spent that it did not include.
+    /// The earlier part's limits take precedence over the agent's current ones. Parent agents have counted all this
+    /// themselves.
     pub(crate) fn go_on(&self, ledger: Option<&BudgetState>, below: &BudgetUsage) {
         let mut book = self.lock();
         if let Some(ledger) = ledger {
             book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
             (book.spent, book.earlier, book.background) = (ledger.spent, ledger.earlier, ledger.background);
-            // What was written down so far is not forgotten by the next part.
+            // The next part must not lose what has been recorded so far.
             book.recorded = true;
         }
         book.spent += below;
     }
 
-    /// Counts model calls from here, for a run that goes on where they had come to their limit: up to that of this part, or
-    /// the agent's own.
+    /// Restarts the count of model calls, for a run resumed after it had reached that limit. The new limit is this
+    /// part's, or else the agent's own.
     pub(crate) fn count_calls_anew(&self, own: &Budget) {
         let mut book = self.lock();
         let limit = book.given.model_calls.or(own.model_calls);
         book.budget.model_calls = limit.map(|limit| limit.saturating_add(book.spent.model_calls));
     }
 
-    /// Counts apart what an agent in the background had spent.
+    /// Adds a background agent's spending to its separate account.
     fn count_beside(&self, thread: &Arc<str>, spent: &BudgetUsage) {
         *self.lock().account(Some(thread)) += spent;
         if let Some(above) = &self.above {
@@ -117,7 +118,7 @@ impl BudgetTracker {
         }
     }
 
-    /// Takes over what an agent in the background has spent, whether or not it was counted apart here.
+    /// Takes over what a background agent has spent, whether or not it was tracked separately here.
     pub(crate) fn take_over(&self, thread: &str, agent: &str, spent: &BudgetUsage) {
         let mut book = self.lock();
         let known = book.beside.remove(thread).unwrap_or_default();
@@ -136,12 +137,12 @@ impl BudgetTracker {
         }
     }
 
-    /// Whether anything is limited, here or above.
+    /// Returns whether anything is limited, here or above.
     fn is_limited(&self) -> bool {
         !self.lock().budget.is_unlimited() || self.above.as_ref().is_some_and(|above| above.is_limited())
     }
 
-    /// What a later part of the run goes on from, if anything is limited.
+    /// Returns the state that a later part of the run continues from, if anything is limited or recorded.
     pub(crate) fn ledger(&self) -> Option<BudgetState> {
         let limited = self.is_limited();
         let book = self.lock();
@@ -153,27 +154,28 @@ impl BudgetTracker {
         })
     }
 
-    /// When the time of this part of the tree, or of one above, is up.
+    /// Returns the earliest deadline of this part of the tree and those above.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let above = self.above.as_ref().and_then(|above| above.deadline());
         self.lock().deadline.into_iter().chain(above).min()
     }
 
-    /// Why no further request may be sent.
+    /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
         let book = self.lock();
         book.budget.spent(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
     }
 
-    /// Counts a request to a model before it is sent.
+    /// Counts a model request before it is sent.
     ///
     /// # Errors
-    /// When the budget is spent, or what the request costs is limited and not known. Nothing is counted then.
+    /// Returns an error if the budget is spent, or if the cost is limited and the price is unknown. Nothing is counted
+    /// in that case.
     pub(crate) fn begin_model_call(&self, model: &dyn ChatModel) -> Result<()> {
         self.begin_request(|| model.profile().price.is_none().then(|| model.name().to_owned()))
     }
 
-    /// Counts a request before it is sent. `unpriced` names the model if its price is not known.
+    /// Counts a request before it is sent. `unpriced` returns the model's name if its price is unknown.
     ///
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
@@ -182,7 +184,8 @@ impl BudgetTracker {
     }
 
     fn begin_request_of(&self, from: Option<&Arc<str>>, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
-        // Those above are looked at and counted while this part is locked, so that no two requests take the last place.
+        // The parents are checked and updated while this part is locked, so that two requests cannot both take the last
+        // place.
         let mut book = self.lock();
         if let Some(stop) = book.budget.spent(&book.all()) {
             return Err(Error::BudgetExhausted(stop));
@@ -202,13 +205,13 @@ impl BudgetTracker {
         Ok(())
     }
 
-    /// Counts what a request has used.
+    /// Adds what a request has used.
     pub(crate) fn end_model_call(&self, agent: &str, model: &dyn ChatModel, usage: Usage) {
         let cost = model.profile().price.map_or(0.0, |price| price.cost(usage));
         self.charge(agent, usage, cost);
     }
 
-    /// Counts tokens and what they cost, here and above.
+    /// Adds tokens and their cost, here and above.
     pub(crate) fn charge(&self, agent: &str, usage: Usage, cost: f64) {
         self.add(None, agent, usage, cost);
     }
@@ -226,10 +229,11 @@ impl BudgetTracker {
         }
     }
 
-    /// Counts a tool call before it is made. One that an earlier process has `begun` is made whatever is left.
+    /// Counts a tool call before it is made. A call that an earlier process has `begun` is made regardless of the
+    /// limit.
     ///
     /// # Errors
-    /// Why it may not be made; nothing is counted then.
+    /// Returns why it may not be made. Nothing is counted in that case.
     pub(crate) fn begin_tool_call(&self, begun: bool) -> Result<(), FinishReason> {
         self.begin_tool(None, begun)
     }
@@ -247,7 +251,7 @@ impl BudgetTracker {
         Ok(())
     }
 
-    /// A tool call that waits for a decision has not been made: it is counted when it is made again.
+    /// Uncounts a tool call that waits for a decision: it has not been made, and is counted when it is repeated.
     pub(crate) fn take_back_tool_call(&self) {
         self.take_back_tool(None);
     }
@@ -261,7 +265,7 @@ impl BudgetTracker {
         spent.tool_calls = spent.tool_calls.saturating_sub(1);
     }
 
-    /// What may still be spent, here and above, of what the budget is to cover: requests are refused by the same.
+    /// Returns what may still be spent, here and above. Requests are refused by the same limits.
     pub(crate) fn remaining(&self) -> BudgetRemaining {
         let book = self.lock();
         let time = book.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -273,7 +277,7 @@ impl BudgetTracker {
         }
     }
 
-    /// What was spent with what is counted apart.
+    /// Returns the total spent, including separate accounts.
     pub(crate) fn covered(&self) -> BudgetUsage {
         self.lock().all()
     }

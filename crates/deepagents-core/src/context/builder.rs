@@ -1,4 +1,4 @@
-//! Contexts without a run: for tests of middlewares and tools.
+//! Contexts without a run, for tests of middlewares and tools.
 
 use std::fmt;
 use std::sync::atomic::AtomicU32;
@@ -16,9 +16,9 @@ use crate::status::FinishReason;
 use crate::store::Store;
 use crate::tool::ToolSet;
 
-/// Builds a [`Context`] that belongs to no run, so that hooks and tools can be tested by themselves.
+/// Builds a [`Context`] that belongs to no run, for testing hooks and tools in isolation.
 ///
-/// A middleware, called as a run calls it:
+/// A middleware, called in the same way as by a run:
 ///
 /// ```
 /// use deepagents_core::error::Result;
@@ -47,7 +47,7 @@ use crate::tool::ToolSet;
 /// # Ok::<(), deepagents_core::error::Error>(()) }).unwrap();
 /// ```
 ///
-/// A tool, called with a context of its own:
+/// A tool, called with its own context:
 ///
 /// ```
 /// use deepagents_core::run::ContextBuilder;
@@ -101,109 +101,109 @@ impl Default for ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// A context of the main agent, without a thread and with an empty state.
+    /// Creates a context of the main agent, without a thread and with an empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A context of an agent that is there, with its model, tools and middlewares.
+    /// Creates a context of an existing agent, with its model, tools and middlewares.
     pub fn for_agent(agent: &AgentDefinition) -> Self {
         let budget = agent.budget.clone();
         Self { agent: agent.clone(), budget, ..Self::default() }
     }
 
-    /// The agent's name; `agent` by default.
+    /// Sets the agent's name; `agent` by default.
     pub fn agent_name(mut self, name: impl Into<String>) -> Self {
         self.agent.name = name.into();
         self
     }
 
-    /// The state; by default an empty one that has the conversation alone. One with more channels is made with
-    /// [`State::new`] of a [`Schema`](crate::state::Schema) that has them.
+    /// Sets the state; by default empty, with only the conversation. For more channels, use [`State::new`] with a
+    /// [`Schema`](crate::state::Schema) that has them.
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// The id of the run.
+    /// Sets the id of the run.
     pub fn run_id(mut self, run: impl Into<String>) -> Self {
         self.run = Some(run.into());
         self
     }
 
-    /// The thread.
+    /// Sets the thread.
     pub fn thread(mut self, thread: impl Into<ThreadId>) -> Self {
         self.thread = Some(thread.into());
         self
     }
 
-    /// The path of the agent in the tree, for one below another.
+    /// Sets the path in the tree of agents, for a sub-agent.
     pub fn path(mut self, path: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.path = path.into_iter().map(Into::into).collect();
         self
     }
 
-    /// How many answers the model has given in the agent's thread.
+    /// Sets the number of answers that the model has given in the agent's thread.
     pub fn turn(mut self, turn: u32) -> Self {
         self.turn = turn;
         self
     }
 
-    /// Why the run is about to end, for `after_agent` hooks.
+    /// Sets why the run is about to end, for `after_agent` hooks.
     pub fn stop(mut self, reason: FinishReason) -> Self {
         self.stop = Some(reason);
         self
     }
 
-    /// A value that the application gives with the input of a run.
+    /// Adds a value that the application would pass with a run's input.
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
     }
 
-    /// The long-term store.
+    /// Sets the long-term store.
     pub fn store(mut self, store: impl Store) -> Self {
         self.agent.store = Some(Arc::new(store));
         self
     }
 
-    /// The clock; that of the machine by default.
+    /// Sets the clock; the system clock by default.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.agent.clock = Arc::new(clock);
         self
     }
 
-    /// The maker of ids; random ones by default.
+    /// Sets the id generator; random ids by default.
     pub fn ids(mut self, ids: impl Ids) -> Self {
         self.agent.ids = Arc::new(ids);
         self
     }
 
-    /// The tools that the agent has.
+    /// Sets the agent's tools.
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.agent.tools = tools;
         self
     }
 
-    /// What may be spent.
+    /// Sets the budget.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// The token that cancels the run.
+    /// Sets the token that cancels the run.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancel = token;
         self
     }
 
-    /// Builds the context. What is emitted with it is not read by anybody.
+    /// Builds the context. Events emitted with it are discarded.
     pub fn build(self) -> Context {
         let run = self.run_or_new();
         self.with_emitter(run.clone(), Emitter::silent(run))
     }
 
-    /// Builds the context, and gives the events that are emitted with it. The stream has no end.
+    /// Builds the context, and returns it with a stream of its events. The stream does not end.
     ///
     /// ```
     /// use deepagents_core::event::EventKind;

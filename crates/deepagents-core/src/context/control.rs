@@ -1,4 +1,4 @@
-//! What holders of a run want of it, shared by all its agents.
+//! Control signals from a run's handles, shared by all its agents.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,21 +10,21 @@ use tokio_util::sync::CancellationToken;
 use super::{Emitter, Inbox};
 use crate::message::Message;
 
-/// What holders of a run want of it.
+/// Control signals from a run's handles.
 #[derive(Default)]
 pub(crate) struct RunControl {
     suspended: AtomicBool,
-    /// Whether a person ends the run, who has read what was said so far.
+    /// Whether a person who was reading the answer ends the run.
     interrupted: AtomicBool,
-    /// Whether something was said to the run that it has not taken in.
+    /// Whether a sent message is waiting to be delivered.
     said: watch::Sender<bool>,
-    /// Whether the process leaves the run where it is.
+    /// Cancelled when the process abandons the run.
     left: CancellationToken,
-    /// The agents that have something to write down then.
+    /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
     follow_ups: Inbox,
     agents: CancelRegistry,
-    /// The run that is given the events of this one too.
+    /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
 }
 
@@ -38,42 +38,41 @@ impl RunControl {
         self.suspended.load(Ordering::Relaxed)
     }
 
-    /// A person ends the run.
+    /// Records that a person ends the run.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a person ends the run, or the agent with this path or one above it.
+    /// Returns whether a person ends the run, or the agent with this path or one above it.
     pub(crate) fn is_interrupted(&self, path: &[String]) -> bool {
         self.interrupted.load(Ordering::Relaxed) || self.agents.is_cancelled(path)
     }
 
-    /// Tells the agents of the run that the process leaves it where it is, and waits until they have written down what
-    /// is to be kept.
+    /// Tells the run's agents that the process abandons the run, and waits until they have saved their output.
     pub(crate) async fn leave(&self) {
         self.left.cancel();
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.keepers.subscribe().wait_for(|keepers| *keepers == 0).await;
     }
 
-    /// What an agent of the run listens with that would have something to write down.
+    /// Registers an agent of the run that must save its output when the process abandons the run.
     pub(crate) fn leaving(&self) -> Leaving {
         self.keepers.send_modify(|keepers| *keepers += 1);
         Leaving { left: self.left.clone(), keepers: self.keepers.clone() }
     }
 
-    /// Notes whether something was said to the run that it has not taken in.
+    /// Sets whether a sent message is waiting to be delivered.
     pub(crate) fn set_said(&self, said: bool) {
         self.said.send_replace(said);
     }
 
-    /// Waits until something was said to the run that it has not taken in.
+    /// Waits until a sent message is waiting to be delivered.
     pub(crate) async fn said(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.said.subscribe().wait_for(|said| *said).await;
     }
 
-    /// Gives the events of this run to another one too, from now on and as long as that is under way.
+    /// Forwards the events of this run to another one from now on, for as long as that is in progress.
     pub(crate) fn forward_to(&self, run: Option<Emitter>) {
         *self.forward.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
@@ -82,40 +81,40 @@ impl RunControl {
         self.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The agents of the run.
+    /// Returns the registry of the run's agents.
     pub(crate) fn agents(&self) -> &CancelRegistry {
         &self.agents
     }
 
-    /// Keeps a message for when the run would end; says whether it still takes one.
+    /// Enqueues a message for when the run would finish. Returns `false` if the run takes no more.
     pub(crate) fn enqueue(&self, message: Message) -> bool {
         self.follow_ups.push(message)
     }
 
-    /// The next message kept; once there is none, none is taken any more.
+    /// Returns the next enqueued message. If there is none, closes the queue.
     pub(crate) fn next_follow_up(&self) -> Option<Message> {
         self.follow_ups.pop_or_close()
     }
 
-    /// The messages kept, which are not for the run any more.
+    /// Takes back the enqueued messages.
     pub(crate) fn retract(&self) -> VecDeque<Message> {
         self.follow_ups.take()
     }
 
-    /// Takes no message any more.
+    /// Closes the queue.
     pub(crate) fn close(&self) {
         self.follow_ups.close();
     }
 }
 
-/// Listens for the end of the process. Whoever leaves the run waits until this is dropped.
+/// Waits for the process to abandon the run. `RunControl::leave` waits until this is dropped.
 pub(crate) struct Leaving {
     left: CancellationToken,
     keepers: watch::Sender<usize>,
 }
 
 impl Leaving {
-    /// Ends when the process leaves the run where it is; never where nobody listens.
+    /// Completes when the process abandons the run; never for `None`.
     pub(crate) async fn left(leaving: Option<&Self>) {
         match leaving {
             Some(leaving) => leaving.left.cancelled().await,
@@ -130,9 +129,9 @@ impl Drop for Leaving {
     }
 }
 
-/// Suspends a run, as [`RunHandle::suspend`](crate::run::RunHandle::suspend) does. It is there before the run makes its first
-/// step, so that whoever has it at the [beginning](super::RunStart::suspender) comes late for none. A run that tells nobody of
-/// its events is not suspended.
+/// Suspends a run, as [`RunHandle::suspend`](crate::run::RunHandle::suspend) does. It exists before the run's first
+/// step, so that an observer that receives it at the [start](super::RunStart::suspender) can stop the run before any
+/// step. A run that emits no events cannot be suspended.
 #[derive(Clone, Debug)]
 pub struct Suspender(pub(super) Option<Arc<RunControl>>);
 
@@ -151,19 +150,19 @@ impl std::fmt::Debug for RunControl {
     }
 }
 
-/// The agents of a run that are under way, by their paths, each with the token that cancels it and those below it.
+/// The running agents of a run by path, each with the token that cancels it and those below it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CancelRegistry(Arc<Mutex<HashMap<Arc<[String]>, Registration>>>);
 
 #[derive(Debug)]
 struct Registration {
     token: CancellationToken,
-    /// Whether it was cancelled by itself.
+    /// Whether the agent itself was cancelled.
     is_cancelled: bool,
 }
 
 impl CancelRegistry {
-    /// Registers an agent until what this gives is dropped.
+    /// Registers an agent until the returned guard is dropped.
     pub(crate) fn register(&self, path: Arc<[String]>, token: CancellationToken) -> impl Drop + Send + use<> {
         struct Registered(CancelRegistry, Arc<[String]>);
         impl Drop for Registered {
@@ -176,7 +175,7 @@ impl CancelRegistry {
         Registered(self.clone(), path)
     }
 
-    /// Cancels the agent with this path and those below it; says whether it was under way.
+    /// Cancels the agent with this path and those below it. Returns whether it was running.
     pub(crate) fn cancel(&self, path: &[String]) -> bool {
         let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(path).map(|agent| {
             agent.is_cancelled = true;
@@ -188,7 +187,7 @@ impl CancelRegistry {
         found.is_some()
     }
 
-    /// Whether the agent with this path was cancelled by itself, or with one above it.
+    /// Returns whether the agent with this path, or one above it, was cancelled.
     fn is_cancelled(&self, path: &[String]) -> bool {
         let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         agents.iter().any(|(above, agent)| agent.is_cancelled && path.starts_with(above))

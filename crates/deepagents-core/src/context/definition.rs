@@ -1,4 +1,4 @@
-//! What an agent is made of.
+//! The definition of an agent.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::ToolSet;
 
-/// What an agent is made of.
+/// The components and options of an agent.
 #[derive(Clone)]
 pub struct AgentDefinition {
     pub(crate) name: String,
@@ -32,28 +32,28 @@ pub struct AgentDefinition {
     pub(crate) max_model_calls: u32,
     pub(crate) budget: Budget,
     pub(crate) journal: Option<Arc<dyn Journal>>,
-    /// The process that works on its threads.
+    /// Identifies the process that works on its threads.
     pub(crate) process: Option<Arc<dyn ProcessIdentity>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) observers: Option<Observers>,
-    /// The runs of its agents in the background.
+    /// The runs of its background agents.
     pub(crate) background: Arc<LiveThreads>,
 }
 
 impl AgentDefinition {
-    /// A message from outside as the middlewares let it in.
+    /// Passes a message from outside through the middlewares.
     pub(crate) fn received(&self, message: Message) -> Result<Message> {
         self.through("receive_message", message, |middleware, message| middleware.receive_message(message))
     }
 
-    /// A text from outside as the middlewares let it in.
+    /// Passes a text from outside through the middlewares.
     pub(crate) fn received_text(&self, text: String) -> Result<String> {
         self.through("receive_text", text, |middleware, text| middleware.receive_text(text))
     }
 
-    /// A decision whose words are as the middlewares let them in. What a person has made of a call is made as they say.
+    /// Passes the text of a decision through the middlewares. A person's edit of a call is not changed.
     pub(crate) fn received_decision(&self, mut decided: DecisionRecord) -> Result<DecisionRecord> {
         if let Decision::Reject { message: Some(said) } | Decision::Respond { message: said } = &mut decided.decision {
             *said = self.received_text(std::mem::take(said))?;
@@ -76,65 +76,67 @@ impl AgentDefinition {
         })
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the agent is for, where that was said.
+    /// Returns the agent's purpose, if set.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
         &self.model
     }
 
-    /// The middlewares in their final order.
+    /// Returns the middlewares in their final order.
     pub fn middlewares(&self) -> impl Iterator<Item = &Arc<dyn DynMiddleware>> {
         self.stack.iter()
     }
 
-    /// The tools that are always on offer, by name. Middlewares may [offer](crate::middleware::Middleware::offered_tools)
-    /// more for a request.
+    /// Returns the tools that are always offered, sorted by name. Middlewares may
+    /// [offer](crate::middleware::Middleware::offered_tools) more per request.
     pub fn tools(&self) -> &[Arc<ToolSpec>] {
         self.tools.specs()
     }
 
-    /// The tool by which the model gives an answer in a shape, where it is asked for one so. It is no tool that is called.
+    /// Returns the name of the tool through which the model gives a structured answer, if it is requested in that way.
+    /// This tool is never actually called.
     pub fn answer_tool(&self) -> Option<&str> {
         self.format.as_ref().filter(|format| format.by_tool(&self.model.profile())).map(ResponseFormat::name)
     }
 
-    /// The static part of the system prompt.
+    /// Returns the static part of the system prompt.
     pub fn system(&self) -> &[SystemBlock] {
         &self.system
     }
 
-    /// The channels of the state.
+    /// Returns the channels of the state.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The process that works on the agent's threads, as others know it.
+    /// Returns the identity of the process that works on the agent's threads.
     pub fn process(&self) -> Option<&Arc<dyn ProcessIdentity>> {
         self.process.as_ref()
     }
 
-    /// The same with a journal, for threads below those of another agent.
+    /// Returns a copy with a journal, for threads below those of another agent.
     pub(crate) fn below(self: &Arc<Self>, other: &Self, journal: &Arc<dyn Journal>) -> Arc<Self> {
         let process = other.process.clone().or_else(|| self.process.clone());
         Arc::new(Self { journal: Some(journal.clone()), process, ..(**self).clone() })
     }
 
-    /// Whether the owner of a thread is known to be gone, by the [process](crate::journal::ProcessIdentity) of the agent: a run
-    /// takes the thread from it though its lease lasts.
+    /// Returns whether the owner of a thread is known to be gone, according to the agent's [process
+    /// identity](crate::journal::ProcessIdentity). A run may then take over the thread although the lease is still
+    /// valid.
     pub fn is_owner_gone(&self, thread: &ThreadInfo) -> bool {
         thread.is_noted_by_owner() && self.process.as_ref().is_some_and(|process| process.is_gone(thread))
     }
 
-    /// Claims a thread, also from an owner that is known to be gone.
+    /// Claims a thread, taking it over if its owner is known to be gone.
     pub(crate) async fn claim(
         &self,
         journal: Arc<dyn Journal>,
@@ -147,13 +149,13 @@ impl AgentDefinition {
         };
         let found = journal.threads().get(thread).await?.filter(|info| self.is_owner_gone(info));
         match found.and_then(|info| info.owner) {
-            // Not from somebody who has come in between.
+            // Do not take it from an owner that has come in between.
             Some(owner) => Lease::claim(journal, thread, claim.take_over_from(TakeOver::From(owner))).await,
             None => Err(busy),
         }
     }
 
-    /// Nothing but channels of the library, for contexts without a run.
+    /// Creates a definition with only the library's channels, for contexts without a run.
     pub(crate) fn empty() -> Self {
         Self {
             name: "agent".to_owned(),

@@ -1,4 +1,4 @@
-//! How the agents of a run tell what happens.
+//! Emits the events of a run's agents.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +12,7 @@ use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
 use crate::ids::{LogPosition, RunId};
 use crate::state::State;
 
-/// Gives out events in order, without waiting for anybody; shared by all agents of a run.
+/// Emits events in order without waiting for subscribers. Shared by all agents of a run.
 #[derive(Clone)]
 pub(crate) struct Emitter {
     run: RunId,
@@ -23,23 +23,23 @@ struct Out {
     hub: Arc<EventHub>,
     control: Arc<RunControl>,
     observer: Option<SharedObserver>,
-    /// Held while observers and the hub are given events, so that all see the same order.
+    /// Locked while observers and the hub receive events, so that all see the same order.
     order: Mutex<Order>,
 }
 
-/// What an observer panicked with.
+/// The payload of an observer's panic.
 type Panic = Box<dyn Any + Send>;
 
 #[derive(Default)]
 struct Order {
-    /// The number of the next event.
+    /// The sequence number of the next event.
     next: u64,
-    /// Whether the run has told its end.
+    /// Whether the run's last event has been emitted.
     ended: bool,
 }
 
 impl Emitter {
-    /// Gives what the holders of the run are to have beside it.
+    /// Creates an emitter, with the hub and the control that the run's handles need.
     pub(crate) fn new(
         run: RunId,
         clock: Arc<dyn Clock>,
@@ -51,7 +51,7 @@ impl Emitter {
         (Self { run, out: Some(Arc::new(out)) }, hub, control)
     }
 
-    /// For runs whose events nobody wants.
+    /// Creates an emitter that discards all events.
     pub(crate) fn silent(run: RunId) -> Self {
         Self { run, out: None }
     }
@@ -60,22 +60,22 @@ impl Emitter {
         self.out.is_none()
     }
 
-    /// What holders of the run want of it.
+    /// Returns the control signals of the run's handles.
     pub(crate) fn control(&self) -> Option<&RunControl> {
         self.out.as_ref().map(|out| &*out.control)
     }
 
-    /// Suspends the run.
+    /// Returns a handle that suspends the run.
     pub(crate) fn suspender(&self) -> Suspender {
         Suspender(self.out.as_ref().map(|out| out.control.clone()))
     }
 
-    /// The text of the answer that the model of an agent is giving.
+    /// Returns the text of an agent's partial answer.
     pub(crate) fn said(&self, path: &[String]) -> Option<String> {
         self.out.as_ref()?.hub.said(path)
     }
 
-    /// Tells one thing that happened. `position` is where the record ends that it stems from, if that is known.
+    /// Emits an event. `position` is the position after the record that it stems from, if known.
     pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };
         let mut order = out.lock();
@@ -89,8 +89,8 @@ impl Emitter {
         out.give_on(order, &events, waiting, None);
     }
 
-    /// Tells several things together with the state as of them, so that nobody sees a part of it; each with the position
-    /// behind the record that it stems from.
+    /// Emits several events together with the state as of them, atomically for snapshots. Each comes with the position
+    /// after the record that it stems from.
     pub(crate) fn emit_all(
         &self,
         path: &Arc<[String]>,
@@ -104,8 +104,8 @@ impl Emitter {
         out.give_on(order, &events, waiting, panic);
     }
 
-    /// Gives out events of an agent in the background as part of this run; says whether the run is still under way, and
-    /// what an observer panicked with. Where their records are is not told, since that is another log.
+    /// Emits events of a background agent as part of this run. Returns whether the run is still in progress, and the
+    /// panic of an observer. The positions are dropped, because they refer to another log.
     fn relay(&self, events: &[Arc<Event>]) -> (bool, Option<Panic>) {
         let Some(out) = &self.out else { return (false, None) };
         let mut order = out.lock();
@@ -114,7 +114,7 @@ impl Emitter {
         }
         let relayed = events.iter().filter_map(|event| {
             let kind = match &event.kind {
-                // The run goes on when that one has ended.
+                // This run continues after the other has ended.
                 EventKind::RunStarted { .. } | EventKind::RunFinished { .. } => return None,
                 EventKind::RunFailed { kind, error } => {
                     EventKind::AgentFailed { kind: kind.clone(), error: error.clone() }
@@ -134,7 +134,7 @@ impl Out {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives events to the run above and wakes who waits for them here, then goes on with the panic of an observer.
+    /// Forwards events to the parent run and wakes waiting subscribers, then resumes the panic of an observer.
     fn give_on(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>, panic: Option<Panic>) {
         let above = self.give_above(order, events, waiting);
         if let Some(panic) = panic.or(above) {
@@ -142,8 +142,8 @@ impl Out {
         }
     }
 
-    /// Gives events to the run above and wakes who waits for them here, whatever an observer above panics with: nobody
-    /// else wakes them.
+    /// Forwards events to the parent run and wakes waiting subscribers, even if an observer of the parent panics,
+    /// because nothing else would wake them.
     fn give_above(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>) -> Option<Panic> {
         let panic = self.forward(events);
         drop(order);
@@ -151,7 +151,7 @@ impl Out {
         panic
     }
 
-    /// Gives events to the run that wants them too, until that has ended.
+    /// Forwards events to the run that also receives them, until it has ended.
     fn forward(&self, events: &[Arc<Event>]) -> Option<Panic> {
         let (goes_on, panic) = self.control.forward()?.relay(events);
         if !goes_on {
@@ -160,7 +160,7 @@ impl Out {
         panic
     }
 
-    /// Events as observers have seen them, up to one that an observer panics at, and that panic.
+    /// Passes events to the observers. If an observer panics, returns the events before that one, and the panic.
     fn events<'a>(
         &self,
         order: &mut Order,
@@ -177,7 +177,7 @@ impl Out {
         (events, None)
     }
 
-    /// The event as observers have seen it; nothing once the run has told its end.
+    /// Passes an event to the observers. Returns `None` after the run's last event.
     fn event(
         &self,
         order: &mut Order,
@@ -202,14 +202,15 @@ impl Out {
         };
         if let Some(SharedObserver(observer)) = &self.observer {
             let seen = std::panic::catch_unwind(AssertUnwindSafe(|| observer.event(&event)));
-            // It fails a run under way. What is over cannot be failed any more, and others are to be told of its end.
+            // A panic fails a running run. At the end, the run can no longer fail, and others must still see that
+            // event.
             if let Err(panic) = seen
                 && !ends
             {
                 return Err(panic);
             }
         }
-        // An event that is never told has no number: those who read count on it that none is missing.
+        // An event that is not emitted takes no sequence number, because readers rely on there being no gaps.
         order.next += 1;
         order.ended = ends;
         Ok(Some(Arc::new(event)))

@@ -1,10 +1,10 @@
-//! Values that the application gives to hooks and tools.
+//! Values that the application passes to hooks and tools.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values found by their type.
+/// Values by type.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
     values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
@@ -15,7 +15,7 @@ impl Extensions {
         self.values.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// These, and of the others those that these do not have.
+    /// Adds the values of types that are missing here.
     pub(crate) fn over(mut self, others: &Self) -> Self {
         for (key, value) in &others.values {
             self.values.entry(*key).or_insert_with(|| value.clone());

@@ -1,11 +1,11 @@
-//! What was said to a run under way and is not yet part of its conversation.
+//! Messages sent to a run that are not yet part of its conversation.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::message::Message;
 
-/// Messages in the order in which they were said, until it is closed.
+/// A queue of messages that can be closed.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Mutex<Contents>);
 
@@ -20,7 +20,7 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message; says whether it is taken.
+    /// Adds a message. Returns `false` if the inbox is closed.
     pub(crate) fn push(&self, message: Message) -> bool {
         let mut contents = self.contents();
         if !contents.closed {
@@ -29,12 +29,12 @@ impl Inbox {
         !contents.closed
     }
 
-    /// The oldest message.
+    /// Takes the oldest message.
     pub(crate) fn pop(&self) -> Option<Message> {
         self.contents().messages.pop_front()
     }
 
-    /// The oldest message; once there is none, none is taken any more.
+    /// Takes the oldest message. If there is none, closes the inbox.
     pub(crate) fn pop_or_close(&self) -> Option<Message> {
         let mut contents = self.contents();
         let next = contents.messages.pop_front();
@@ -42,12 +42,12 @@ impl Inbox {
         next
     }
 
-    /// All messages, oldest first.
+    /// Takes all messages, oldest first.
     pub(crate) fn take(&self) -> VecDeque<Message> {
         std::mem::take(&mut self.contents().messages)
     }
 
-    /// Takes no message any more; what was said before stays.
+    /// Closes the inbox. Messages already in it remain.
     pub(crate) fn close(&self) {
         self.contents().closed = true;
     }

@@ -1,4 +1,4 @@
-//! Runs of agents in the background that are under way in this process.
+//! Runs of background agents in progress in this process.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::ids::ThreadId;
 use crate::journal::MemoryJournal;
 
-/// A run that is under way; a layer above says what it is.
+/// A run in progress, of a type defined by a higher layer.
 pub(crate) trait LiveRun: Any + Send + Sync {
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     fn is_finished(&self) -> bool;
 
-    /// Ends it where it is, as the end of the process would.
+    /// Aborts the run's task immediately, as the end of the process would.
     fn abort(&self);
 }
 
-/// The runs of agents in the background that are under way in this process, by their threads. What owns them is the
-/// agent object that started them: they are aborted when it is dropped, and anybody can go on with them.
+/// Runs of background agents in progress in this process, by thread. The agent object that started them owns them:
+/// dropping it aborts them, and they can be resumed from anywhere.
 #[derive(Default)]
 pub(crate) struct LiveThreads {
     live: Mutex<HashMap<ThreadId, Arc<dyn LiveRun>>>,
-    /// For the tasks of runs without a thread.
+    /// The journal for tasks of runs without a thread.
     private: OnceLock<Arc<MemoryJournal>>,
 }
 
@@ -34,23 +34,23 @@ impl LiveThreads {
         self.private.get_or_init(Arc::default).clone()
     }
 
-    /// The run of a thread, if it is under way.
+    /// Returns the run of a thread, if it is in progress.
     pub(crate) fn get<R: LiveRun + Clone>(&self, thread: &str) -> Option<R> {
         let run: Arc<dyn Any + Send + Sync> = self.lock().get(thread).filter(|run| !run.is_finished())?.clone();
         run.downcast_ref::<R>().cloned()
     }
 
-    /// The threads below another on which runs are under way.
+    /// Returns the direct children of a thread on which runs are in progress.
     pub(crate) fn below(&self, parent: &str) -> Vec<ThreadId> {
         let live = self.lock();
         let below = live.iter().filter(|(thread, run)| is_below(thread, parent) && !run.is_finished());
         below.map(|(thread, _)| thread.clone()).collect()
     }
 
-    /// Starts a run on a thread unless one is under way there, which is given then.
+    /// Starts a run on a thread, or returns the one already in progress there.
     ///
     /// # Errors
-    /// How many are under way below the parent, where it is not fewer than `limit`.
+    /// Returns the number of runs in progress below the parent if it is `limit` or more.
     pub(crate) fn start<R: LiveRun + Clone>(
         &self,
         parent: &str,
@@ -74,12 +74,12 @@ impl LiveThreads {
         Ok(run)
     }
 
-    /// Notes a run that somebody else has started.
+    /// Adds a run that was started elsewhere.
     pub(crate) fn insert(&self, thread: ThreadId, run: Arc<dyn LiveRun>) {
         self.lock().insert(thread, run);
     }
 
-    /// Forgets the run of a thread if it has ended.
+    /// Removes the run of a thread if it has ended.
     pub(crate) fn forget_finished(&self, thread: &str) {
         let mut live = self.lock();
         if live.get(thread).is_some_and(|run| run.is_finished()) {

@@ -1,4 +1,4 @@
-//! What hooks and tools know of the run.
+//! The context of hooks and tools.
 
 mod budget_tracker;
 mod builder;
@@ -45,9 +45,9 @@ pub(crate) use observer::{NoObserver, SharedObserver};
 pub use reporter::Reporter;
 pub use shared_budget::SharedBudget;
 
-/// What hooks and tools know of the run: a version of the state, and how to reach the rest. Owned and `Clone`.
+/// The context of hooks and tools: a version of the state, and access to the rest of the run. It is owned and `Clone`.
 ///
-/// The state is that of the moment the hook or call began. It changes by what is returned, never in place.
+/// The state is a snapshot from the start of the hook or call. To change it, return an update.
 ///
 /// ```
 /// use deepagents_core::middleware::{HookOutput, before_model};
@@ -60,14 +60,14 @@ pub use shared_budget::SharedBudget;
 pub struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: State,
-    /// The turn that streamed pieces of an answer belong to.
+    /// The turn of the streamed pieces of an answer.
     pub(crate) turn: u32,
     pub(crate) stop: Option<FinishReason>,
-    /// The tools of the last request, before the first one those of the agent.
+    /// The tools of the last request, or those of the agent before the first one.
     pub(crate) tools: ToolSet,
 }
 
-/// What all contexts of one agent's run have in common.
+/// Data shared by all contexts of an agent's run.
 pub(crate) struct Shared {
     pub(crate) agent: Arc<AgentDefinition>,
     pub(crate) run: RunId,
@@ -78,54 +78,54 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<BudgetTracker>,
     pub(crate) extensions: Extensions,
     pub(crate) observer: Option<SharedObserver>,
-    /// Counts the tries of the current turn, so that pieces of a failed one can be told apart.
+    /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
     pub(crate) attempt: std::sync::atomic::AtomicU32,
-    /// The tries of the current turn of whose answers pieces of text were told.
+    /// The attempts of the current turn of which text was streamed.
     pub(crate) streamed_attempts: std::sync::Mutex<std::collections::BTreeSet<u32>>,
-    /// The ids of the answers of the current turn.
+    /// The message ids of the current turn's answers.
     pub(crate) answer_id: std::sync::Mutex<AnswerId>,
-    /// Writes to the run's thread, once that is open.
+    /// Writes to the run's thread, once it is open.
     pub(crate) log: std::sync::OnceLock<LogWriter>,
-    /// The main agent, where this is one below it.
+    /// The main agent, if this is a sub-agent.
     pub(crate) root: Option<Arc<Shared>>,
     /// The tools of the last request.
     pub(crate) tools: std::sync::Mutex<ToolSet>,
-    /// The last history that was found fit for a provider.
+    /// The last history that passed validation for providers.
     pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
-    /// What wraps of the present model call have kept.
+    /// Updates kept by the wrap hooks of the current model call.
     pub(crate) kept: std::sync::Mutex<Update>,
 }
 
 impl Shared {
-    /// The tries of the current turn of whose answers pieces of text were told.
+    /// Locks the attempts of the current turn of which text was streamed.
     pub(crate) fn streamed_attempts(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
         self.streamed_attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The id of the answer that is being given, or that the next one has.
+    /// Returns the id of the answer in progress, or of the next one.
     pub(crate) fn answer_id(&self) -> String {
         let ids = self.answer_ids();
         ids.of(ids.attempt)
     }
 
-    /// The id of the answer of a try.
+    /// Returns the id of an attempt's answer.
     pub(crate) fn answer_id_of(&self, attempt: u32) -> String {
         self.answer_ids().of(attempt)
     }
 
-    /// The id of the next answer, at the beginning of a turn.
+    /// Sets the id of the next answer at the start of a turn.
     pub(crate) fn set_answer_id(&self, first: String) {
         *self.answer_ids() = AnswerId { first, attempt: 0 };
     }
 
-    /// An answer comes from this try from now on; gives its id.
+    /// Sets the current attempt, and returns the id of its answer.
     pub(crate) fn set_answering(&self, attempt: u32) -> String {
         let mut ids = self.answer_ids();
         ids.attempt = attempt;
         ids.of(attempt)
     }
 
-    /// What wraps of the model call that has ended have kept.
+    /// Takes the updates kept by the wrap hooks of the model call that has ended.
     pub(crate) fn take_kept(&self) -> Update {
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
@@ -135,8 +135,8 @@ impl Shared {
     }
 }
 
-/// The ids of the answers of a turn. Each try has one of its own: whoever puts pieces together by the id of their message
-/// must not add those of a try to what was told of one before it.
+/// The message ids of a turn's answers. Each attempt has its own, so that clients that join pieces by message id do not
+/// mix attempts.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerId {
     first: String,
@@ -153,47 +153,47 @@ impl AnswerId {
 }
 
 impl Context {
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The value of a channel; empty if no middleware declares it.
+    /// Returns the value of a channel; empty if the agent does not have the channel.
     pub fn get<C: Channel>(&self) -> C::Value {
         self.state.get::<C>().cloned().unwrap_or_default()
     }
 
-    /// The conversation.
+    /// Returns the conversation.
     pub fn messages(&self) -> &Messages {
         self.state.messages()
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn agent_name(&self) -> &str {
         &self.shared.agent.name
     }
 
-    /// The agent's name where it is a sub-agent.
+    /// Returns the agent's name if it is a sub-agent.
     pub fn sub_agent_name(&self) -> Option<&str> {
         (!self.path().is_empty()).then(|| self.agent_name())
     }
 
-    /// The agent's model; a wrap around model calls may ask another.
+    /// Returns the agent's model. A wrap hook may call another.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
         &self.shared.agent.model
     }
 
-    /// Names of the tools that the agent has now, sorted: its own, and those that middlewares
-    /// [offered](crate::middleware::Middleware::offered_tools) for the last request, but for those that one
+    /// Returns the sorted names of the agent's current tools: its own and those that middlewares
+    /// [offered](crate::middleware::Middleware::offered_tools) for the last request, except those that a middleware
     /// [hides](crate::middleware::Middleware::hides_tool).
     pub fn tool_names(&self) -> Vec<&str> {
         let stack = &self.shared.agent.stack;
         self.tools.names().filter(|name| !stack.iter().any(|middleware| middleware.hides_tool(name))).collect()
     }
 
-    /// The tool by which the model gives an answer in a shape, where it is asked for one so: it is among the tools of a
-    /// request and none of [`tool_names`](Self::tool_names). A model that is not offered it cannot answer, and its call is
-    /// the answer, so what leaves tools out or limits calls passes over it.
+    /// Returns the name of the tool through which the model gives a structured answer, if it is requested in that way.
+    /// It is among the tools of a request, but not in [`tool_names`](Self::tool_names). Without it the model cannot
+    /// answer, and calling it is the answer, so code that filters tools or limits calls must leave it alone.
     ///
     /// ```
     /// use deepagents_core::middleware::modify_request;
@@ -206,59 +206,60 @@ impl Context {
         self.shared.agent.answer_tool()
     }
 
-    /// The run.
+    /// Returns the run's id.
     pub fn run_id(&self) -> &str {
         self.shared.run.get()
     }
 
-    /// The thread, when there is one.
+    /// Returns the thread, if there is one.
     pub fn thread(&self) -> Option<&str> {
         self.shared.thread.as_deref()
     }
 
-    /// The thread of the main agent, also for an agent below it, when there is one.
+    /// Returns the thread of the main agent, if there is one; also for sub-agents.
     pub fn root_thread(&self) -> Option<&str> {
         self.shared.root.as_ref().unwrap_or(&self.shared).thread.as_deref()
     }
 
-    /// Where the agent is in the tree: empty for the main one.
+    /// Returns the agent's path in the tree: empty for the main agent.
     pub fn path(&self) -> &[String] {
         &self.shared.path
     }
 
-    /// The long-term store, when the agent has one.
+    /// Returns the long-term store, if the agent has one.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.shared.agent.store.as_ref()
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.agent.clock
     }
 
-    /// The maker of ids.
+    /// Returns the id generator.
     pub fn ids(&self) -> &Arc<dyn Ids> {
         &self.shared.agent.ids
     }
 
-    /// A text as the middlewares let it in, by [`Middleware::receive_text`](crate::middleware::Middleware::receive_text): for
-    /// what a middleware tells of something that a person has said.
+    /// Passes a text through the middlewares'
+    /// [`Middleware::receive_text`](crate::middleware::Middleware::receive_text). For a middleware that reports
+    /// something a person has written.
     ///
     /// # Errors
-    /// When a middleware refuses it.
+    /// Returns an error if a middleware rejects the text.
     pub fn receive_text(&self, text: String) -> Result<String> {
         self.shared.agent.received_text(text)
     }
 
-    /// A tool that the agent has now, as [`tool_names`](Self::tool_names) says.
+    /// Returns a current tool of the agent; see [`tool_names`](Self::tool_names).
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.tools.get(name)
     }
 
-    /// The well-formed calls of the last answer that have no result, in `after_model` hooks, with the arguments that
-    /// their tools will see.
+    /// Returns the well-formed calls of the last answer that have no result, with the arguments that their tools will
+    /// see. For `after_model` hooks.
     pub fn open_calls(&self) -> Vec<(CallId, ToolCall)> {
-        // The answer that made them has been counted already.
+        // The answer with these calls has been counted already.
         let turn = self.turn.saturating_sub(1);
         let open = message::pending(self.messages()).into_iter().filter_map(|open| {
             let tool = self.tool(open.call.name());
@@ -270,39 +271,39 @@ impl Context {
         open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
     }
 
-    /// A value that the application gave with [`RunInput::with`](crate::run::RunInput::with).
+    /// Returns a value that the application passed with [`RunInput::with`](crate::run::RunInput::with).
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.shared.extensions.get()
     }
 
-    /// How many blocks of the system prompt are the same for every request of this agent; they come first.
+    /// Returns how many blocks at the start of the system prompt are the same for every request of this agent.
     pub fn static_system_blocks(&self) -> usize {
         self.shared.agent.system.len()
     }
 
-    /// What the agent and those below it have spent in this run.
+    /// Returns what the agent and its sub-agents have spent in this run.
     pub fn spent(&self) -> BudgetUsage {
         self.shared.budget.spent()
     }
 
-    /// Keeps what is spent with the run, even where nothing limits it: [`spent`](Self::spent) of a run that is resumed goes
-    /// on from there.
+    /// Records what the run spends even if nothing limits it, so that [`spent`](Self::spent) of a resumed run includes
+    /// it.
     pub fn keep_spent(&self) {
         self.shared.budget.record();
     }
 
-    /// Why the run is about to end, in `after_agent` hooks; nothing elsewhere.
+    /// Returns why the run is about to end, in `after_agent` hooks; `None` elsewhere.
     pub fn stop(&self) -> Option<&FinishReason> {
         self.stop.as_ref()
     }
 
-    /// Is cancelled when the run is; long work watches it.
+    /// Returns the token that is cancelled with the run. Long-running work should watch it.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.shared.cancel
     }
 
-    /// Waits until something was said to the run with [`steer`](crate::run::RunHandle::steer) that its model has not been
-    /// told: long work that the run's own agent does may end early then, for the model to be told.
+    /// Waits until a message sent with [`steer`](crate::run::RunHandle::steer) is pending that the model has not
+    /// received. Long-running work of the run's own agent can then end early, so that the model receives it.
     pub async fn steered(&self) {
         match self.shared.events.control() {
             Some(control) => control.said().await,
@@ -310,30 +311,32 @@ impl Context {
         }
     }
 
-    /// Tells the application something, without waiting for anybody who reads it. Data nested more than 96 levels deep is
-    /// told as its JSON text: readers of JSON would not take the event.
+    /// Emits an event to the application, without waiting for subscribers. Data nested more than 96 levels deep is
+    /// emitted as its JSON text, because JSON parsers would reject the event.
     pub fn custom(&self, name: impl Into<String>, data: serde_json::Value) {
         self.emit(|| EventKind::custom(name.into(), data));
     }
 
-    /// Tells the application what a middleware of the library has done.
+    /// Emits an event of one of the library's middlewares.
     pub fn report(&self, event: MiddlewareEvent) {
         self.emit(|| EventKind::Middleware(event));
     }
 
-    /// Asks a model something beside the conversation, such as for a summary. Its tokens count; its words are neither told
-    /// as the agent's nor stored.
+    /// Calls a model outside the conversation, for example for a summary. Its tokens count, but its answer is neither
+    /// emitted as the agent's nor stored.
     ///
     /// # Errors
-    /// When the model fails, or the request holds a history that providers refuse.
+    /// Returns an error if the model fails, or the request contains a history that providers reject.
     pub async fn invoke_model(&self, model: &Arc<dyn ChatModel>, request: ModelRequest) -> Result<ModelOutput> {
         model_call::invoke_aside(self, model, request).await
     }
 
-    /// Keeps a change that a wrap around a model call has made, however the call ends: also where it fails, where the run is
-    /// cancelled meanwhile, or where another wrap throws the response away and asks again. It is part of the state once the
-    /// call has ended, before what the [response](crate::middleware::ModelResponse::update) changes. For what has been paid
-    /// for or done, and must not be done again for every try.
+    /// Keeps an update made by a wrap hook of a model call, however the call ends: even if it fails, the run is
+    /// cancelled meanwhile, or another wrap hook discards the response and retries. Use it for work that has been paid
+    /// for or done, and must not be repeated with every attempt.
+    ///
+    /// The update becomes part of the state when the call has ended, before the [response's
+    /// update](crate::middleware::ModelResponse::update).
     ///
     /// ```
     /// use deepagents_core::middleware::wrap_model_call;
@@ -352,19 +355,20 @@ impl Context {
     /// });
     /// ```
     ///
-    /// Only within `wrap_model_call`: elsewhere return an update. What is kept before the call of a turn is part of the state
-    /// with that call, and what is kept behind it with the next one; where none comes it is lost with the run.
+    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates kept before a turn's call ends become part
+    /// of the state with that call; later ones with the next call. If there is none, they are lost with the run.
     pub fn keep(&self, update: Update) {
-        // As an update is given them, so that who reads what was kept and who reads the state see the same messages.
+        // Assigns message ids now, so that readers of the kept update and of the state see the same messages.
         let update = update.with_ids(&*self.shared.agent.ids);
         let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *kept = std::mem::take(&mut *kept).and(update);
     }
 
-    /// The same with the state as wraps of the present model call have [kept](Self::keep) it so far, in an earlier try.
+    /// Returns the context with the updates that wrap hooks of the current model call have [kept](Self::keep) so far,
+    /// in earlier attempts.
     ///
     /// # Errors
-    /// When the state does not take what was kept.
+    /// Returns an error if the state refuses them.
     pub fn with_kept(&self) -> Result<Self> {
         let kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let mut cx = self.clone();
@@ -374,7 +378,7 @@ impl Context {
         Ok(cx)
     }
 
-    /// What tells the application of what outlives a call, and keeps neither the run nor its agent.
+    /// Returns a reporter for work that outlives a call. It keeps neither the run nor its agent alive.
     pub fn reporter(&self) -> Reporter {
         Reporter { events: self.shared.events.clone(), path: self.shared.path.clone() }
     }

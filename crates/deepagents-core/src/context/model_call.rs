@@ -1,4 +1,4 @@
-//! One call of a model: the innermost part of the stack around model calls.
+//! A single model call: the innermost part of the stack around model calls.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -12,7 +12,7 @@ use crate::event::EventKind;
 use crate::message::{self, Messages};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
 
-/// Checks what has been added since the last call; a history that was changed otherwise is checked as a whole.
+/// Validates the messages added since the last call; a history changed in any other way is validated as a whole.
 fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
     let passed = cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner).clone();
     message::check(messages, passed.map_or(0, |mark| messages.shared_with(&mark)))?;
@@ -20,10 +20,10 @@ fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
     Ok(())
 }
 
-/// What a model says, piece by piece.
+/// A model's streamed answer.
 type Pieces = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
-/// Begins a call of the model. Gives what it says and the number of the attempt.
+/// Starts a model call. Returns its stream and the number of the attempt.
 fn begin(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -> Result<(Pieces, u32)> {
     check_history(cx, &request.messages)?;
     let request = if model.profile().system_media { *request } else { request.with_media_in_messages() };
@@ -34,7 +34,7 @@ fn begin(cx: &Context, model: &Arc<dyn ChatModel>, request: Box<ModelRequest>) -
     Ok((observer::through(cx, model, false).stream(request), attempt))
 }
 
-/// Asks the model and tells the run's events what comes. Gives the answer and the attempt it came with.
+/// Calls the model and emits its pieces as events. Returns the answer and its attempt.
 pub(crate) async fn call_model(
     cx: &Context,
     model: &Arc<dyn ChatModel>,
@@ -42,7 +42,7 @@ pub(crate) async fn call_model(
 ) -> Result<(ModelOutput, u32)> {
     let (mut events, mut attempt) = begin(cx, model, request)?;
     let turn = cx.turn;
-    // Text that is told belongs to an answer that counts until its try is discarded.
+    // Emitted text belongs to a valid answer until its attempt is discarded.
     let mut streamed = false;
     let failure = loop {
         let kind = match events.next().await {
@@ -82,7 +82,7 @@ pub(crate) async fn call_model(
             None => break ModelError::truncated("the stream ended before the answer was complete"),
         };
         cx.emit(|| kind);
-        // A model that always has more to say lets those go on who read what it says.
+        // Yield to the readers of the events, even if the model always has more output ready.
         tokio::task::coop::consume_budget().await;
     };
     cx.shared.streamed_attempts().remove(&attempt);
@@ -100,14 +100,15 @@ pub(crate) async fn call_model(
     Err(failure.into())
 }
 
-/// Asks a model beside the conversation: counted like any call, but no piece of the answer is told as the agent's.
+/// Calls a model outside the conversation. It counts like any call, but no piece of the answer is emitted as the
+/// agent's.
 pub(super) async fn invoke_aside(
     cx: &Context,
     model: &Arc<dyn ChatModel>,
     request: ModelRequest,
 ) -> Result<ModelOutput> {
     message::check(&request.messages, 0)?;
-    // The conversation does not tell of it, so what it costs is kept with the run.
+    // The conversation does not show this call, so its cost must be recorded with the run.
     cx.shared.budget.record();
     cx.shared.budget.begin_model_call(&**model)?;
     let output = observer::through(cx, model, true).invoke(request).await?;

@@ -1,4 +1,4 @@
-//! What may stand between a run and the world: recorders, and what plays recordings.
+//! Observers between a run and the outside, such as recorders and replayers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +19,11 @@ use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
 use crate::panics::panic_text;
 
-/// Stands between a run, its sub-agents included, and what is outside of it: every model call and every tool call passes
-/// through it, and it sees every event. Given with [`RunInput::observer`](crate::run::RunInput::observer), any number of
-/// them; runs that a tool starts on its own, such as those
-/// in the background, have none.
+/// Observes a run and its sub-agents: every model call and every tool call passes through it, and it sees every event.
+/// Set any number of observers with [`RunInput::observer`](crate::run::RunInput::observer). Runs that a tool starts
+/// independently, such as background agents, have none.
 ///
-/// Every method has a default, so that an observer names only what it looks at:
+/// Every method has a default, so an observer implements only what it needs:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,15 +46,15 @@ use crate::panics::panic_text;
 /// let input = RunInput::new("Go.").observer(Arc::new(Calls::default()));
 /// ```
 pub trait RunObserver: Send + Sync + 'static {
-    /// A run begins or goes on; an error ends it.
+    /// Called when a run starts or resumes. An error ends the run.
     ///
     /// # Errors
-    /// When the run is none that the observer can be part of.
+    /// Returns an error if the observer cannot take part in the run.
     fn begin(&self, _beginning: RunStart<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Makes a model call, or answers in the model's place.
+    /// Makes a model call, or answers in place of the model.
     fn model(
         self: Arc<Self>,
         _call: ModelCall,
@@ -65,34 +64,34 @@ pub trait RunObserver: Send + Sync + 'static {
         model.stream(request)
     }
 
-    /// Makes a tool call with everything around it, or answers in its place.
+    /// Makes a tool call through the middlewares, or answers in its place.
     fn tool(self: Arc<Self>, request: ToolRequest, next: ToolNext) -> BoxFuture<'static, Result<ToolResponse>> {
         next.run(request)
     }
 
-    /// Something happened. Called in the order of the events, before anybody can read them; it must not block. It is told of
-    /// an answer before the answer's calls begin, and may suspend the run between them.
+    /// Called for each event, in order and before subscribers can read it. Must not block. Receives an answer before
+    /// the answer's calls start, and may suspend the run at that point.
     fn event(&self, _event: &Event) {}
 }
 
-/// Gives an observer for each run of an agent.
+/// Creates an observer for each run of an agent.
 pub type Observers = Arc<dyn Fn() -> Arc<dyn RunObserver> + Send + Sync>;
 
-/// A run that begins or goes on.
+/// The start or resumption of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RunStart<'a> {
     /// The main agent.
     pub agent: &'a AgentDefinition,
-    /// What the run is given.
+    /// The run's input.
     pub input: InputRecord,
-    /// Whether nothing was said in its thread before.
+    /// Whether its thread has no messages yet.
     pub fresh: bool,
-    /// Whether it begins from an earlier position of its thread.
+    /// Whether it starts from an earlier position of its thread.
     pub rewinds: bool,
-    /// Ends the run.
+    /// Cancels the run.
     pub cancel: CancellationToken,
-    /// Suspends the run, from before its first step on.
+    /// Suspends the run, even before its first step.
     pub suspender: Suspender,
 }
 
@@ -100,48 +99,48 @@ pub struct RunStart<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelCall {
-    /// The agent that asks.
+    /// The path of the calling agent.
     pub path: Arc<[String]>,
-    /// Count of model answers in the agent's thread.
+    /// The turn: the number of earlier model answers in the agent's thread.
     pub turn: u32,
-    /// Whether it is asked beside the conversation, with [`Context::invoke_model`].
+    /// Whether the call is outside the conversation, made with [`Context::invoke_model`].
     pub aside: bool,
-    /// What the agent is for, where that was said.
+    /// The agent's purpose, if set.
     pub description: Option<Arc<str>>,
 }
 
-/// Version of the JSON form of [`InputRecord`]. It grows when a field changes its meaning or goes away, not when one is
-/// added.
+/// Version of the JSON form of [`InputRecord`]. It is incremented when a field changes meaning or is removed, not when
+/// one is added.
 pub const INPUT_VERSION: u32 = 1;
 
 fn input_version() -> u32 {
     INPUT_VERSION
 }
 
-/// What a run is given, as data. Values for hooks and tools, observers, the position it begins from, the time limit and
-/// the lease are not part of it.
+/// The input of a run as data. Excludes values for hooks and tools, observers, the start position, the time limit and
+/// the lease.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InputRecord {
-    /// [`INPUT_VERSION`]. Records of earlier versions have none.
+    /// [`INPUT_VERSION`]. Missing in records of earlier versions.
     #[serde(default = "input_version")]
     pub v: u32,
-    /// The run's id, where the caller gave one.
+    /// The run's id, if the caller set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Messages to begin with.
+    /// Messages to start with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// Changes to the state, channel by channel.
+    /// State changes by channel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub update: Vec<(String, Value)>,
     /// The thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// What it may spend beside time.
+    /// The budget, except the time limit.
     #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
-    /// Whether an unfinished run is gone on with.
+    /// Whether to resume an unfinished run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resume: bool,
     /// Answers to questions.
@@ -159,13 +158,13 @@ impl fmt::Debug for SharedObserver {
 }
 
 impl SharedObserver {
-    /// Both, this one around the other.
+    /// Nests `inner` inside this observer.
     pub(crate) fn around(self, inner: Self) -> Self {
         Self(Arc::new(Nested { outer: self.0, inner: inner.0 }))
     }
 }
 
-/// In the place of an observer that could not be made: the run does not begin without it.
+/// Replaces an observer that could not be created, so that the run does not start without it.
 pub(crate) struct NoObserver(String);
 
 impl NoObserver {
@@ -180,7 +179,7 @@ impl RunObserver for NoObserver {
     }
 }
 
-/// Two observers, one around the other.
+/// Two nested observers.
 struct Nested {
     outer: Arc<dyn RunObserver>,
     inner: Arc<dyn RunObserver>,
@@ -214,7 +213,7 @@ impl RunObserver for Nested {
     }
 }
 
-/// A model as it is asked through an observer.
+/// A model called through an observer.
 struct ObservedModel {
     observer: Arc<dyn RunObserver>,
     call: ModelCall,
@@ -243,7 +242,7 @@ impl ChatModel for ObservedModel {
     }
 }
 
-/// The model as the run asks it.
+/// Wraps the model in the run's observer, if it has one.
 pub(crate) fn through(cx: &Context, model: &Arc<dyn ChatModel>, aside: bool) -> Arc<dyn ChatModel> {
     let Some(SharedObserver(observer)) = &cx.shared.observer else { return model.clone() };
     let description = cx.shared.agent.description.clone();

@@ -1,4 +1,4 @@
-//! Telling what happens beside the calls of a run.
+//! Reports from outside the calls of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Emitter;
 use crate::event::{EventKind, MiddlewareEvent};
 
-/// Tells the application what happens in a run, for as long as that lasts, without keeping the run or its agent: for what
-/// goes on after the call that began it. [`Context::reporter`](crate::run::Context::reporter) makes it.
+/// Emits events of a run for as long as it lasts, without keeping the run or its agent alive. For work that outlives
+/// the call that started it. Created by [`Context::reporter`](crate::run::Context::reporter).
 ///
 /// ```
 /// use deepagents_core::event::MiddlewareEvent;
@@ -24,7 +24,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Tells what a middleware of the library has done; nobody, once the run has ended.
+    /// Emits an event of one of the library's middlewares. A no-op once the run has ended.
     pub fn report(&self, event: MiddlewareEvent) {
         self.events.emit(&self.path, None, || EventKind::Middleware(event));
     }

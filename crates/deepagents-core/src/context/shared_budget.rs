@@ -1,12 +1,12 @@
-//! A budget of several runs.
+//! A budget shared by several runs.
 
 use std::sync::Arc;
 
 use super::BudgetTracker;
 use crate::machine::{Budget, BudgetUsage};
 
-/// What several runs may spend together, with all agents below them, those in the background included; each may have a
-/// budget of its own beside it. Time counts from when it is made.
+/// A budget for several runs together with all their sub-agents, including background agents. Each run may also have
+/// its own budget. Time counts from when the shared budget is created.
 ///
 /// ```
 /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -21,12 +21,12 @@ use crate::machine::{Budget, BudgetUsage};
 pub struct SharedBudget(pub(crate) Arc<BudgetTracker>);
 
 impl SharedBudget {
-    /// A budget of which nothing is spent yet.
+    /// Creates a budget of which nothing is spent yet.
     pub fn new(budget: Budget) -> Self {
         Self(Arc::new(BudgetTracker::new(None, budget, &Budget::default())))
     }
 
-    /// What its runs have spent so far.
+    /// Returns what its runs have spent so far.
     pub fn spent(&self) -> BudgetUsage {
         self.0.covered()
     }

@@ -1,4 +1,4 @@
-//! Events that are worked out from the log of a thread, for those who do not hold its run.
+//! Derives events from a thread's log, for readers without a handle of its run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::model::StopReason;
 use crate::state::{ChannelError, MessagesChannel, Schema, Update};
 use crate::status::FinishReason;
 
-/// Works out the durable events of a thread from its records.
+/// Derives a thread's durable events from its records.
 pub(crate) struct LogEvents {
     thread: String,
     schema: Arc<Schema>,
     run: Arc<str>,
     attempt: u32,
-    /// The number of the next event.
+    /// The sequence number of the next event.
     next: u64,
     agents: BTreeMap<Vec<String>, AgentEvents>,
-    /// What people have put in the place of calls of the last answers.
+    /// Edits by people of the calls of the latest answers.
     edited: BTreeMap<String, EditedAction>,
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct LogEvents {
 #[derive(Default)]
 struct AgentEvents {
     name: Option<String>,
-    /// Its answers so far.
+    /// Number of its answers so far.
     turn: u32,
-    /// Arguments of the calls of its last answer, by their places in it.
+    /// Arguments of the calls of its last answer, by index.
     args: BTreeMap<u32, Value>,
-    /// Whether it has taken a step of its run: what is said to it from then on was said on the way.
+    /// Whether it has completed a step of its run. User messages after that were sent while it was running.
     stepped: bool,
-    /// Answers and tokens of its run.
+    /// Number of answers, and tokens, of its run.
     model_calls: u32,
     usage: Usage,
-    /// What its run had spent, as far as that is kept, and when this part of it began.
+    /// What its run had spent, as far as recorded, now and at the start of this part of the run.
     spent: BudgetUsage,
     spent_before: BudgetUsage,
     asked: BTreeMap<String, ActionRequest>,
@@ -51,7 +51,7 @@ struct AgentEvents {
 }
 
 impl LogEvents {
-    /// For what follows a position of a thread.
+    /// Starts after a position of a thread.
     pub(crate) fn after(thread: &str, replay: Replay) -> Self {
         let schema = replay.state.schema().clone();
         let mut main = AgentEvents { turn: replay.turns, stepped: replay.machine.is_some(), ..AgentEvents::default() };
@@ -80,14 +80,14 @@ impl LogEvents {
         };
         for child in replay.children.into_values() {
             for record in child.into_records() {
-                // What has happened already is known, not told.
+                // Records before the position update the state but emit no events.
                 let _ = events.kinds(record);
             }
         }
         events
     }
 
-    /// The events of an entry, in order.
+    /// Returns the events of an entry, in order.
     pub(crate) fn of(&mut self, entry: LogEntry) -> Result<Vec<Event>, ChannelError> {
         let (position, at) = (entry.position + 1, entry.at);
         let kinds = self.kinds(entry.record)?;
@@ -119,7 +119,7 @@ impl LogEvents {
         match record {
             Record::AgentStarted { agent: name, .. } => agent.name = Some(name),
             Record::RunStarted { .. } | Record::RunResumed { .. } => {
-                // What another process goes on with has its input already, and its answers count.
+                // A resumed run already has its input, and its earlier answers count.
                 if matches!(record, Record::RunStarted { .. }) {
                     (agent.stepped, agent.model_calls, agent.spent) = (false, 0, BudgetUsage::default());
                 }
@@ -129,10 +129,10 @@ impl LogEvents {
                 }
                 kinds.extend(agent.name.clone().map(|name| EventKind::AgentStarted { name }));
                 let decided = std::mem::take(&mut agent.decided);
-                // The main agent tells the decisions for all.
+                // The main agent reports the decisions of all agents.
                 kinds.extend(decided.into_iter().filter(|_| is_main));
             }
-            // All of them have results.
+            // All these calls have results.
             Record::ToolsCommitted { .. } if is_main => self.edited.clear(),
             Record::Step { machine, .. } => {
                 (agent.stepped, agent.turn) = (true, machine.turn());
@@ -161,7 +161,7 @@ impl LogEvents {
     }
 }
 
-/// What a decision puts in the place of a call.
+/// Returns the action that a decision puts in place of a call.
 fn edit(decision: &Decision) -> Option<EditedAction> {
     match decision {
         Decision::Edit { edited_action } => Some(edited_action.clone()),
@@ -180,15 +180,15 @@ fn finished(call: CallId, message: &ToolMessage) -> EventKind {
 }
 
 impl AgentEvents {
-    /// Takes in what a step says was spent.
+    /// Records what a step says was spent.
     fn note_step(&mut self, step: Option<&Machine>) {
         if let Some(ledger) = step.and_then(Machine::ledger) {
             self.spent = ledger.spent;
         }
     }
 
-    /// What this part of its run has spent: by its answers, or with agents below and what was asked beside the conversation,
-    /// where that is kept.
+    /// Returns what this part of its run has used: the tokens of its answers, or, if recorded, those including
+    /// sub-agents and model calls outside the conversation.
     fn told_usage(&self) -> Usage {
         let kept = self.spent.since(&self.spent_before).usage;
         if kept.total() > self.usage.total() { kept } else { self.usage }
@@ -242,7 +242,7 @@ impl AgentEvents {
         Ok(kinds)
     }
 
-    /// What of the messages is told.
+    /// Adds the events of the messages in an update.
     fn said(&mut self, update: &Update, kinds: &mut Vec<EventKind>) {
         for op in update.get::<MessagesChannel>().flatten() {
             let MessageOp::Put(message) = op else { continue };
@@ -268,7 +268,7 @@ impl AgentEvents {
     fn ended(&mut self, stop: Option<FinishReason>, is_main: bool) -> Vec<EventKind> {
         let (usage, model_calls) = (self.told_usage(), self.model_calls);
         let Some(stop) = stop else {
-            // The log holds that it failed, and not why.
+            // The log records that the run failed, but not why.
             let (kind, error) = ("unknown".to_owned(), "the run failed".to_owned());
             let failed =
                 if is_main { EventKind::RunFailed { kind, error } } else { EventKind::AgentFailed { kind, error } };

@@ -1,4 +1,4 @@
-//! Where the events of a run come together and are given to its subscribers.
+//! The hub that distributes a run's events to its subscribers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,37 +13,38 @@ use crate::env::{Clock, Timestamp};
 use crate::ids::RunId;
 use crate::state::State;
 
-/// How many events are kept for subscribers that are behind. What is older they are given from the durable events.
+/// Number of events buffered for lagging subscribers. Older events come from the log of durable events.
 const RING: usize = 1_024;
 
-/// The events of a run. Nothing waits in here: an event is put into a ring that all subscribers read, each at its place.
+/// The events of a run. Sending never waits: events go into a ring buffer that each subscriber reads at its own
+/// position.
 pub(crate) struct EventHub {
     run: RunId,
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
-    /// Whether the run has begun: it has its thread, or has ended.
+    /// Whether the run has started: it has loaded its thread, or has ended.
     begun: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct Inner {
     log: EventLog,
-    /// The last events. Empty while nobody is subscribed.
+    /// The latest events. Empty while there are no subscribers.
     ring: VecDeque<Arc<Event>>,
-    /// The number of the next event.
+    /// The sequence number of the next event.
     next: u64,
     closed: bool,
-    /// The subscribers, and who of them waits for an event.
+    /// The subscribers, each with its waker if it is waiting.
     subscribers: HashMap<u64, Option<Waker>>,
-    /// Names the next subscriber.
+    /// The id of the next subscriber.
     next_subscriber: u64,
     live: LiveState,
 }
 
-/// What a subscriber is given.
+/// What a subscriber receives.
 pub(super) enum Delivery {
     Event(Arc<Event>),
-    /// Events up to this number, and how many, are not to be had any more.
+    /// `dropped` events up to the sequence number `seq` are no longer available.
     Lagged {
         seq: u64,
         dropped: u64,
@@ -67,8 +68,8 @@ impl EventHub {
         self.run.get()
     }
 
-    /// Gives out events, whose numbers follow on the last one's, and the state as of them. Gives who waits for them, to be
-    /// woken once the caller holds no lock.
+    /// Distributes consecutive events, and the state as of them. Returns the wakers of waiting subscribers, to be woken
+    /// when the caller holds no lock.
     #[must_use]
     pub(crate) fn push(&self, events: &[Arc<Event>], state: Option<State>) -> Vec<Waker> {
         let mut wakers = Vec::new();
@@ -100,7 +101,7 @@ impl EventHub {
                 wakers.extend(inner.subscribers.values_mut().filter_map(Option::take));
             }
         }
-        // What takes time is done when others can go on.
+        // Drop the old state outside the lock, because that may take time.
         drop(earlier);
         if begins {
             self.begun.send_replace(true);
@@ -108,12 +109,12 @@ impl EventHub {
         wakers
     }
 
-    /// The text of the answer that the model of an agent is giving.
+    /// Returns the text of an agent's partial answer.
     pub(crate) fn said(&self, path: &[String]) -> Option<String> {
         self.lock().live.said(path)
     }
 
-    /// Nothing happens any more.
+    /// Closes the hub: no further events follow.
     pub(crate) fn close(&self) {
         let wakers: Vec<Waker> = {
             let mut inner = self.lock();
@@ -146,7 +147,7 @@ impl EventHub {
         drop(unread);
     }
 
-    /// Gives the event with this number, or says what became of it.
+    /// Returns the event with this sequence number, or what was dropped in its place.
     pub(super) fn poll(&self, id: u64, next: u64, waker: &Waker) -> Poll<Option<Delivery>> {
         let mut inner = self.lock();
         if next < inner.next {
@@ -164,9 +165,9 @@ impl EventHub {
         Poll::Pending
     }
 
-    /// Waits until the run has begun, and says where it is.
+    /// Waits until the run has started, and returns a snapshot.
     pub(crate) async fn snapshot(&self) -> RunSnapshot {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
         let inner = self.lock();
         inner.live.snapshot(inner.next.saturating_sub(1))
@@ -175,7 +176,7 @@ impl EventHub {
 
 impl Inner {
     fn delivery(&self, next: u64) -> Delivery {
-        // By their numbers: nothing says that none is missing.
+        // Search by sequence number: the ring need not be contiguous.
         let at = self.ring.partition_point(|event| event.seq < next);
         let following = self.ring.get(at);
         if let Some(event) = following.filter(|event| at > 0 || event.seq == next) {

@@ -1,4 +1,4 @@
-//! The kinds of events.
+//! Event kinds.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::message::{DEEPEST, Usage, is_deeper};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 
-/// What happened.
+/// What an event reports.
 ///
 /// ```
 /// use deepagents_core::event::EventKind;
@@ -27,82 +27,82 @@ use crate::status::FinishReason;
 #[serde(remote = "Self", tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The run began.
+    /// The run started.
     RunStarted {
-        /// Its thread, when it has one.
+        /// The run's thread, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thread: Option<String>,
     },
-    /// An agent began.
+    /// An agent started.
     AgentStarted {
-        /// Its name.
+        /// The agent's name.
         name: String,
     },
-    /// The model is asked.
+    /// A model call starts.
     ModelStarted {
-        /// The model, `provider:model`.
+        /// The model, as `provider:model`.
         model: String,
-        /// Count of model answers in the agent's thread.
+        /// The turn: the number of earlier model answers in the agent's thread.
         turn: u32,
-        /// Counts the tries of this turn from 0.
+        /// The attempt within this turn, starting at 0.
         attempt: u32,
-        /// The id of the answer of this try; each has one of its own. Empty in events of earlier versions.
+        /// The message id of this attempt's answer, which no other attempt has. Empty in events of earlier versions.
         #[serde(default)]
         message: String,
     },
-    /// More text of the answer.
+    /// A piece of the answer's text.
     TextDelta {
         /// See [`ModelStarted`](Self::ModelStarted).
         turn: u32,
-        /// The try it belongs to.
+        /// The attempt it belongs to.
         attempt: u32,
-        /// The new part.
+        /// The text to append.
         text: String,
     },
-    /// More reasoning.
+    /// A piece of reasoning.
     ReasoningDelta {
         /// See [`ModelStarted`](Self::ModelStarted).
         turn: u32,
-        /// The try it belongs to.
+        /// The attempt it belongs to.
         attempt: u32,
-        /// The new part.
+        /// The text to append.
         text: String,
     },
-    /// More of a tool call: its name first, then its arguments as JSON in pieces.
+    /// A piece of a tool call: first its name, then its arguments as fragments of JSON.
     ToolCallDelta {
         /// See [`ModelStarted`](Self::ModelStarted).
         turn: u32,
-        /// The try it belongs to.
+        /// The attempt it belongs to.
         attempt: u32,
-        /// Position of the block in the answer.
+        /// Index of the block in the answer.
         block: usize,
         /// The provider's id of the call, in the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// The tool, in the first piece.
+        /// The tool's name, in the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The new part of the arguments.
+        /// The text to append to the arguments.
         args: String,
     },
-    /// A try failed; its deltas are void.
+    /// An attempt failed. Discard its deltas.
     AttemptDiscarded {
         /// See [`ModelStarted`](Self::ModelStarted).
         turn: u32,
-        /// The try that is void.
+        /// The failed attempt.
         attempt: u32,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Pause before the next try, in milliseconds.
+        /// Pause before the next attempt, in milliseconds.
         retry_after_ms: u64,
-        /// Whether the provider has asked for that pause. Events of earlier versions do not say.
+        /// Whether the provider requested that pause. Absent from events of earlier versions.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         requested: bool,
-        /// Whether the model itself tries again. Where it does not, the call has failed; only a middleware may have it made
-        /// once more. Events of earlier versions do not say.
+        /// Whether the model itself retries. If not, the call has failed, and only a middleware may retry it. Absent
+        /// from events of earlier versions.
         #[serde(default)]
         again: bool,
-        /// Id of the message that the answer of the next try becomes. Events of earlier versions do not have it.
+        /// Message id of the next attempt's answer. Absent from events of earlier versions.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         next: String,
     },
@@ -110,123 +110,123 @@ pub enum EventKind {
     ModelFinished {
         /// See [`ModelStarted`](Self::ModelStarted).
         turn: u32,
-        /// The try that succeeded.
+        /// The attempt that succeeded.
         attempt: u32,
         /// Id of the message.
         message: String,
-        /// Tokens of the call.
+        /// Tokens used by the call.
         usage: Usage,
         /// Why the model stopped.
         stop: StopReason,
     },
-    /// A tool begins.
+    /// A tool call starts.
     ToolStarted {
         /// The call.
         call: CallId,
         /// The provider's id of the call.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
         /// Its arguments.
         args: Value,
     },
-    /// A tool tells how far it is.
+    /// A tool reports progress.
     ToolProgress {
         /// The call.
         call: CallId,
-        /// Its words.
+        /// The progress text.
         text: String,
     },
-    /// A tool has finished and its result is stored.
+    /// A tool has finished, and its result is stored.
     ToolFinished {
         /// The call.
         call: CallId,
         /// The provider's id of the call.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         error: bool,
-        /// The text the model is shown.
+        /// The text shown to the model.
         text: String,
     },
     /// A channel other than the messages changed.
     StateChanged {
         /// The channel.
         channel: String,
-        /// The change, in the channel's own form.
+        /// The change, in the channel's own format.
         update: Value,
     },
-    /// A message given with [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue) has
-    /// reached the conversation.
+    /// A message sent with [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue) has
+    /// been added to the conversation.
     Steered {
         /// Its text.
         text: String,
     },
-    /// A call waits for a decision; the run ends with [`FinishReason::Interrupted`] and is resumed with the answer.
+    /// A call waits for a decision. The run ends with [`FinishReason::Interrupted`]; resume it with the answer.
     #[serde(rename = "asked")]
     ActionRequested {
         /// The question.
         question: Box<ActionRequest>,
     },
-    /// A question was answered, by a person or because its time was up, and the run goes on; or a rule decided about a call
-    /// without a question.
+    /// A question was answered, by a person or because it expired, and the run continues; or a rule decided about a
+    /// call without a question.
     #[serde(rename = "answered")]
     ActionDecided {
-        /// The question's id, or the call's where nobody was asked.
+        /// The question's id, or the call's if nobody was asked.
         id: String,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
-        /// Who decided it, if that was noted.
+        /// The author of the decision, if recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         author: Option<DecisionAuthor>,
     },
-    /// What a middleware of the library has done. In JSON its `type` is `custom`, with the `name` and the `data` of the
-    /// [`MiddlewareEvent`].
+    /// An event of one of the library's middlewares. In JSON its `type` is `custom`, with the `name` and the `data` of
+    /// the [`MiddlewareEvent`].
     #[serde(skip)]
     Middleware(MiddlewareEvent),
-    /// Something a tool or middleware of the application tells it, with
+    /// An event that a tool or middleware sends to the application with
     /// [`Context::custom`](crate::run::Context::custom).
     Custom {
-        /// Its kind.
+        /// The event's name.
         name: String,
-        /// Its content.
+        /// The event's data.
         data: Value,
     },
     /// An agent ended.
     AgentFinished {
-        /// Why.
+        /// The reason.
         stop: FinishReason,
-        /// Tokens of the agent and those below it.
+        /// Tokens used by the agent and its sub-agents.
         usage: Usage,
     },
-    /// A sub-agent failed; the call that ran it tells its own agent.
+    /// A sub-agent failed. The call that ran it reports this to its parent agent.
     AgentFailed {
-        /// A stable word for the class of the error.
+        /// A stable identifier for the class of the error.
         kind: String,
-        /// The error in words.
+        /// The error as text.
         error: String,
     },
     /// The run ended.
     RunFinished {
-        /// Why.
+        /// The reason.
         stop: FinishReason,
-        /// Tokens of all agents.
+        /// Tokens used by all agents.
         usage: Usage,
-        /// Answers of the main agent's model.
+        /// Number of model calls of the main agent, not counting retries.
         model_calls: u32,
     },
-    /// The run failed; what it had finished is kept.
+    /// The run failed. What it had finished is kept.
     RunFailed {
-        /// A stable word for the class of the error.
+        /// A stable identifier for the class of the error.
         kind: String,
-        /// The error in words.
+        /// The error as text.
         error: String,
     },
-    /// Events were dropped here because the subscriber had fallen behind, or was not there yet: pieces of answers, and
-    /// what else is not [durable](Self::is_durable). Only streams of events have it.
+    /// Events were dropped here because the subscriber lagged, or subscribed later: pieces of answers and other events
+    /// that are not [durable](Self::is_durable). Occurs only in event streams.
     Lagged {
-        /// How many. The last of them has the number of this event.
+        /// Number of dropped events. This event has the sequence number of the last of them.
         dropped: u64,
     },
     /// A kind that this version does not know, read from JSON.
@@ -235,14 +235,15 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// A question was answered.
+    /// Creates the event of a decision.
     pub(crate) fn decided(id: &str, decided: &DecisionRecord) -> Self {
         let DecisionRecord { decision, author } = decided.clone();
         Self::ActionDecided { id: id.to_owned(), decision, author }
     }
 
-    /// Whether it stems from a record, so that it can be given again: whether a run or agent began or ended, an answer is
-    /// complete, a tool began or finished, the state changed, something was said, asked or decided.
+    /// Returns whether the event stems from a record, so that it can be replayed: a run or agent started or ended, an
+    /// answer is complete, a tool started or finished, the state changed, a message was delivered, or a question was
+    /// asked or decided.
     pub fn is_durable(&self) -> bool {
         match self {
             Self::RunStarted { .. }
@@ -271,20 +272,20 @@ impl EventKind {
         }
     }
 
-    /// What an application tells; what readers of JSON would not take is told as text.
+    /// Creates an application's event. Data nested too deep for JSON parsers is converted to a string.
     pub(crate) fn custom(name: String, data: Value) -> Self {
         let data = if is_deeper(&data, DEEPEST) { Value::String(data.to_string()) } else { data };
         Self::Custom { name, data }
     }
 
-    /// Whether nothing of its run comes after it.
+    /// Returns whether this is the last event of its run.
     pub fn is_end(&self) -> bool {
         matches!(self, Self::RunFinished { .. } | Self::RunFailed { .. })
     }
 }
 
-// The derived functions are called `EventKind::serialize` and `EventKind::deserialize`: what a middleware tells shares
-// its `type` with what an application does, and is told apart by its name.
+// The derived methods are called as `Self::serialize` and `Self::deserialize`: events of middlewares and of
+// applications share the `type` `custom`, and only the name distinguishes them.
 impl Serialize for EventKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

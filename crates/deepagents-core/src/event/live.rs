@@ -1,4 +1,4 @@
-//! Where a run is between two durable events: what its agents are saying, and which calls are under way.
+//! The state of a run between durable events: partial answers and open calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use super::{Event, EventKind};
 use crate::ids::CallId;
 use crate::state::State;
 
-/// An answer that a model is giving.
+/// A partial answer that a model is streaming.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PartialAnswer {
-    /// The agent.
+    /// The agent's path.
     pub path: Arc<[String]>,
-    /// Count of model answers in the agent's thread.
+    /// The turn: the number of earlier model answers in the agent's thread.
     pub turn: u32,
-    /// Counts the tries of this turn from 0.
+    /// The attempt within this turn, starting at 0.
     pub attempt: u32,
     /// The text so far.
     pub text: String,
@@ -27,19 +27,19 @@ pub struct PartialAnswer {
     pub calls: Vec<PartialCall>,
 }
 
-/// A call that a model is making.
+/// A tool call that a model is streaming.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartialCall {
-    /// Position of the block in the answer.
+    /// Index of the block in the answer.
     pub block: usize,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments so far: JSON that may not be complete.
+    /// The arguments so far, as JSON that may be incomplete.
     pub args: String,
 }
 
-/// A call that has begun and has no result.
+/// A call that has started and has no result.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OpenCall {
@@ -47,13 +47,13 @@ pub struct OpenCall {
     pub call: CallId,
     /// The provider's id of the call.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Value,
 }
 
-/// Where a run is: what [`RunHandle::snapshot`](crate::run::RunHandle::snapshot) gives.
+/// A snapshot of a run, returned by [`RunHandle::snapshot`](crate::run::RunHandle::snapshot).
 ///
 /// ```
 /// use deepagents_core::run::RunHandle;
@@ -69,25 +69,25 @@ pub struct OpenCall {
 pub struct RunSnapshot {
     /// The state of the main agent as of its last step.
     pub state: State,
-    /// The calls that have begun and have no result, those of sub-agents among them.
+    /// The calls that have started and have no result, including those of sub-agents.
     pub open_calls: Vec<OpenCall>,
-    /// The answers that models are giving, by agent.
+    /// The partial answers, by agent.
     pub answers: Vec<PartialAnswer>,
-    /// The number of the last event that it covers.
+    /// The sequence number of the last event that it covers.
     pub seq: u64,
 }
 
 impl RunSnapshot {
-    /// The answer that the main agent's model is giving, if it is giving one.
+    /// Returns the partial answer of the main agent's model, if there is one.
     pub fn answer(&self) -> Option<&PartialAnswer> {
         self.answers.iter().rfind(|answer| answer.path.is_empty())
     }
 }
 
-/// Follows the events of a run.
+/// Tracks the events of a run.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
-    /// The state of the main agent as of its last step; none before the run has begun.
+    /// The state of the main agent as of its last step; `None` before the run has started.
     pub(super) state: Option<State>,
     answers: BTreeMap<(Arc<[String]>, u32, u32), PartialAnswer>,
     open: BTreeMap<CallId, OpenCall>,
@@ -130,7 +130,7 @@ impl LiveState {
         }
     }
 
-    /// The text of the answer that the model of an agent is giving.
+    /// Returns the text of an agent's partial answer.
     pub(super) fn said(&self, path: &[String]) -> Option<String> {
         self.answers.values().rfind(|answer| *answer.path == *path).map(|answer| answer.text.clone())
     }

@@ -1,11 +1,11 @@
-//! What the middlewares of the library tell.
+//! Events of the library's middlewares.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What a middleware of the library has done, for the application to see. In JSON an event of it is
+/// An event of one of the library's middlewares, for the application. Example of its JSON:
 /// `{"type":"custom","name":"skills_loaded","data":{"skills":["pdf"],"warnings":[]}}`.
 ///
 /// ```
@@ -21,268 +21,268 @@ use serde_json::{Value, json};
 #[serde(tag = "name", content = "data", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MiddlewareEvent {
-    /// Files of memory were read; those alone that are new or have changed.
+    /// Memory files were read. Only new and changed files are listed.
     MemoryLoaded {
         /// The files.
         files: Vec<LoadedFile>,
     },
-    /// Skills were found in files.
+    /// Skills were loaded from files.
     SkillsLoaded {
-        /// The names of all there are.
+        /// The names of all skills.
         skills: Vec<String>,
-        /// What is wrong with files.
+        /// Problems with files.
         warnings: Vec<String>,
     },
-    /// Skills that the application wanted to be shown could not be.
+    /// Skills that the application pinned could not be shown.
     PinnedSkillsSkipped {
-        /// Which, and why.
+        /// The skills and the reasons.
         warnings: Vec<String>,
     },
-    /// The tools on offer that come with skills have changed.
+    /// The offered tools that belong to skills have changed.
     SkillToolsOffered {
-        /// Names of those that are offered now.
+        /// Names of the tools offered now.
         tools: BTreeSet<String>,
     },
-    /// Sub-agents were found in files.
+    /// Sub-agents were loaded from files.
     SubAgentsLoaded {
-        /// The names of all there are.
+        /// The names of all sub-agents.
         agents: Vec<String>,
-        /// What is wrong with files.
+        /// Problems with files.
         warnings: Vec<String>,
     },
-    /// A result that was too large to show was put into a file.
+    /// A result too large to show was written to a file.
     LargeResultStored {
         /// The provider's id of the call.
         call: String,
-        /// The file.
+        /// The file's path.
         path: String,
-        /// Characters of the result.
+        /// Length of the result in characters.
         chars: usize,
     },
-    /// A result was too large to show and could not be put into a file.
+    /// A result was too large to show and could not be written to a file.
     LargeResultLost {
         /// The provider's id of the call.
         call: String,
-        /// Characters of the result.
+        /// Length of the result in characters.
         chars: usize,
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// A message was too long to show and could not be put into a file; it is sent whole.
+    /// A message was too long to show and could not be written to a file. It is sent whole.
     LongMessageKept {
-        /// Id of the message.
+        /// The message's id.
         message: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The model is not known to honour cache marks.
+    /// The model is not known to support cache marks.
     CachingUnsupported {
-        /// The model, `provider:model`.
+        /// The model, as `provider:model`.
         model: String,
     },
-    /// Nobody knows how much the model reads: the conversation is compacted at a size that may be too large for it.
+    /// The model's context window is unknown. The conversation is compacted at a size that may be too large for it.
     ContextWindowUnknown {
-        /// The model, `provider:model`.
+        /// The model, as `provider:model`.
         model: String,
-        /// Tokens at which the conversation is compacted.
+        /// Number of tokens at which the conversation is compacted.
         trigger_tokens: u64,
     },
-    /// The history was repaired when the run began.
+    /// The history was repaired when the run started.
     HistoryRepaired {
-        /// Calls without a result that were answered.
+        /// Number of dangling calls that were answered.
         answered: usize,
-        /// Results that were brought next to their calls.
+        /// Number of results that were moved next to their calls.
         moved: usize,
-        /// Results without a call that were dropped.
+        /// Number of results without a call that were dropped.
         dropped: usize,
-        /// Ids of calls that were replaced.
+        /// Number of call ids that were replaced.
         renamed: usize,
     },
-    /// The planner gave no plan; the run goes on without one.
+    /// The planner returned no plan. The run continues without one.
     PlanningFailed {
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// Long arguments of earlier calls are shown shortened from now on.
+    /// Long arguments of earlier calls are shown truncated from now on.
     ArgumentsTruncated {
-        /// Answers whose calls are.
+        /// Number of answers with truncated calls.
         turns: usize,
         /// Tokens of the conversation before.
         tokens_before: u64,
         /// Tokens of the conversation after.
         tokens_after: u64,
     },
-    /// The beginning of the conversation was replaced by a summary.
+    /// A summary replaced the start of the conversation.
     ConversationCompacted {
-        /// Messages that the summary stands for.
+        /// Number of messages that the summary replaces.
         evicted: usize,
-        /// Messages that are shown as before.
+        /// Number of messages still shown.
         kept: usize,
-        /// The file that holds the evicted messages.
+        /// The file with the evicted messages.
         file: String,
         /// Tokens of the conversation before.
         tokens_before: u64,
         /// Tokens of the evicted messages.
         tokens_evicted: u64,
-        /// Whether the summary was made over the prefix that the provider has cached.
+        /// Whether the summary request reused the prefix cached by the provider.
         over_cached_prefix: bool,
     },
-    /// Compaction failed; everything stays in place.
+    /// Compaction failed. Nothing was changed.
     CompactionFailed {
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// An MCP server offers tools, or cannot be had.
+    /// An MCP server offers tools, or is unavailable.
     McpServer {
-        /// Its name.
+        /// The server's name.
         server: String,
-        /// How many tools it has.
+        /// Number of its tools.
         tools: usize,
-        /// Why it cannot be had.
+        /// Why it is unavailable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
-        /// Whether it is only not there yet: it is starting.
+        /// Whether it is only unavailable because it is still starting.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         starting: bool,
     },
-    /// The result of a call comes from outside: whoever wrote it is neither the user nor the agent.
+    /// The result of a call is from an external source: neither the user nor the agent wrote it.
     ForeignResult {
         /// The provider's id of the call.
         call: String,
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// Where it comes from, such as `mcp:github`.
+        /// The source, such as `mcp:github`.
         source: String,
-        /// What its source says of it beside, for programs and not for the model: the `_meta` of MCP.
+        /// Metadata from the source, for programs and not for the model: the `_meta` of MCP.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// A command that goes on in the background has printed something.
+    /// A background command has printed output.
     CommandOutput {
-        /// Its id, as the tool that started it gives it.
+        /// The command's id, as returned by the tool that started it.
         command: String,
-        /// The new part.
+        /// The text to append.
         text: String,
     },
-    /// A command in the background has ended.
+    /// A background command has ended.
     CommandEnded {
-        /// Its id.
+        /// The command's id.
         command: String,
-        /// How, in words.
+        /// How it ended, as text.
         end: String,
     },
-    /// The agent repeats itself without progress; the model was told so, or the run is stopped.
+    /// The agent repeats itself without progress. The model was told, or the run is stopped.
     LoopDetected {
-        /// How it repeats itself.
+        /// The kind of repetition.
         pattern: LoopPattern,
-        /// How often.
+        /// Number of repetitions.
         times: u32,
         /// Whether the run is stopped.
         stopped: bool,
     },
     /// A limit of calls was reached.
     CallLimitReached {
-        /// The tool whose calls are limited; none where all tools' or the model's calls are.
+        /// The tool whose calls are limited, or `None` if the limit applies to all tools or to the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// Each limit that was reached.
+        /// The limits that were reached.
         limits: Vec<ReachedLimit>,
     },
-    /// A call of the model failed and is made again.
+    /// A model call failed and is retried.
     ModelRetried {
-        /// How often it has been made.
+        /// Number of attempts so far.
         attempts: u32,
-        /// How long is waited before, in milliseconds.
+        /// Pause before the retry, in milliseconds.
         after_ms: u64,
-        /// Why it failed.
+        /// The error.
         error: String,
     },
-    /// A call of a tool failed and is made again.
+    /// A tool call failed and is retried.
     ToolRetried {
         /// The provider's id of the call.
         call: String,
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// How often it has been made.
+        /// Number of attempts so far.
         attempts: u32,
-        /// How long is waited before, in milliseconds.
+        /// Pause before the retry, in milliseconds.
         after_ms: u64,
     },
-    /// Old results are shown as a line from now on.
+    /// Old results are shown as a single line from now on.
     ResultsCleared {
-        /// How many.
+        /// Number of results.
         results: usize,
         /// Tokens of the conversation before.
         tokens_before: u64,
         /// Tokens of the conversation after.
         tokens_after: u64,
     },
-    /// A model chose the tools that are offered until a person speaks again.
+    /// A model selected the tools to offer until the next message from a person.
     ToolsSelected {
-        /// Names of those that were chosen.
+        /// Names of the selected tools.
         tools: BTreeSet<String>,
     },
-    /// The work is being judged by its rubric.
+    /// The evaluation of the work against its rubric started.
     RubricEvaluationStarted {
-        /// How often it was judged before.
+        /// Number of earlier evaluations.
         iteration: u32,
     },
-    /// The work was judged by its rubric.
+    /// The work was evaluated against its rubric.
     RubricEvaluated {
-        /// How often it was judged before.
+        /// Number of earlier evaluations.
         iteration: u32,
         /// `satisfied`, `needs_revision` or `failed`.
         result: String,
-        /// Why.
+        /// The explanation.
         explanation: String,
         /// Criteria that are met.
         passed: Vec<String>,
-        /// Criteria that are not.
+        /// Criteria that are not met.
         missing: Vec<String>,
-        /// Whether the judge left criteria out.
+        /// Whether the judge left out any criteria.
         unverified: bool,
     },
-    /// The work could not be judged; the run goes on without.
+    /// The evaluation failed. The run continues without it.
     RubricEvaluationFailed {
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// Tools were looked for; what was found is offered from then on.
+    /// A tool search was made. The tools found are offered from then on.
     ToolsFound {
-        /// What was looked for.
+        /// The query.
         query: String,
-        /// Names of the tools that were found.
+        /// Names of the tools found.
         tools: Vec<String>,
     },
-    /// Personal data or secrets were hidden.
+    /// Personal data or secrets were redacted.
     Redacted {
-        /// Where.
+        /// Where they were found.
         place: RedactedPlace,
-        /// How often each kind was found.
+        /// Number of matches by kind.
         found: BTreeMap<String, usize>,
     },
-    /// What a hook has said to the person, what is wrong with one, or that one has ended the run.
+    /// A hook has a message for the person, is broken, or has ended the run.
     Hook {
-        /// The moment at which it was asked, such as `PreToolUse`.
+        /// The hook event, such as `PreToolUse`.
         event: String,
-        /// The file that names it; none where this is not about one alone.
+        /// The file that configures the hook, or `None` if this concerns more than one hook.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
-        /// The hook.
+        /// The hook's command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// What the person is told.
+        /// The message for the person.
         message: String,
-        /// What is wrong with it, where it is broken.
+        /// What is wrong with the hook, if it is broken.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Whether it has ended the run.
+        /// Whether the hook has ended the run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         ended: bool,
     },
-    /// Large results of earlier calls are shown shortened from now on.
+    /// Large results of earlier calls are shown truncated from now on.
     ResultsClipped {
-        /// How many.
+        /// Number of results.
         results: usize,
         /// Tokens of the conversation before.
         tokens_before: u64,
@@ -298,26 +298,26 @@ pub enum MiddlewareEvent {
 pub enum LoopPattern {
     /// The same calls with the same results, turn after turn.
     SameCalls,
-    /// Two or three turns in alternation, with the same calls and results each time.
+    /// Two or three turns that alternate, with the same calls and results each time.
     Alternation,
-    /// Changes of a file that undo each other.
+    /// Edits of a file that undo each other.
     UndoneEdits,
     /// Turns in which every call failed.
     Errors,
 }
 
-/// Where something was hidden.
+/// Where data was redacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RedactedPlace {
-    /// In what people say.
+    /// In text from people.
     Input,
     /// In an answer of the model.
     Output,
     /// In the result of a tool.
     ToolResult,
-    /// In messages that were stored before.
+    /// In messages stored earlier.
     History,
 }
 
@@ -325,16 +325,16 @@ pub enum RedactedPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReachedLimit {
-    /// What is counted: the calls of the thread, or those of the run.
+    /// What is counted.
     pub scope: LimitScope,
-    /// Calls so far.
+    /// Number of calls so far.
     pub count: u64,
     /// The limit.
     pub limit: u64,
 }
 
 impl ReachedLimit {
-    /// So many calls against a limit.
+    /// Creates a reached limit.
     pub fn new(scope: LimitScope, count: u64, limit: u64) -> Self {
         Self { scope, count, limit }
     }
@@ -350,38 +350,38 @@ pub enum LimitScope {
     Run,
 }
 
-/// What became of a file that was to be loaded.
+/// The result of loading a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum LoadedFile {
-    /// It was read.
+    /// The file was read.
     Read {
         /// Its path.
         path: String,
-        /// Characters of it that are shown.
+        /// Number of characters shown.
         chars: usize,
-        /// Whether it is longer than that.
+        /// Whether the file is longer than that.
         cut: bool,
     },
-    /// It could not be read.
+    /// The file could not be read.
     Unreadable {
         /// Its path.
         path: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
-    /// It is gone.
+    /// The file no longer exists.
     Missing {
         /// Its path.
         path: String,
-        /// True.
+        /// Always `true`.
         missing: bool,
     },
 }
 
 impl LoadedFile {
-    /// Its path.
+    /// Returns the file's path.
     pub fn path(&self) -> &str {
         match self {
             Self::Read { path, .. } | Self::Unreadable { path, .. } | Self::Missing { path, .. } => path,
@@ -390,7 +390,7 @@ impl LoadedFile {
 }
 
 impl MiddlewareEvent {
-    /// The event with this name and content; nothing where it is none of the library's.
+    /// Returns the event with this name and data, or `None` if it is not one of the library's.
     pub(super) fn read(name: &str, data: &Value) -> Option<Self> {
         Self::deserialize(json!({"name": name, "data": data})).ok()
     }

@@ -1,8 +1,8 @@
-//! What happens during a run, as it happens, and how any number of readers follow it.
+//! The events of a run, and subscriptions to them.
 //!
-//! An [`Event`] is given out without waiting: a run never stands still because somebody does not read. Every
-//! subscriber of a run sees the same events in the same order. One that falls behind misses pieces of answers, where an
-//! [`EventKind::Lagged`] stands, and never a [durable](EventKind::is_durable) event.
+//! Sending an [`Event`] never waits, so a slow reader does not hold up the run. All subscribers of a run see the same
+//! events in the same order. A lagging subscriber misses pieces of answers, marked by an [`EventKind::Lagged`], but
+//! never a [durable](EventKind::is_durable) event.
 
 mod from_log;
 mod hub;
@@ -26,10 +26,11 @@ pub use live::{OpenCall, PartialAnswer, PartialCall, RunSnapshot};
 pub use middleware::{LimitScope, LoadedFile, LoopPattern, MiddlewareEvent, ReachedLimit, RedactedPlace};
 pub use stream::{EventStream, Subscribe};
 
-/// Version of the JSON form of [`Event`]. It grows when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON form of [`Event`]. It is incremented when a field changes meaning or is removed, not when one is
+/// added.
 pub const EVENT_VERSION: u32 = 1;
 
-/// Something that happened. As JSON it is one flat object:
+/// An event of a run. In JSON it is one flat object:
 /// `{"v":1,"seq":7,"run":"run_1","path":[],"time":"2026-11-22T16:04:18Z","run_attempt":0,"type":"text_delta","turn":0,"attempt":0,"text":"Hel"}`.
 ///
 /// ```
@@ -43,20 +44,22 @@ pub const EVENT_VERSION: u32 = 1;
 pub struct Event {
     /// [`EVENT_VERSION`].
     pub v: u32,
-    /// Counts the events of a run from 0, sub-agents included, without gaps. That of an [`EventKind::Lagged`] is the
-    /// number of the last event it stands for.
+    /// Sequence number of the event within its run, including sub-agents, starting at 0 without gaps. An
+    /// [`EventKind::Lagged`] has the number of the last event it replaces.
     pub seq: u64,
-    /// The run.
+    /// The run's id.
     pub run: Arc<str>,
-    /// The agent: empty for the main one, `["task:<call>"]` for a sub-agent.
+    /// The agent's path: empty for the main agent, `["task:<call>"]` for a sub-agent.
     pub path: Arc<[String]>,
-    /// When it happened, by the agent's clock; `time` in JSON. Events of earlier versions have none and are read as of 1970.
+    /// When it happened, by the agent's clock; `time` in JSON. Missing in events of earlier versions, which are read as
+    /// 1970.
     #[serde(rename = "time", default)]
     pub at: Timestamp,
-    /// Which process works on the run: 0 for the first, counted up when the run is resumed; `run_attempt` in JSON.
+    /// Which process works on the run: 0 for the first, incremented each time the run is resumed; `run_attempt` in
+    /// JSON.
     #[serde(rename = "run_attempt", default)]
     pub attempt: u32,
-    /// The position after the record that it stems from, where the journal tells it.
+    /// The position after the record that the event stems from, if the journal provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<LogPosition>,
     /// What happened.

@@ -1,4 +1,4 @@
-//! Reading the events of a run.
+//! Event streams.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures_core::Stream;
 use super::hub::{Delivery, EventHub};
 use super::{EVENT_VERSION, Event, EventKind};
 
-/// Where a subscriber begins.
+/// Where a subscription starts.
 ///
 /// ```
 /// use deepagents_core::event::{Event, Subscribe};
@@ -22,18 +22,18 @@ use super::{EVENT_VERSION, Event, EventKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subscribe {
-    /// With the next event.
+    /// At the next event.
     Now,
-    /// With the first event of the run. Of what has happened already it is given the durable events.
+    /// At the first event of the run. Of earlier events, the subscriber receives the durable ones.
     Start,
-    /// With the event after the one of this number, such as the last that was seen before a connection broke.
+    /// After the event with this sequence number, for example the last one seen before a connection broke.
     After(u64),
 }
 
-/// The events of a run as one subscriber sees them; it ends with the run.
+/// A subscriber's stream of a run's events. It ends with the run.
 ///
-/// The last 1,024 events are kept for all subscribers together. One that is further behind is given the
-/// [durable](EventKind::is_durable) events it has missed, in order, and an [`EventKind::Lagged`] where others were.
+/// A buffer of the last 1,024 events is shared by all subscribers. A subscriber that lags further receives the
+/// [durable](EventKind::is_durable) events it has missed, in order, and an [`EventKind::Lagged`] in place of others.
 ///
 /// ```
 /// use deepagents_core::event::{EventKind, Subscribe};
@@ -53,7 +53,7 @@ pub enum Subscribe {
 pub struct EventStream {
     hub: Arc<EventHub>,
     id: u64,
-    /// The number of the event to be given next.
+    /// The sequence number of the next event to return.
     next: u64,
 }
 
@@ -80,8 +80,8 @@ impl Stream for EventStream {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        // Without a part in tokio's budget: a reader that is made to pause falls behind a run on its thread, which has
-        // to pause less often.
+        // Exempt from Tokio's cooperative budget: a reader forced to yield would lag behind a run on the same thread,
+        // which yields less often.
         let delivery = ready!(self.hub.poll(self.id, self.next, cx.waker()));
         Poll::Ready(delivery.map(|delivery| {
             let event = match delivery {

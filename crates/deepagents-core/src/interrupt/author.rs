@@ -1,4 +1,4 @@
-//! Who made a decision.
+//! Authors of decisions.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Decision;
 
-/// Who made a decision. As JSON `{"by": "person"}`, or with the `text` of a rule.
+/// The author of a decision. In JSON `{"by": "person"}`, or with the `text` of a rule.
 ///
 /// ```
 /// use deepagents_core::interrupt::DecisionAuthor;
@@ -19,19 +19,19 @@ use super::Decision;
 pub enum DecisionAuthor {
     /// A person who was asked.
     Person,
-    /// A rule that was there from the beginning.
+    /// A predefined rule.
     Rule {
-        /// The rule in words.
+        /// The rule as text.
         text: String,
     },
-    /// A rule that a person made of an earlier answer.
+    /// A rule that a person created with an earlier answer.
     RememberedRule {
-        /// The rule in words.
+        /// The rule as text.
         text: String,
     },
-    /// What holds where nobody and nothing else decides, such as a mode, or the end of a question's time.
+    /// A default that applies if nobody and nothing else decides, such as a mode, or the expiry of a question.
     Default {
-        /// What that is, in words.
+        /// The default as text.
         text: String,
     },
 }
@@ -47,7 +47,7 @@ impl fmt::Display for DecisionAuthor {
     }
 }
 
-/// A decision and who made it. As JSON the decision with a field `author`.
+/// A decision and its author. In JSON, the decision with a field `author`.
 ///
 /// ```
 /// use deepagents_core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
@@ -62,20 +62,20 @@ pub struct DecisionRecord {
     /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
-    /// Who made it; not known of records from before it was noted.
+    /// The author; `None` in records from before authors were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<DecisionAuthor>,
 }
 
 impl DecisionRecord {
-    /// A decision by somebody.
+    /// Creates a decision by an author.
     pub fn new(decision: Decision, author: DecisionAuthor) -> Self {
         Self { decision, author: Some(author) }
     }
 }
 
 impl From<Decision> for DecisionRecord {
-    /// A decision by a person.
+    /// Creates a decision by a person.
     fn from(decision: Decision) -> Self {
         Self::new(decision, DecisionAuthor::Person)
     }

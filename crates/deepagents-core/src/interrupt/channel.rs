@@ -1,4 +1,4 @@
-//! Where questions, and sub-agents that wait for answers, are kept.
+//! The channels that hold questions and waiting sub-agents.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::machine::Machine;
 use crate::machine::Open;
 use crate::state::{Channel, ChannelError, Sharing};
 
-/// The questions of the turn under way, by their ids, answered ones too.
+/// The questions of the turn in progress by id, including answered ones.
 #[derive(Debug)]
 pub struct ActionRequests;
 
-/// A call that waits, and what was decided about it.
+/// A call that waits, and the decision about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionReview {
-    /// What waits.
+    /// The question.
     #[serde(rename = "question")]
     pub request: ActionRequest,
     /// The decision, once there is one.
@@ -30,17 +30,17 @@ pub struct ActionReview {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionRequestChange {
-    /// One more, unless it is there already.
+    /// Adds a question, unless it exists.
     #[serde(rename = "ask")]
     Request(Box<ActionRequest>),
-    /// The answer to one, and who gave it.
+    /// Answers a question.
     #[serde(rename = "answer")]
     Decide(String, DecisionRecord),
-    /// What was decided about a call without a question, and who did: for the log, it changes nothing.
+    /// Records a decision about a call that had no question. For the log only; it changes nothing.
     Decided(CallId, DecisionRecord),
-    /// One less.
+    /// Removes a question.
     Drop(String),
-    /// None any more.
+    /// Removes all questions.
     Clear,
 }
 
@@ -72,23 +72,23 @@ impl Channel for ActionRequests {
     }
 }
 
-/// Sub-agents that wait for answers, by the call that runs them and what the call names them: as logs were written
-/// before sub-agents had records of their own. Still read, never written.
+/// Waiting sub-agents, by the call that runs them and their label, in the format of logs from before sub-agents had
+/// records of their own. Still read, never written.
 #[derive(Debug)]
 pub(crate) struct PausedChildren;
 
-/// A sub-agent that waits for answers: all it needs to go on.
+/// A sub-agent that waits for answers, with all it needs to resume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PausedChild {
     /// The call that runs it.
     pub(crate) call: CallId,
-    /// What that call names it.
+    /// The label that the call gave it.
     pub(crate) label: String,
-    /// Where it is in the tree; stays the same where its call is given another number.
+    /// The path in the tree of agents. It stays the same even if the call is renumbered.
     pub(crate) path: Vec<String>,
-    /// What it was given.
+    /// Its initial state.
     pub(crate) given: Map<String, Value>,
-    /// What it has come to.
+    /// Its current state.
     pub(crate) state: Map<String, Value>,
     pub(crate) machine: Machine,
     pub(crate) open: Open,

@@ -1,14 +1,14 @@
-//! What a person may decide.
+//! Decisions of people.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a person decides about a call. As JSON `{"type":"approve"}`,
+/// A person's decision about a call. In JSON `{"type":"approve"}`,
 /// `{"type":"edit","edited_action":{"name":…,"args":{…}}}`, `{"type":"reject","message":…}`,
-/// `{"type":"respond","message":…}`; `accept` is read as approve, `ignore` as reject, `response` as respond, and an edit
-/// may give its `args` directly.
+/// `{"type":"respond","message":…}`. When reading, `accept` means approve, `ignore` means reject, `response` means
+/// respond, and an edit may contain its `args` directly.
 ///
 /// ```
 /// use deepagents_core::interrupt::{Decision, DecisionKind};
@@ -21,20 +21,20 @@ use serde_json::Value;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// Make the call as it is.
+    /// Make the call unchanged.
     Approve,
     /// Make another call in its place.
     Edit {
         /// The call to make.
         edited_action: EditedAction,
     },
-    /// Do not make it.
+    /// Do not make the call.
     Reject {
-        /// Why, for the model.
+        /// The reason, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// Do not make it; this is its result.
+    /// Do not make the call; use this as its result.
     Respond {
         /// The result.
         message: String,
@@ -53,9 +53,9 @@ pub enum Decision {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EditedAction {
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Value,
 }
 
@@ -84,10 +84,10 @@ pub enum DecisionKind {
 }
 
 impl DecisionKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Approve, Self::Edit, Self::Reject, Self::Respond];
 
-    /// The word in JSON.
+    /// Returns the name used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -105,7 +105,7 @@ impl fmt::Display for DecisionKind {
 }
 
 impl Decision {
-    /// Its kind.
+    /// Returns the decision's kind.
     pub fn kind(&self) -> DecisionKind {
         match self {
             Self::Approve => DecisionKind::Approve,
@@ -115,10 +115,10 @@ impl Decision {
         }
     }
 
-    /// Reads a decision about a call of `tool`.
+    /// Reads a decision about a call of `tool` from JSON.
     ///
     /// # Errors
-    /// When the JSON is none.
+    /// Returns an error if the JSON is not a decision.
     pub fn from_json(value: Value, tool: &str) -> Result<Self, DecisionError> {
         let given: Given = serde_json::from_value(value).map_err(|error| DecisionError::Shape(error.to_string()))?;
         Ok(match given {
@@ -161,67 +161,67 @@ enum Given {
     },
 }
 
-/// Why an answer is not taken. The question stays open and nothing is stored.
+/// Error for an answer that is not valid. The question stays open, and nothing is stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// No open question has the id.
+    /// No open question has this id.
     #[error("no open question is named `{id}`; open are: {}", if open.is_empty() { "none".to_owned() } else { open.join(", ") })]
     Unknown {
         /// The id as given.
         id: String,
-        /// Those that are open.
+        /// The open questions.
         open: Vec<String>,
     },
-    /// The question was answered before.
+    /// The question has been answered already.
     #[error("question `{id}` has been answered before")]
     Answered {
         /// The question.
         id: String,
     },
-    /// The question does not allow it.
+    /// The question does not allow this kind of decision.
     #[error("question `{id}` cannot be answered with {given}, only with {}", kind_names(allowed))]
     NotAllowed {
         /// The question.
         id: String,
-        /// What was given.
+        /// The given kind.
         given: DecisionKind,
-        /// What is allowed.
+        /// The allowed kinds.
         allowed: Vec<DecisionKind>,
     },
-    /// The edited call is of a tool that there is not.
+    /// The edited call is for a tool that is not available.
     #[error("question `{id}`: the call cannot be changed to `{tool}`, which the agent does not have; it has {}", known.join(", "))]
     UnknownTool {
         /// The question.
         id: String,
-        /// The tool as given.
+        /// The given tool.
         tool: String,
-        /// The tools there are.
+        /// The available tools.
         known: Vec<String>,
     },
-    /// The tool does not take the arguments of the edited call.
+    /// The tool does not accept the arguments of the edited call.
     #[error("question `{id}`: {why}")]
     Arguments {
         /// The question.
         id: String,
-        /// What is wrong with them.
+        /// The reason.
         why: String,
     },
-    /// Its time is over.
+    /// The question has expired.
     #[error("question `{id}` has expired; resume the thread without an answer to it")]
     Expired {
         /// The question.
         id: String,
     },
-    /// The JSON is no decision.
+    /// The JSON is not a decision.
     #[error("this is no decision: {0}; the types are approve, edit, reject and respond")]
     Shape(String),
-    /// The number of answers is not that of the questions.
+    /// The number of answers differs from the number of questions.
     #[error("{given} answers were given to {open} questions; give one for each, in order, or name the questions")]
     Count {
-        /// Answers.
+        /// Number of answers.
         given: usize,
-        /// Open questions.
+        /// Number of open questions.
         open: usize,
     },
 }

@@ -1,9 +1,9 @@
-//! What an answer in words has to be, as data.
+//! Forms for answers.
 
 use serde::{Deserialize, Serialize};
 
-/// What an answer in words ([`Decision::Respond`](super::Decision::Respond)) has to be, so that a form can be shown for it.
-/// A question without one is answered with a text.
+/// A form that describes the expected answer ([`Decision::Respond`](super::Decision::Respond)), so that a user
+/// interface can show it. A question without a form is answered with free text.
 ///
 /// ```
 /// use deepagents_core::interrupt::AnswerForm;
@@ -18,24 +18,24 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AnswerForm {
-    /// One of these, or several; other words are taken as well.
+    /// One or several of these choices; other text is accepted as well.
     Choices {
-        /// What can be chosen, in words.
+        /// The choices as text.
         choices: Vec<String>,
         /// Whether several can be chosen.
         #[serde(default)]
         several: bool,
     },
-    /// A JSON object of these fields.
+    /// A JSON object with these fields.
     Fields {
-        /// The fields, in the order in which they are asked for.
+        /// The fields, in display order.
         fields: Vec<FormField>,
     },
 }
 
 impl AnswerForm {
-    /// The text of an answer that takes these choices, counted from zero: the words of a single one, the numbers of more,
-    /// counted from one. What is not there is left out.
+    /// Returns the answer text for these choices, given as indexes from zero: the text of a single choice, or the
+    /// numbers of several, counted from one. Indexes out of range are ignored.
     pub fn choose(&self, chosen: &[usize]) -> String {
         let Self::Choices { choices, .. } = self else { return String::new() };
         match chosen {
@@ -61,22 +61,22 @@ impl AnswerForm {
 pub struct FormField {
     /// Its name in the answer.
     pub name: String,
-    /// What people call it; its name where that is left out.
+    /// Display name; the field's name if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What belongs into it.
+    /// A description of the expected value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it cannot be left out.
+    /// Whether the field is required.
     #[serde(default)]
     pub required: bool,
-    /// What it takes.
+    /// The type of value.
     #[serde(flatten)]
     pub kind: FieldKind,
 }
 
 impl FormField {
-    /// What people call it, with what belongs into it in brackets.
+    /// Returns the display name, with the description in brackets.
     pub fn label(&self) -> String {
         let title = self.title.as_deref().unwrap_or(&self.name);
         match &self.description {
@@ -86,7 +86,7 @@ impl FormField {
     }
 }
 
-/// What a field of a form takes.
+/// The type of a form field's value.
 ///
 /// ```
 /// use deepagents_core::interrupt::FieldKind;
@@ -100,22 +100,22 @@ impl FormField {
 pub enum FieldKind {
     /// A text.
     Text {
-        /// What it is where nothing else is said.
+        /// The default value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<String>,
     },
     /// A number.
     Number {
-        /// Whether it is a whole one.
+        /// Whether the number must be an integer.
         #[serde(default)]
         integer: bool,
-        /// What it is where nothing else is said.
+        /// The default value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<serde_json::Number>,
     },
     /// Yes or no, as `true` and `false`.
     Boolean {
-        /// What it is where nothing else is said.
+        /// The default value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<bool>,
     },
@@ -123,15 +123,15 @@ pub enum FieldKind {
     Choice {
         /// The options.
         options: Vec<FieldOption>,
-        /// The value that it has where nothing else is said.
+        /// The default value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<String>,
     },
-    /// A list of the values of options.
+    /// A list of values of options.
     Several {
         /// The options.
         options: Vec<FieldOption>,
-        /// The values that it has where nothing else is said.
+        /// The default values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         default: Vec<String>,
     },
@@ -148,13 +148,13 @@ pub enum FieldKind {
 pub struct FieldOption {
     /// Its value in the answer.
     pub value: String,
-    /// What people call it; its value where that is left out.
+    /// Display name; the value if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
 impl FieldOption {
-    /// What people call it.
+    /// Returns the display name.
     pub fn label(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.value)
     }

@@ -1,4 +1,4 @@
-//! Questions of one turn as one pause, in the shape that clients of other implementations know.
+//! Groups the questions of a turn into one interrupt, in the JSON format of other implementations.
 
 use serde_json::{Value, json};
 
@@ -39,6 +39,7 @@ impl Interrupt {
         out
     }
 
+    /// Returns
     /// `{"action_requests":[{"name","args","description"}],"review_configs":[{"action_name","allowed_decisions"}]}`.
     pub fn to_json(&self) -> Value {
         let described = |q: &ActionRequest| match &q.leads_to {
@@ -55,7 +56,7 @@ impl Interrupt {
     /// Reads decisions given in the order of the questions.
     ///
     /// # Errors
-    /// When there are more or fewer than questions, or one is no decision.
+    /// Returns an error if there are more or fewer decisions than questions, or one is not a decision.
     pub fn decisions(&self, given: Vec<Value>) -> Result<Vec<(String, Decision)>, DecisionError> {
         if given.len() != self.action_requests.len() {
             return Err(DecisionError::Count { given: given.len(), open: self.action_requests.len() });

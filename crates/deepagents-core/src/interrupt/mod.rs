@@ -1,8 +1,9 @@
-//! Questions to a person: kept with the thread, answered whenever, by whichever process.
+//! Interrupts: questions to a person, stored with the thread, that can be answered at any time and from any process.
 //!
-//! A call that needs a decision is kept as a [`ActionRequest`] under our own identity of the call. The run ends with
-//! [`FinishReason::Interrupted`](crate::run::FinishReason::Interrupted); nothing stays running. [`RunInput::resume`](crate::run::RunInput::resume)
-//! with [`decide`](crate::run::RunInput::decide) goes on: calls that have finished are not made again.
+//! A call that needs a decision is stored as an [`ActionRequest`] under the harness's own id of the call. The run ends
+//! with [`FinishReason::Interrupted`](crate::run::FinishReason::Interrupted), and nothing keeps running.
+//! [`RunInput::resume`](crate::run::RunInput::resume) with [`decide`](crate::run::RunInput::decide) resumes it. Calls
+//! that have finished are not repeated.
 
 mod author;
 mod channel;
@@ -40,43 +41,43 @@ pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ActionRequest {
-    /// Names the question; the same for as long as it is open.
+    /// Identifies the question for as long as it is open.
     pub id: String,
     /// The call it is about.
     pub call: CallId,
-    /// The tool that is to be called.
+    /// The tool to be called.
     pub tool: String,
-    /// With these arguments.
+    /// The arguments of the call.
     pub args: Value,
-    /// What is asked, for a person.
+    /// The question, for a person.
     pub text: String,
-    /// The rule that wants a person to be asked, in words.
+    /// The rule that requires a person's decision, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// The name of the sub-agent whose call it is; none where it is the main agent's.
+    /// The name of the sub-agent that made the call; `None` for the main agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The path that the call's own path leads to, where links make that another one.
+    /// The path that the call's own path resolves to, if links change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leads_to: Option<String>,
-    /// What may be decided.
+    /// The kinds of decisions allowed.
     pub allowed: Vec<DecisionKind>,
-    /// What an answer in words has to be; a text where that is left out.
+    /// The form of a text answer; free text if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<AnswerForm>,
     /// The tools that an edited call may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// When it was asked, RFC 3339.
+    /// When it was asked, as RFC 3339.
     pub asked_at: String,
-    /// From when on it counts as rejected, RFC 3339.
+    /// When it expires and counts as rejected, as RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
 impl ActionRequest {
-    /// A question about a call, of which anything may be decided. Under this id, which is the call's own, it holds back
-    /// all calls of the turn; one that a call [asks itself](crate::tool::ToolContext::interrupt) holds back that call alone.
+    /// Creates a question about a call that allows every decision. Its id is the call's own, so it blocks all calls of
+    /// the turn. A question that a call [asks itself](crate::tool::ToolContext::interrupt) blocks only that call.
     pub fn about(call: &CallId, tool: impl Into<String>, args: Value, asked_at: impl Into<String>) -> Self {
         Self {
             id: call.to_string(),
@@ -95,77 +96,77 @@ impl ActionRequest {
         }
     }
 
-    /// Says what is asked.
+    /// Sets the question's text.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// Says which rule wants a person to be asked.
+    /// Sets the rule that requires a person's decision.
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>) -> Self {
         self.rule = Some(rule.into());
         self
     }
 
-    /// Says whose call it is: a sub-agent's, by its name, or the main agent's.
+    /// Sets the name of the sub-agent that made the call, or `None` for the main agent.
     #[must_use]
     pub fn agent(mut self, sub_agent: Option<&str>) -> Self {
         self.agent = sub_agent.map(str::to_owned);
         self
     }
 
-    /// Says which path the call's own path leads to.
+    /// Sets the path that the call's own path resolves to.
     #[must_use]
     pub fn leads_to(mut self, path: impl Into<String>) -> Self {
         self.leads_to = Some(path.into());
         self
     }
 
-    /// Says what may be decided.
+    /// Sets the kinds of decisions allowed.
     #[must_use]
     pub fn allowed(mut self, allowed: impl Into<Vec<DecisionKind>>) -> Self {
         self.allowed = allowed.into();
         self
     }
 
-    /// Says what an answer in words has to be.
+    /// Sets the form of a text answer.
     #[must_use]
     pub fn form(mut self, form: AnswerForm) -> Self {
         self.form = Some(form);
         self
     }
 
-    /// Says which tools an edited call may use; only its own otherwise.
+    /// Sets the tools that an edited call may use. By default this is only the call's own tool.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Says from when on it counts as rejected.
+    /// Sets when the question expires and counts as rejected.
     #[must_use]
     pub fn expires_at(mut self, at: impl Into<String>) -> Self {
         self.expires_at = Some(at.into());
         self
     }
 
-    /// Whether it was asked before any call of the turn was made, and not by the call itself.
+    /// Returns whether the question was asked before any call of the turn was made, not by the call itself.
     pub fn is_gate(&self) -> bool {
         self.id == self.call.to_string()
     }
 
-    /// Whether it counts as rejected by now.
+    /// Returns whether the question has expired and counts as rejected.
     pub fn is_expired(&self, now: crate::env::Timestamp) -> bool {
         let at = self.expires_at.as_deref().and_then(|at| at.parse::<crate::env::Timestamp>().ok());
         at.is_some_and(|at| at <= now)
     }
 
-    /// Whether a decision may be given as an answer.
+    /// Checks whether a decision is a valid answer.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns an error that says what is wrong with it.
     pub fn check(&self, decision: &Decision, now: crate::env::Timestamp) -> Result<(), DecisionError> {
         let id = self.id.clone();
         if self.is_expired(now) {
@@ -187,11 +188,12 @@ impl ActionRequest {
         Ok(())
     }
 
-    /// Whether the tool of an edited call takes its arguments and names all of them: what a person has set must not come
-    /// to nothing. Of arguments that the model's own call has and the tool does not name, any may stay.
+    /// Checks that the tool of an edited call accepts the arguments and declares all of them, so that nothing a person
+    /// has set is ignored. If the model's own call has arguments that the tool does not declare, undeclared arguments
+    /// are accepted.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns an error that says what is wrong with them.
     pub fn check_edit(&self, edited: &EditedAction, tool: &ToolSpec) -> Result<(), DecisionError> {
         let closed = SchemaCheck::new(closed(&tool.schema).into());
         let check = if edited.name == self.tool && closed.check(&self.args).is_err() {
@@ -205,8 +207,8 @@ impl ActionRequest {
         })
     }
 
-    /// The same for the agent at a path of the run, with the tool of the edit where that has it. A call of another agent, or of a
-    /// tool that is only offered while the model is asked, is looked at when it is made.
+    /// Does the same for the agent at a path of the run, provided that it has the tool of the edit. A call of another
+    /// agent, or of a tool that is offered only per request, is checked when it is made.
     pub(crate) fn check_edit_in(
         &self,
         path: &[String],

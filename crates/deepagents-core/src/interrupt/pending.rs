@@ -1,4 +1,4 @@
-//! Open interrupts of a state: reading, answering, forgetting them.
+//! The open interrupts of a state.
 
 use super::{
     ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor, DecisionError,
@@ -7,28 +7,28 @@ use super::{
 use crate::env::Timestamp;
 use crate::state::{ChannelError, State, Undelivered, Update};
 
-/// Why a call did not end: it waits for answers.
+/// Why a call did not finish: it waits for answers.
 #[derive(Debug)]
 pub struct PendingInterrupt {
     pub(crate) questions: Vec<ActionRequest>,
-    /// What the sub-agent that asks was given and has come to, if the call runs one.
+    /// The initial and current states of the sub-agent that asks, if the call runs one.
     pub(crate) child: Option<Box<(State, State)>>,
 }
 
 impl PendingInterrupt {
-    /// What the call asks, itself or below it.
+    /// Returns the questions of the call and of the agents below it.
     pub fn action_requests(&self) -> &[ActionRequest] {
         &self.questions
     }
 
-    /// A sub-agent waits, with what it was given and what it has come to.
+    /// Creates the interrupt of a waiting sub-agent, with its initial and current states.
     pub(crate) fn child(given: State, left: State) -> Self {
         Self { questions: open_questions(&left).cloned().collect(), child: Some(Box::new((given, left))) }
     }
 }
 
-/// The turn that waits gets another number, and so do its calls and what is asked about them. `path` is that of the
-/// thread's own agent.
+/// Renumbers the waiting turn, with its calls and the questions about them. `path` is the path of the thread's own
+/// agent.
 pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<(), ChannelError> {
     let asked = state.get::<ActionRequests>().cloned().unwrap_or_default();
     let paused = state.get::<PausedChildren>().cloned().unwrap_or_default();
@@ -36,7 +36,7 @@ pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<
     if !asked.is_empty() {
         let mut changes = vec![ActionRequestChange::Clear];
         for ActionReview { request: mut question, decision: answer } in asked.into_values() {
-            // Where a sub-agent is in the tree does not change.
+            // The paths of sub-agents do not change.
             if question.call.path == path {
                 let rest = question.id.strip_prefix(&question.call.to_string()).unwrap_or_default().to_owned();
                 question.call.turn = turn;
@@ -58,14 +58,14 @@ pub(crate) fn renumber(state: &mut State, path: &[String], turn: u32) -> Result<
     state.apply(&update)
 }
 
-/// The questions of a state that have no answer.
+/// Returns the questions of a state that have no answer.
 pub(crate) fn open_questions(state: &State) -> impl Iterator<Item = &ActionRequest> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
     asked.filter(|asked| asked.decision.is_none()).map(|asked| &asked.request)
 }
 
 impl State {
-    /// The calls that wait for a decision, in order: those of a thread, whichever process has left them.
+    /// Returns the calls that wait for a decision, in order, whichever process left them.
     ///
     /// ```
     /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-/// The answers that a state holds for a part of the tree, as changes for the sub-agent there.
+/// Returns the answers that a state holds for a subtree of agents, as changes for the sub-agent there.
 pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequestChange> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
     asked
@@ -92,7 +92,7 @@ pub(crate) fn answers_below(state: &State, path: &[String]) -> Vec<ActionRequest
         .collect()
 }
 
-/// Answers as changes, every one of them or none, with those that time has given.
+/// Converts the answers to changes, all of them or none, and adds rejections for expired questions.
 pub(crate) fn answers_to(
     state: &State,
     answers: Vec<(String, DecisionRecord)>,
@@ -121,7 +121,7 @@ pub(crate) fn answers_to(
     Ok(changes)
 }
 
-/// Forgets what is asked and what was said too late, for a state that another run begins with.
+/// Discards questions and undelivered messages, for a state that another run starts with.
 pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
     if state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty()) {
         state.apply(&Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]))?;

@@ -1,4 +1,4 @@
-//! The sub-agents of a thread: which there were, and what each has come to.
+//! The sub-agents of a thread and their states.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,31 +11,30 @@ use crate::ids::LogPosition;
 use crate::state::Schema;
 use crate::status::RunStatus;
 
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: u64 = 1_000;
 
 /// A sub-agent of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubAgentInfo {
-    /// Where it is in the tree.
+    /// The path in the tree of agents.
     pub path: Vec<String>,
     /// Its name.
     pub agent: String,
-    /// How it stands.
+    /// The status of its last run.
     pub status: RunStatus,
     /// The position of its first record.
     pub start: LogPosition,
-    /// What it [recorded](crate::agent::ChildScope::record), by key.
+    /// The values it [recorded](crate::agent::ChildScope::record), by key.
     pub recorded: BTreeMap<String, Value>,
 }
 
-/// The sub-agents that ran as part of a thread, in order of their beginning; those whose beginning was pruned are not
-/// among them, nor are agents in the background, which have threads of their own. Records that cannot be read are passed
-/// over.
+/// Lists the sub-agents that ran as part of a thread, in the order in which they started. Excludes sub-agents whose
+/// start was pruned, and background agents, which have their own threads. Unreadable records are skipped.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Returns an error if the log cannot be read.
 pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAgentInfo>, JournalError> {
     let mut found: BTreeMap<Vec<String>, SubAgentInfo> = BTreeMap::new();
     for page in Pages::new(journal, thread).await? {
@@ -65,11 +64,11 @@ pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAg
     Ok(found)
 }
 
-/// What a sub-agent of a thread has come to, by default at the end of the log. Channels that the schema does not have
+/// Returns the state of a sub-agent of a thread, by default at the end of the log. Channels that are not in the schema
 /// are left out.
 ///
 /// # Errors
-/// [`JournalError::NoAgent`] when the log has none at that path; otherwise when it cannot be read.
+/// Returns [`JournalError::NoAgent`] if the log has no sub-agent at that path, and an error if the log cannot be read.
 pub async fn load_sub_agent(
     journal: &dyn Journal,
     thread: &str,
@@ -97,7 +96,7 @@ pub async fn load_sub_agent(
                         records.push((position, Record::Child { path, entry }));
                     }
                 }
-                // What follows comes after the position that the log went back to.
+                // Records from the target of the rewind onwards are no longer on this branch.
                 Record::Rewind { to, .. } => records.retain(|(position, _)| *position < to),
                 _ => {}
             }
@@ -115,7 +114,7 @@ pub async fn load_sub_agent(
 }
 
 impl ChildLog {
-    /// The log of a sub-agent of this one.
+    /// Returns the log of a sub-agent of this one.
     fn below(mut self, thread: &str, schema: Arc<Schema>, path: &[String]) -> Result<Option<Self>, JournalError> {
         let is_start = |record: &Record| {
             matches!(record, Record::Child { path: own, entry }
@@ -138,7 +137,7 @@ impl ChildLog {
     }
 }
 
-/// The pages of a log.
+/// An iterator over the pages of a log.
 pub(super) struct Pages {
     next: LogPosition,
     end: LogPosition,
@@ -149,7 +148,7 @@ impl Pages {
         Self::from(journal, thread, 0).await
     }
 
-    /// Those from a position on.
+    /// The pages from a position onwards.
     pub(super) async fn from(journal: &dyn Journal, thread: &str, next: LogPosition) -> Result<Self, JournalError> {
         let end = journal.threads().get(thread).await?.map_or(0, |info| info.end);
         Ok(Self { next, end })

@@ -1,4 +1,4 @@
-//! Calls that a branch of a log has begun.
+//! Calls started on a branch of a log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use super::agents::Pages;
 use super::{Journal, JournalError, LogEntry, Record, read_intact};
 use crate::ids::{CallId, LogPosition};
 
-/// The calls that have begun between a position and the end of a thread's log, with the names of their tools: those of its
-/// present branch, and of sub-agents that share the log too. One that waits for a decision took no effect and is not among
-/// them.
+/// Lists the calls that started between a position and the end of a thread's log, with the names of their tools: those
+/// on the current branch, including those of sub-agents that share the log. A call that waits for a decision has had no
+/// effect and is excluded.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Returns an error if the log cannot be read.
 pub async fn calls_since(
     journal: &dyn Journal,
     thread: &str,
@@ -51,7 +51,8 @@ pub async fn calls_since(
     Ok(calls)
 }
 
-/// The parts of a log that its end comes from, not before a position: each goes up to where the one before went back.
+/// Returns the segments of a log that form the current branch, latest first and not before `from`. Each ends where the
+/// segment before it in this list was rewound to.
 fn branch(
     rewinds: &[(LogPosition, LogPosition)],
     from: LogPosition,

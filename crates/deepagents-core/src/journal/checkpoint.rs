@@ -1,4 +1,4 @@
-//! The checkpoints of a thread: positions from which a run can go on.
+//! The checkpoints of a thread: positions that a run can continue from.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,20 @@ use super::{Journal, JournalError, LogEntry, Record, read_intact};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 
-/// How many entries are read at once, at most.
+/// Maximum number of entries read at once.
 const PAGE: u64 = 1_000;
 
-/// How many entries are read at once, at least: there are several to a checkpoint.
+/// Minimum number of entries read at once, as there are several per checkpoint.
 const SMALLEST_PAGE: u64 = 64;
 
-/// How many entries are read beyond what a page needs to find the run that it begins in.
+/// Number of entries read beyond what a page needs, to find the run that the page starts in.
 const RUN_SEARCH: u64 = 4_000;
 
-/// Version of the JSON form of [`Checkpoint`]. It grows when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON form of [`Checkpoint`]. It is incremented when a field changes meaning or is removed, not when
+/// one is added.
 pub const CHECKPOINT_VERSION: u32 = 1;
 
-/// A position from which a run can go on.
+/// A position that a run can continue from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Checkpoint {
@@ -28,19 +29,19 @@ pub struct Checkpoint {
     pub v: u32,
     /// The position.
     pub position: LogPosition,
-    /// The position it follows; none at the start, and where what it follows was pruned.
+    /// The previous checkpoint's position. `None` at the start, or if that checkpoint was pruned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<LogPosition>,
-    /// When it was written.
+    /// When the checkpoint was written.
     pub at: Timestamp,
-    /// The run that wrote it, or wrote last before it.
+    /// The run that wrote it, or the last run to write before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// What made it.
+    /// What created it.
     pub origin: CheckpointSource,
 }
 
-/// What made a checkpoint.
+/// What created a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -51,17 +52,17 @@ pub enum CheckpointSource {
     Step,
     /// A change by the application.
     Update,
-    /// Going back; the parent is where to.
+    /// A rewind. The parent is its target.
     Rewind,
 }
 
-/// The checkpoints of a thread, newest first: those before a position, at most so many. All branches are among them.
+/// Lists up to `limit` checkpoints of a thread before a position, newest first, on all branches.
 ///
-/// The log is read backwards from that position, no further than the page needs. A record that cannot be read is passed
-/// over. The run of a checkpoint is not known where records of earlier versions lie far behind the beginning of theirs.
+/// Reads the log backwards from that position, no further than needed. Unreadable records are skipped. A checkpoint's
+/// run may be unknown in records of earlier versions far from the start of their run.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Returns an error if the log cannot be read.
 pub async fn checkpoints(
     journal: &dyn Journal,
     thread: &str,
@@ -69,7 +70,7 @@ pub async fn checkpoints(
     limit: usize,
 ) -> Result<Vec<Checkpoint>, JournalError> {
     let Some(info) = journal.threads().get(thread).await? else { return Ok(Vec::new()) };
-    // The position of a checkpoint is that after its record.
+    // A checkpoint's position is the one after its record.
     let mut start = before.map_or(info.end, |before| info.end.min(before.saturating_sub(1)));
     let mut size = u64::try_from(limit).unwrap_or(PAGE).saturating_mul(4).clamp(SMALLEST_PAGE, PAGE);
     let mut records: Vec<HistoryRecord> = Vec::new();
@@ -77,7 +78,7 @@ pub async fn checkpoints(
     while start > 0 && limit > 0 {
         let from = start.saturating_sub(size);
         let entries = read_intact(journal, thread, from..start).await?;
-        // What was pruned is left behind quickly.
+        // Grow the pages to skip pruned ranges quickly.
         size = if entries.is_empty() { size.saturating_mul(8) } else { size };
         records.extend(entries.into_iter().rev().filter_map(HistoryRecord::new));
         match Anchor::find(&records, limit) {
@@ -87,7 +88,8 @@ pub async fn checkpoints(
         }
         start = from;
     }
-    // From the anchor on it is certain what each record made; without one, this is all that the log has.
+    // From the anchor onwards it is certain what created each checkpoint. Without an anchor, the records go back to the
+    // start of the log.
     let anchor = (start > 0).then(|| Anchor::find(&records, limit)).flatten();
     let mut walk = Walk::default();
     let mut found: VecDeque<Checkpoint> = VecDeque::new();
@@ -102,7 +104,7 @@ pub async fn checkpoints(
     Ok(found.into())
 }
 
-/// A record that matters to checkpoints.
+/// A record that is relevant to checkpoints.
 struct HistoryRecord {
     position: LogPosition,
     at: Timestamp,
@@ -131,7 +133,7 @@ impl HistoryRecord {
     }
 }
 
-/// A step from which on it is certain what each record made, whatever lies before it.
+/// A step from which onwards it is certain what created each checkpoint, whatever precedes it.
 struct Anchor {
     position: LogPosition,
     /// Whether the run at that step is known.
@@ -139,7 +141,7 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// The oldest step among records, newest first, if enough checkpoints follow it.
+    /// Finds the oldest step in `records`, newest first, provided that enough checkpoints follow it.
     fn find(records: &[HistoryRecord], limit: usize) -> Option<Self> {
         let is_certain = |record: &&HistoryRecord| matches!(record.kind, HistoryKind::Step(_) | HistoryKind::Rewind(_));
         let at = records.iter().rposition(|record| matches!(record.kind, HistoryKind::Step(_)))?;
@@ -159,7 +161,7 @@ struct Walk {
     run: Option<String>,
     last: Option<LogPosition>,
     begun: bool,
-    /// The run began with a change by the application, in place of an input.
+    /// Whether the run started with a change by the application instead of an input.
     changed: bool,
 }
 
@@ -175,7 +177,7 @@ impl Walk {
                 self.run = Some(run);
                 return None;
             }
-            // The step after it says how the run goes on from the change.
+            // The step that follows determines how the run continues from the change.
             HistoryKind::Updated if self.begun => {
                 self.changed = true;
                 return None;

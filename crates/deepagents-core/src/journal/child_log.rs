@@ -1,4 +1,4 @@
-//! The logs of sub-agents whose calls have not ended: what a call that is made again goes on from.
+//! Logs of sub-agents whose calls have not ended, from which a repeated call resumes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use crate::interrupt::PausedChild;
 use crate::machine::BudgetUsage;
 use crate::state::{ChannelError, Schema, State};
 
-/// The log of one sub-agent, its own sub-agents included.
+/// The log of a sub-agent, including those of its own sub-agents.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildLog {
     /// The call that runs it.
     pub(crate) call: CallId,
-    /// What tells it from others of the call.
+    /// Distinguishes it from the call's other sub-agents.
     pub(crate) label: String,
-    /// Where it is in the tree; stays the same where its call is given another number.
+    /// The path in the tree of agents. It stays the same even if the call is renumbered.
     pub(crate) path: Vec<String>,
-    /// What the agent above had when the call began.
+    /// The parent agent's state when the call started.
     pub(super) base: Option<State>,
-    /// Where it was, in the form of older logs; in place of the beginning of its records.
+    /// The sub-agent's saved state in the format of older logs, which replaces the first part of its records.
     pub(super) paused: Option<Box<PausedChild>>,
     pub(super) records: Vec<Record>,
-    /// What it and those below it have spent, by path.
+    /// What it and its sub-agents have spent, by path.
     pub(super) spent: BTreeMap<Vec<String>, ChildUsage>,
 }
 
-/// What a sub-agent had spent at its last step, and what of it the last step of an agent above includes.
+/// What a sub-agent had spent at its last step, and how much of that the last step of its parent includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildUsage {
     pub(crate) total: BudgetUsage,
@@ -47,7 +47,7 @@ impl ChildLog {
         Self { paused: Some(Box::new(paused)), ..Self::begin(call, label, path, None) }
     }
 
-    /// Takes a record in, the sub-agent's own or one of those below it.
+    /// Adds a record of the sub-agent itself or of one below it.
     pub(super) fn push(&mut self, record: Record) {
         let (path, entry) = match &record {
             Record::Child { path, entry } => (path, &**entry),
@@ -66,22 +66,22 @@ impl ChildLog {
         self.records.push(record);
     }
 
-    /// What the agent above has spent includes all of it.
+    /// Marks everything spent as included in the parent's total.
     pub(super) fn count(&mut self) {
         self.spent.values_mut().for_each(|usage| usage.counted = usage.total);
     }
 
-    /// Whether it got as far as a step that can be gone on from.
+    /// Returns whether it reached a step that can be resumed.
     pub(crate) fn has_begun(&self) -> bool {
         self.paused.is_some() || self.records.iter().any(|record| matches!(record, Record::Step { .. }))
     }
 
-    /// What it had spent itself.
+    /// Returns what it has spent itself.
     pub(crate) fn spent(&self) -> BudgetUsage {
         self.spent.get(&self.path).map(|usage| usage.total).unwrap_or_default()
     }
 
-    /// What it had recorded, by key.
+    /// Returns the values it recorded, by key.
     pub(crate) fn recorded(&self) -> BTreeMap<String, Value> {
         let recorded = self.records.iter().filter_map(|record| match record {
             Record::ValueRecorded { key, value } => Some((key.clone(), value.clone())),
@@ -90,7 +90,7 @@ impl ChildLog {
         recorded.collect()
     }
 
-    /// Its records as they are in the log of the thread.
+    /// Returns its records in the form they have in the thread's log.
     pub(crate) fn into_records(self) -> impl Iterator<Item = Record> {
         let path = self.path;
         self.records.into_iter().map(move |record| match record {
@@ -99,14 +99,14 @@ impl ChildLog {
         })
     }
 
-    /// What it and those below it had spent that the last step of the agent above does not include.
+    /// Returns what it and its sub-agents had spent beyond what the parent's last step includes.
     pub(crate) fn uncounted(&self) -> BudgetUsage {
         let mut uncounted = BudgetUsage::default();
         self.spent.values().for_each(|usage| uncounted += &usage.total.since(&usage.counted));
         uncounted
     }
 
-    /// What the records amount to, for an agent with these channels, and what it was given.
+    /// Replays the records for an agent with these channels. Also returns the sub-agent's initial state.
     pub(crate) fn replay(self, thread: &str, schema: Arc<Schema>) -> Result<(Replay, State), JournalError> {
         let damaged = |error: ChannelError| JournalError::Damaged {
             thread: thread.to_owned(),
@@ -130,7 +130,7 @@ impl ChildLog {
         Ok((replay, given))
     }
 
-    /// The logs of those below it whose calls have not ended, for an agent with these channels.
+    /// Returns the logs of its sub-agents whose calls have not ended, for an agent with these channels.
     pub(crate) fn open_below(
         self,
         thread: &str,
@@ -139,7 +139,8 @@ impl ChildLog {
         Ok(self.replay(thread, schema.clone())?.0.children)
     }
 
-    /// What it was given and has come to with all below it, seen with these channels.
+    /// Returns its initial state, and its last state merged with those of all sub-agents below it, seen with these
+    /// channels.
     pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
         let damaged = |error: ChannelError| JournalError::Damaged {
             thread: thread.to_owned(),

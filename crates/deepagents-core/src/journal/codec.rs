@@ -1,4 +1,4 @@
-//! Records as text, with versions.
+//! The versioned JSON encoding of records.
 
 use std::panic::AssertUnwindSafe;
 
@@ -8,18 +8,19 @@ use serde_json::{Map, Value};
 use super::{JournalError, Record};
 use crate::ids::LogPosition;
 
-/// Version of the JSON form of records. It grows when a field changes its meaning or goes away, not when one is added;
-/// older forms are lifted to the present one as they are read.
+/// Version of the JSON form of records. It is incremented when a field changes meaning or is removed, not when one is
+/// added. Older forms are migrated when read.
 ///
-/// Version 2: the todo list changes by items. The channel reads the lists of version 1 itself, so that nothing is lifted.
+/// Version 2: the todo list changes by items. The channel itself still reads the lists of version 1, so no migration is
+/// needed.
 pub const RECORD_VERSION: u64 = 2;
 
-/// Lifts a record of version `i` to `i + 1`; one for every version before the present.
+/// Migrates a record of version `i` to `i + 1`. There is one for every earlier version.
 type Lift = fn(&mut Map<String, Value>);
 const LIFTS: [Lift; RECORD_VERSION as usize] = [
-    // Before versions were noted, a record had the shape of version 1.
+    // Records without a version have the form of version 1.
     |_record| {},
-    // Changes of channels are the channels' own, and each reads its earlier forms.
+    // Channels define the format of their changes, and each reads its earlier formats.
     |_record| {},
 ];
 
@@ -36,28 +37,28 @@ struct Version {
     v: u64,
 }
 
-/// A record as one line of JSON.
+/// Encodes a record as one line of JSON.
 ///
 /// # Errors
-/// When a value of the record cannot be written as JSON, also where its `Serialize` panics.
+/// Returns an error if a value of the record cannot be serialised as JSON, including when its `Serialize` panics.
 pub fn encode(record: &Record) -> Result<String, serde_json::Error> {
     guarded(|| serde_json::to_string(&Versioned { v: RECORD_VERSION, record }))
 }
 
-/// How long [`encode`] would make a record, in bytes.
+/// Returns the length in bytes of a record encoded with [`encode`].
 pub(super) fn encoded_len(record: &Record) -> Result<u64, serde_json::Error> {
     let mut count = Count(0);
     guarded(|| serde_json::to_writer(&mut count, &Versioned { v: RECORD_VERSION, record }))?;
     Ok(count.0)
 }
 
-/// Values of channels are the application's, and so is what their `Serialize` does: a journal must outlive it.
+/// Catches panics: `Serialize` of channel values is application code, and a journal must survive it.
 fn guarded<T>(write: impl FnOnce() -> Result<T, serde_json::Error>) -> Result<T, serde_json::Error> {
     let written = std::panic::catch_unwind(AssertUnwindSafe(write));
     written.unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
 }
 
-/// Counts the bytes that are written.
+/// Counts the bytes written.
 struct Count(u64);
 
 impl std::io::Write for Count {
@@ -71,10 +72,11 @@ impl std::io::Write for Count {
     }
 }
 
-/// Reads what [`encode`] wrote, in this version or an earlier one.
+/// Decodes the output of [`encode`], of this version or an earlier one.
 ///
 /// # Errors
-/// [`JournalError::Newer`] for a later version, [`JournalError::Damaged`] for anything else that is no record.
+/// Returns [`JournalError::Newer`] for a later version, and [`JournalError::Damaged`] for anything else that is not a
+/// record.
 pub fn decode(thread: &str, position: LogPosition, text: &str) -> Result<Record, JournalError> {
     let damaged = |error: serde_json::Error| JournalError::Damaged {
         thread: thread.to_owned(),

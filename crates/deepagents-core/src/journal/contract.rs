@@ -1,4 +1,4 @@
-//! What a journal does.
+//! The contract of journals.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::{JournalError, Record, Threads};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 
-/// Keeps the logs of threads.
+/// Stores the logs of threads.
 ///
 /// Records are appended in order and never changed. An append succeeds only for the owner of the thread, and only at
-/// the end the writer knows, so that two processes on one thread get an error instead of a fork in silence. `Ok` means
-/// durable, at the level the journal promises. An implementation is tested by the journal suite of
-/// `deepagents-testing`.
+/// the end that the writer expects, so that two processes on one thread get an error instead of silently forking it.
+/// `Ok` means that the records are durable, at the level that the journal promises. The journal suite of
+/// `deepagents-testing` tests implementations.
 ///
-/// Whoever claimed a thread last owns it until it releases it. That its lease ran out lets others claim the thread, and
-/// changes nothing else: as long as nobody has, the owner writes and renews as before. A writer that was frozen past
-/// its lease thus goes on where nobody has taken its place, and writes nothing where somebody has.
+/// The last owner to claim a thread owns it until it is released. An expired lease lets others claim the thread, but
+/// changes nothing else: until someone does, the owner can still write and renew. A writer that was frozen past its
+/// lease therefore continues if nobody has replaced it, and writes nothing if somebody has.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,36 +39,36 @@ use crate::ids::LogPosition;
     note = "`MemoryJournal::new()` is one, and so is `Sqlite::open(path).await?` of `deepagents-persist`"
 )]
 pub trait Journal: Send + Sync + 'static {
-    /// Makes somebody the owner of a thread for a while, with a fence that no owner of any thread has had before. A
-    /// thread that does not exist begins to. What the claim says of the thread's metadata is set with it: nobody ever sees an
-    /// owner without, and where the claim fails nothing is.
+    /// Makes `claim.owner` the owner of a thread for a while, with a fence that no owner of any thread has had before.
+    /// Creates the thread if it does not exist. The claim's metadata is set atomically with the owner; if the claim
+    /// fails, none is set.
     ///
     /// # Errors
-    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless it is to be taken over, and as
-    /// [`Threads::set_metadata`] for its metadata.
+    /// Returns [`JournalError::Busy`] if the thread has an owner with a valid lease and the claim does not take it
+    /// over, and the errors of [`Threads::set_metadata`] for the metadata.
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
 
-    /// Begins a new lease for the owner, also where the last one has run out: it runs out after `lease` from now.
+    /// Renews the owner's lease, even if it has expired: it now expires after `lease`.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] when somebody else has claimed the thread since, or it was released.
+    /// Returns [`JournalError::Fenced`] if another owner has claimed the thread since, or it was released.
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Gives a thread up; nothing happens if it has another owner by now. Takes its place among the calls of this
-    /// process when it is called, not when it is first polled: a claim of the same thread that follows finds it free.
+    /// Releases a thread; a no-op if it has another owner by now. The release takes its place among this process's
+    /// calls when it is called, not when it is first polled: a later claim of the same thread finds it free.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Appends records at `expected`, all or none.
+    /// Appends records at `expected` atomically.
     ///
-    /// An append whose answer was lost may be repeated: where the same owner's log ends with these very records, byte for
-    /// byte and the first of them at `expected`, the answer is that of the first time and nothing is written.
+    /// An append may be retried if its response was lost. If the log of the same owner ends with exactly these records,
+    /// byte for byte and starting at `expected`, the retry returns the original response and writes nothing.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] when the thread is not, or no longer, this owner's; [`JournalError::Conflict`] when the
-    /// log ends elsewhere.
+    /// Returns [`JournalError::Fenced`] if the thread does not, or no longer, belong to this owner, and
+    /// [`JournalError::Conflict`] if the log ends elsewhere.
     fn append<'a>(
         &'a self,
         thread: &'a str,
@@ -77,27 +77,28 @@ pub trait Journal: Send + Sync + 'static {
         records: Vec<Record>,
     ) -> BoxFuture<'a, Result<Appended, JournalError>>;
 
-    /// What is needed for the state at a position, by default the end: the last snapshot that is not after it, and the
-    /// entries from there on. Of an unknown thread nothing, with end 0.
+    /// Loads what is needed to compute the state at a position, by default the end: the last snapshot at or before it,
+    /// and the entries that follow. An unknown thread has no entries, and its end is 0.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
 
-    /// The entries at these positions, in order; those that were pruned or not yet written are missing.
+    /// Reads the entries at these positions, in order. Entries that were pruned or not yet written are missing.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     fn read<'a>(
         &'a self,
         thread: &'a str,
         positions: Range<LogPosition>,
     ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>>;
 
-    /// Keeps a snapshot, in place of one at the same position, and returns the bytes it takes.
+    /// Stores a snapshot, replacing any at the same position, and returns its size in bytes.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] as for an append; [`JournalError::NoState`] when the log ends before it.
+    /// Returns [`JournalError::Fenced`] as for an append, and [`JournalError::NoState`] if the log ends before the
+    /// snapshot's position.
     fn put_snapshot<'a>(
         &'a self,
         thread: &'a str,
@@ -105,20 +106,21 @@ pub trait Journal: Send + Sync + 'static {
         snapshot: Snapshot,
     ) -> BoxFuture<'a, Result<u64, JournalError>>;
 
-    /// The threads as a whole: listing, metadata, copying, deleting.
+    /// Returns the interface for whole threads: listing, metadata, copying, deleting.
     fn threads(&self) -> &dyn Threads;
 
-    /// Names the storage, where that can be told without writing to it: handles whose names are equal are of one storage.
-    /// Other names, or none, say nothing. A journal around another one gives the name of that.
+    /// Returns a name for the storage, if one can be determined without writing to it. Handles with equal names share
+    /// the same storage; different names, or none, imply nothing. A journal that wraps another returns that journal's
+    /// name.
     ///
     /// # Errors
-    /// When the storage cannot be asked.
+    /// Returns an error if the storage cannot be queried.
     fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
 
-/// So that a builder takes a journal and a shared one alike.
+/// Lets a builder accept both a journal and a shared one.
 impl<J: Journal + ?Sized> Journal for Arc<J> {
     fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
         (**self).claim(thread, claim)
@@ -172,8 +174,8 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
     }
 }
 
-/// From whom a claim takes a thread whose lease has not run out. What that owner was doing is in doubt then, and it can
-/// write no more.
+/// Which owner a claim may take a thread from while that owner's lease is still valid. The outcome of the former
+/// owner's calls in progress is then unknown, and it can no longer write.
 ///
 /// ```
 /// use deepagents_core::journal::TakeOver;
@@ -181,17 +183,17 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TakeOver {
-    /// From nobody.
+    /// No owner.
     #[default]
     Nobody,
-    /// From this owner, unless it is another one by now.
+    /// This owner, unless the thread has another one by now.
     From(String),
-    /// From whoever has it.
+    /// Any owner.
     Anybody,
 }
 
 impl TakeOver {
-    /// Whether a thread is taken from an owner.
+    /// Returns whether a claim takes the thread from this owner.
     pub fn is_from(&self, owner: &str) -> bool {
         match self {
             Self::Nobody => false,
@@ -201,33 +203,34 @@ impl TakeOver {
     }
 }
 
-/// Who wants a thread, and for how long.
+/// A request to own a thread for a while.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Told to others that want the thread.
+    /// Shown to others who want the thread.
     pub owner: String,
-    /// How long the thread is the owner's unless it renews.
+    /// How long the owner has the thread without renewing.
     pub lease: Duration,
-    /// Whether the thread is taken from an owner whose lease has not run out.
+    /// Whether the claim takes the thread from an owner whose lease is still valid.
     pub take_over: TakeOver,
-    /// What the thread is to say of itself once it is the owner's, as for [`Threads::set_metadata`].
+    /// Metadata to set together with the owner, as by [`Threads::set_metadata`].
     pub metadata: Map<String, Value>,
 }
 
 impl Claim {
-    /// A claim that respects other owners.
+    /// Creates a claim that respects other owners.
     pub fn new(owner: impl Into<String>, lease: Duration) -> Self {
         Self { owner: owner.into(), lease, take_over: TakeOver::Nobody, metadata: Map::new() }
     }
 
-    /// Takes the thread from whoever has it. What that owner was doing is in doubt then, and it can write no more.
+    /// Takes the thread from any owner. The outcome of that owner's calls in progress is then unknown, and it can no
+    /// longer write.
     #[must_use]
     pub fn take_over(self) -> Self {
         self.take_over_from(TakeOver::Anybody)
     }
 
-    /// Says from whom the thread is taken.
+    /// Sets which owner the thread may be taken from.
     #[must_use]
     pub fn take_over_from(mut self, owner: TakeOver) -> Self {
         self.take_over = owner;
@@ -242,65 +245,66 @@ impl Claim {
     }
 }
 
-/// Proves ownership of a thread. A later owner has a greater one.
+/// Proof of ownership of a thread. Later owners have greater fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// The fence with this number, for journals.
+    /// Creates the fence with this number, for journal implementations.
     pub fn new(epoch: u64) -> Self {
         Self(epoch)
     }
 
-    /// Its number.
+    /// Returns the fence's number.
     pub fn epoch(self) -> u64 {
         self.0
     }
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Where the log ends now.
+    /// The new end of the log.
     pub end: LogPosition,
-    /// The bytes the records take; 0 where they take no storage.
+    /// Size of the records in bytes; 0 if they take no storage.
     pub bytes: u64,
 }
 
-/// A record and its circumstances.
+/// A record with its position and time.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    /// The record's position: how many records were appended before it.
+    /// The record's position: the number of records appended before it.
     pub position: LogPosition,
-    /// When it was appended, to the millisecond.
+    /// When the record was appended, to the millisecond.
     pub at: Timestamp,
     /// The record.
     pub record: Record,
 }
 
-/// What a log amounts to at a position. The text is JSON of this crate's own making; journals need not understand it.
+/// The state of a log at a position. The body is JSON in a format internal to this crate; journals need not understand
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// How many records it stands for.
+    /// The number of records that it replaces.
     pub position: LogPosition,
-    /// The state and all else that the records say.
+    /// The state and everything else that the records contain.
     pub body: String,
 }
 
-/// What is needed for a state.
+/// What is needed to compute a state.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The last snapshot that is not after the position.
+    /// The last snapshot at or before the position.
     pub snapshot: Option<Snapshot>,
-    /// Bytes the snapshot takes.
+    /// Size of the snapshot in bytes.
     pub snapshot_bytes: u64,
-    /// The entries after the snapshot, or all from the start.
+    /// The entries after the snapshot, or from the start if there is none.
     pub entries: Vec<LogEntry>,
-    /// Bytes the entries take.
+    /// Size of the entries in bytes.
     pub entry_bytes: u64,
-    /// Where the whole log ends.
+    /// The end of the whole log.
     pub end: LogPosition,
-    /// When the thread began, as [`ThreadInfo`](super::ThreadInfo) has it; nothing of an unknown thread. A run that goes on
-    /// in a copy of its thread knows it by this, also where the copy has the name of a thread that was deleted.
+    /// When the thread was created, as in [`ThreadInfo`](super::ThreadInfo); `None` for an unknown thread. A run
+    /// resumed in a copy of its thread recognises the copy by this, even if the copy has the name of a deleted thread.
     pub created_at: Option<Timestamp>,
 }

@@ -1,33 +1,33 @@
-//! Why a journal failed.
+//! Errors of journals.
 
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
 use crate::message::DEEPEST;
 
-/// Why a journal failed.
+/// The error of a journal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// Somebody else has written to the thread.
+    /// Another owner has written to the thread.
     #[error(
         "thread `{thread}` was changed by somebody else (expected its log to end at {expected}, it ends at {found}); load it again"
     )]
     Conflict {
         /// The thread.
         thread: ThreadId,
-        /// Where the writer thought the log ends.
+        /// Where the writer expected the log to end.
         expected: LogPosition,
-        /// Where it ends.
+        /// Where the log ends.
         found: LogPosition,
     },
-    /// Somebody else works on the thread.
+    /// Another owner works on the thread.
     #[error("thread `{thread}` is being worked on by {owner} until {until}; wait for its end or take it over")]
     Busy {
         /// The thread.
         thread: ThreadId,
-        /// Who.
+        /// The owner.
         owner: String,
-        /// When its lease runs out unless it is renewed.
+        /// When its lease expires unless it is renewed.
         until: Timestamp,
     },
     /// The writer no longer owns the thread.
@@ -38,24 +38,24 @@ pub enum JournalError {
         /// The thread.
         thread: ThreadId,
     },
-    /// There is no such thread.
+    /// The thread does not exist.
     #[error("there is no thread `{thread}`")]
     NotFound {
         /// The thread.
         thread: ThreadId,
     },
-    /// There is such a thread already.
+    /// The thread exists already.
     #[error("thread `{thread}` exists already; choose another name or delete it first")]
     Exists {
         /// The thread.
         thread: ThreadId,
     },
-    /// The name cannot be used for a thread.
+    /// The name is not valid for a thread.
     #[error("`{thread}` cannot be the name of a thread: {reason}")]
     Name {
         /// The name.
         thread: ThreadId,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// The metadata cannot be stored.
@@ -66,45 +66,45 @@ pub enum JournalError {
         /// The key.
         key: String,
     },
-    /// The log does not reach back, or forward, to a position.
+    /// The log has no state at the position: it ends before it, or the position was pruned.
     #[error("thread `{thread}` has no state at position {position}: {reason}")]
     NoState {
         /// The thread.
         thread: ThreadId,
         /// The position.
         position: LogPosition,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// There was no such sub-agent, or the records of its beginning were pruned.
+    /// The sub-agent does not exist, or its first records were pruned.
     #[error("thread `{thread}` has no sub-agent `{path}`; `sub_agents` lists those it has")]
     NoAgent {
         /// The thread.
         thread: ThreadId,
-        /// Its path, with `/` between the parts.
+        /// The sub-agent's path, with `/` between the parts.
         path: String,
     },
-    /// A record cannot be understood.
+    /// A record cannot be decoded.
     #[error("record {position} of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The thread.
         thread: ThreadId,
-        /// The record.
+        /// The record's position.
         position: LogPosition,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A record cannot be written.
+    /// A record cannot be encoded.
     #[error("record {position} of thread `{thread}` cannot be written as JSON: {reason}")]
     Encode {
         /// The thread.
         thread: ThreadId,
-        /// Where the record was to be.
+        /// The record's intended position.
         position: LogPosition,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A record was written by a newer version of this library.
+    /// A newer version of this library wrote the record.
     #[error(
         "record {position} of thread `{thread}` has version {version}, this program knows {} and older; update the program",
         super::RECORD_VERSION
@@ -112,16 +112,16 @@ pub enum JournalError {
     Newer {
         /// The thread.
         thread: ThreadId,
-        /// The record.
+        /// The record's position.
         position: LogPosition,
-        /// Its version.
+        /// The record's version.
         version: u64,
     },
-    /// The storage cannot be used at the moment: it is locked or busy, a connection was lost, a limit of time ran out.
-    /// Whether the call was carried out is not known; an append may be repeated as it was.
+    /// The storage is temporarily unavailable: it is locked or busy, a connection was lost, or a timeout elapsed.
+    /// Whether the call took effect is unknown; an append may be retried unchanged.
     #[error("the journal's storage cannot be used at the moment: {source}")]
     Unavailable {
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The storage failed.
@@ -130,7 +130,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// The same error for somebody else whom it concerns.
+    /// Returns a copy of the error for another waiter that it concerns.
     pub(super) fn duplicate(&self) -> Self {
         match self {
             Self::Conflict { thread, expected, found } => {
@@ -145,7 +145,7 @@ impl JournalError {
         }
     }
 
-    /// Whether the same call may succeed a little later, with nothing changed but the time.
+    /// Returns whether retrying the same call a little later may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }

@@ -1,4 +1,4 @@
-//! Logs of which a record cannot be read: what is intact is read all the same.
+//! Reads the intact part of logs with damaged records.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{Journal, JournalError, LoadedReplay, LogEntry, Record, SnapshotRule,
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
-/// Reads the entries at these positions without those that are damaged.
+/// Reads the entries at these positions, skipping damaged ones.
 pub(crate) async fn read_intact(
     journal: &dyn Journal,
     thread: &str,
@@ -31,8 +31,8 @@ pub(crate) async fn read_intact(
     Ok(entries)
 }
 
-/// Replays a thread up to its end, for one who leaves that end: where a record cannot be read, up to that record. The
-/// number of its next turn is still one that no turn of the log has.
+/// Replays a thread to its end, or up to the first damaged record, for a caller that is about to abandon that end. The
+/// next turn number is still one that no turn in the log has.
 pub(crate) async fn load_intact(
     journal: &dyn Journal,
     thread: &str,
@@ -53,7 +53,7 @@ pub(crate) async fn load_intact(
         };
         fold.turns = fold.turns.max(next);
     }
-    // The record that cannot be read may have begun a turn.
+    // The damaged record may have started a turn.
     fold.turns = fold.turns.saturating_add(1);
     Ok(LoadedReplay { fold, rule: SnapshotRule::due(), head, thread: instance })
 }

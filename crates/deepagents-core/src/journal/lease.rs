@@ -1,4 +1,4 @@
-//! Owning a thread.
+//! Leases on threads.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Claim, Fence, Journal, JournalError};
 use crate::ids::ThreadId;
 
-/// Ownership of a thread: renewed in the background, released when dropped. Needs a Tokio runtime.
+/// A lease on a thread: renewed in the background, and released when dropped. Needs a Tokio runtime.
 ///
-/// A run claims its thread by itself. A worker that has something to do before or after, such as preparing a workspace,
-/// claims the thread first and gives its lease to the run with [`RunInput::owned`](crate::run::RunInput::owned), so that
-/// no other worker comes between:
+/// A run claims its thread itself. A worker that has work to do before or after the run, such as preparing a workspace,
+/// claims the thread first and passes the lease to the run with [`RunInput::owned`](crate::run::RunInput::owned), so
+/// that no other worker can come between:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,24 +55,24 @@ pub struct Lease {
     held: bool,
 }
 
-/// Whether a thread is lost, why, and who is told of it.
+/// Whether and why a thread is lost, and what to cancel.
 #[derive(Default)]
 pub(super) struct Lost {
     pub(super) token: CancellationToken,
     reason: OnceLock<JournalError>,
-    /// The run that owns the thread with this lease.
+    /// The run that owns the thread through this lease.
     run: OnceLock<CancellationToken>,
-    /// Whether the thread was given up: what is found out about it afterwards concerns nobody.
+    /// Whether the thread was released: failures after that are of no interest.
     given_up: AtomicBool,
 }
 
 impl Lost {
-    /// The first reason stays.
+    /// Records the loss. The first reason is kept.
     fn lose(&self, reason: JournalError) {
         if self.given_up.load(Ordering::Acquire) {
             return;
         }
-        // Before anybody is told: a run that is cancelled asks whether this is why.
+        // Set before cancelling: a cancelled run checks whether this is the reason.
         let _ = self.reason.set(reason);
         self.cancel();
     }
@@ -84,22 +84,22 @@ impl Lost {
         }
     }
 
-    /// Why the thread is lost, if it is.
+    /// Returns why the thread is lost, if it is.
     pub(super) fn reason(&self) -> Option<JournalError> {
         self.reason.get().map(JournalError::duplicate)
     }
 }
 
-/// No lease is longer: what ends later than clocks can say would never end.
+/// Maximum length of a lease, so that its end can be represented as a time.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Lease {
-    /// Becomes the owner of a thread, for a year at most. A thread that does not exist begins to, and is gone again where
-    /// nothing was written.
+    /// Claims a thread, for at most a year. Creates the thread if it does not exist, and removes it again if nothing
+    /// was written.
     ///
     /// # Errors
-    /// [`JournalError::Busy`] when it has an owner whose lease has not run out, unless the claim
-    /// [takes over](Claim::take_over).
+    /// Returns [`JournalError::Busy`] if the thread has an owner with a valid lease, unless the claim [takes
+    /// over](Claim::take_over).
     pub async fn claim(
         journal: Arc<dyn Journal>,
         thread: impl Into<ThreadId>,
@@ -114,10 +114,11 @@ impl Lease {
         Ok(Self { journal, thread, owner, fence, duration, lost, heartbeat, held: true })
     }
 
-    /// Becomes the owner of a thread whoever has it. What that owner was doing is in doubt then, and it can write no more.
+    /// Claims a thread whoever owns it. The outcome of that owner's calls in progress is then unknown, and it can no
+    /// longer write.
     ///
     /// # Errors
-    /// When the storage fails or the name cannot be used.
+    /// Returns an error if the storage fails or the name is not valid.
     pub async fn take_over(
         journal: Arc<dyn Journal>,
         thread: impl Into<ThreadId>,
@@ -126,7 +127,8 @@ impl Lease {
         Self::claim(journal, thread, claim.take_over()).await
     }
 
-    /// Cancels the run too once the thread is lost. It asks [`why_lost`](Self::why_lost) then: nobody wished its end.
+    /// Cancels the run as well when the thread is lost. The run then checks [`why_lost`](Self::why_lost), as nobody
+    /// asked for its end.
     pub(crate) fn of_run(self, run: CancellationToken) -> Self {
         if self.lost.run.set(run).is_ok() && self.lost.token.is_cancelled() {
             self.lost.cancel();
@@ -134,53 +136,53 @@ impl Lease {
         self
     }
 
-    /// The journal that has the thread.
+    /// Returns the journal that contains the thread.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
     }
 
-    /// The thread.
+    /// Returns the thread.
     pub fn thread(&self) -> &str {
         &self.thread
     }
 
-    /// Who claimed it, as others that want the thread are told.
+    /// Returns the owner's name, as shown to others who want the thread.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// What proves the ownership to the journal, for appends.
+    /// Returns the fence that proves ownership to the journal, for appends.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// How long the thread stays owned without being renewed.
+    /// Returns how long the thread stays owned without being renewed.
     pub(crate) fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// Is cancelled when the thread is lost: somebody took it over, or the lease ran out while the journal could not be
-    /// reached. Whoever works on the thread is to stop.
+    /// Returns the token that is cancelled when the thread is lost: another owner took it over, or the lease expired
+    /// while the journal could not be reached. All work on the thread must then stop.
     pub fn lost(&self) -> &CancellationToken {
         &self.lost.token
     }
 
-    /// Why the thread is lost, if it is: [`JournalError::Fenced`] where somebody took it over, and
-    /// [`JournalError::Unavailable`] where the journal could not be reached for as long as the lease lasted.
+    /// Returns why the thread is lost, if it is: [`JournalError::Fenced`] if another owner took it over, and
+    /// [`JournalError::Unavailable`] if the journal could not be reached for the length of the lease.
     pub fn why_lost(&self) -> Option<JournalError> {
         self.lost.reason()
     }
 
-    /// The same for whoever writes to the thread.
+    /// Returns the shared record of the loss, for the writer of the thread.
     pub(super) fn losing(&self) -> Arc<Lost> {
         self.lost.clone()
     }
 
-    /// Renews the lease now: it then runs out after its full time. It is renewed in the background anyway; this tells for
-    /// certain, before something that must not be done twice, that the thread is still owned.
+    /// Renews the lease now, for its full length. The lease is renewed in the background anyway. Use this before an
+    /// action that must not happen twice, to be certain that the thread is still owned.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] when it is not. [`lost`](Self::lost) is cancelled then.
+    /// Returns [`JournalError::Fenced`] if it is not; [`lost`](Self::lost) is then cancelled.
     pub async fn renew(&self) -> Result<(), JournalError> {
         let renewed = self.journal.renew(&self.thread, self.fence, self.duration).await;
         if let Err(fenced @ JournalError::Fenced { .. }) = &renewed {
@@ -189,12 +191,12 @@ impl Lease {
         renewed
     }
 
-    /// Releases the thread and waits until that is done.
+    /// Releases the thread and waits for completion.
     ///
     /// # Errors
-    /// When the storage fails; the lease runs out by itself then.
+    /// Returns an error if the storage fails; the lease then expires by itself.
     pub async fn release(mut self) -> Result<(), JournalError> {
-        // A renewal behind the release would find that the thread is not owned, and tell so to a run that has ended.
+        // A renewal after the release would find the thread not owned, and cancel a run that has ended.
         self.lost.given_up.store(true, Ordering::Release);
         self.heartbeat.abort();
         self.held = false;
@@ -210,8 +212,8 @@ impl Drop for Lease {
         }
         let (journal, thread, fence) = (self.journal.clone(), self.thread.clone(), self.fence);
         let mut release = Box::pin(async move { journal.release(&thread, fence).await });
-        // Polled once here, so that it precedes whatever this process asks of the journal next. If it fails, the lease
-        // runs out by itself.
+        // Polled once here, so that it precedes all later calls of this process to the journal. If it fails, the lease
+        // expires by itself.
         if (&mut release).now_or_never().is_none()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -226,8 +228,8 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A claim that is made to its end if nobody waits for it any more, and given up then: journals may carry it out all the
-/// same, and the thread would be owned by nobody for a whole lease.
+/// A claim that is completed even if its caller is dropped, and then released. The journal may carry the claim out all
+/// the same, which would leave the thread owned by nobody for a whole lease.
 struct Claiming {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
@@ -257,7 +259,7 @@ impl Drop for Claiming {
             let (journal, thread) = (self.journal.clone(), self.thread.clone());
             runtime.spawn(async move {
                 if let Ok(fence) = claim.await {
-                    // It runs out if that fails.
+                    // If this fails, the lease expires.
                     let _ = journal.release(&thread, fence).await;
                 }
             });
@@ -265,7 +267,7 @@ impl Drop for Claiming {
     }
 }
 
-/// Keeps a thread while its owner works.
+/// Renews the lease while its owner works.
 struct Heartbeat {
     journal: Arc<dyn Journal>,
     thread: ThreadId,
@@ -274,11 +276,11 @@ struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Renews the lease until it is lost: somebody else has claimed the thread, or may have, since the lease ran out
+    /// Renews the lease until it is lost: another owner has claimed the thread, or may have, because the lease expired
     /// while no renewal was answered.
     async fn beat(self, claimed: Instant, lost: Arc<Lost>) {
         let pause = (self.lease / 3).max(Duration::from_millis(1));
-        // After a failure sooner, so that the lease does not run out although the storage is back.
+        // Retry sooner after a failure, so that the lease does not expire after the storage has recovered.
         let pause_after_failure = (self.lease / 30).max(Duration::from_millis(1));
         let (mut ends, mut next) = (claimed + self.lease, pause);
         loop {
@@ -288,14 +290,15 @@ impl Heartbeat {
             next = pause;
             let asked = Instant::now();
             let renewal = self.journal.renew(&self.thread, self.fence, self.lease);
-            // A process that was stopped past the end of its lease asks once more: nobody may have come.
+            // A process that was frozen past the end of its lease tries once more: nobody may have claimed the thread.
             let until = if asked < ends { ends } else { asked + pause };
             match tokio::time::timeout_at(until, renewal).await {
                 Ok(Ok(())) => ends = asked + self.lease,
                 Ok(Err(fenced @ JournalError::Fenced { .. })) => return lost.lose(fenced),
                 Ok(Err(_)) if Instant::now() < ends => next = pause_after_failure,
                 Ok(Err(error)) => return lost.lose(self.unavailable(&error.to_string())),
-                // One that was stopped while it waited for an answer asks again too: the time was up before it could be read.
+                // Likewise if it was frozen while waiting for the response: the timeout elapsed before the response
+                // could be read.
                 Err(_) if Instant::now() >= until + pause / 2 => next = Duration::ZERO,
                 Err(_) => return lost.lose(self.unavailable("no renewal was answered")),
             }

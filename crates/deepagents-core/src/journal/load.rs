@@ -1,4 +1,4 @@
-//! From a journal to a state: the nearest snapshot, what follows it, and the branches between.
+//! Computes a state from a journal: the nearest snapshot, the records that follow, and the rewinds between them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
-/// What a thread amounts to at a position, by default the end of its log.
+/// Returns the state of a thread at a position, by default the end of its log.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::state::Schema;
 /// ```
 ///
 /// # Errors
-/// [`JournalError::NoState`] when the log has no state there; otherwise when the log cannot be read.
+/// Returns [`JournalError::NoState`] if the log has no state there, and an error if the log cannot be read.
 pub async fn load(
     journal: &dyn Journal,
     thread: &str,
@@ -31,24 +31,24 @@ pub async fn load(
     load_replay(journal, thread, schema, at).await?.fold.settled(thread)
 }
 
-/// A fold, and what its log says beside.
+/// A replay, with further data about its log.
 pub(crate) struct LoadedReplay {
     pub(crate) fold: Replay,
     pub(crate) rule: SnapshotRule,
-    /// Where the whole log ends.
+    /// The end of the whole log.
     pub(crate) head: LogPosition,
-    /// The thread itself.
+    /// The identity of the thread.
     pub(crate) thread: ThreadInstance,
 }
 
-/// Folds what a thread amounts to at a position.
+/// Replays a thread up to a position.
 pub(crate) async fn load_replay(
     journal: &dyn Journal,
     thread: &str,
     schema: Arc<Schema>,
     at: Option<LogPosition>,
 ) -> Result<LoadedReplay, JournalError> {
-    // From the end backwards: pieces of the log that follow each other, up to where a snapshot or the start is below.
+    // Consecutive pieces of the log, collected from the end backwards until a snapshot or the start precedes them.
     let mut pieces: Vec<Vec<LogEntry>> = Vec::new();
     let mut loaded = load_around(journal, thread, at, &mut pieces).await?;
     let head = loaded.end;
@@ -116,7 +116,7 @@ pub(crate) async fn load_replay(
     Ok(LoadedReplay { fold, rule, head, thread: instance })
 }
 
-/// Where the log goes back to with the first record of a piece.
+/// Returns the target of the rewind that starts a piece, if one does.
 fn rewinds_to(piece: &[LogEntry]) -> Option<LogPosition> {
     match piece.first()?.record {
         Record::Rewind { to, .. } => Some(to),
@@ -124,8 +124,8 @@ fn rewinds_to(piece: &[LogEntry]) -> Option<LogPosition> {
     }
 }
 
-/// Loads what a state at a position needs. A record that cannot be read does not matter where the log goes back before it
-/// later on: what follows is put among the pieces then, and what is loaded is what it goes back to.
+/// Loads what is needed for the state at a position. A damaged record does not matter if the log is later rewound to
+/// before it: the records after the rewind are then added to `pieces`, and the state at its target is loaded.
 async fn load_around(
     journal: &dyn Journal,
     thread: &str,

@@ -1,4 +1,4 @@
-//! The states of a thread at several positions, from one reading of its log.
+//! The states of a thread at several positions, from a single read of its log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::{Journal, JournalError, Record, Replay, ReplayedState, load_replay};
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: LogPosition = 256;
 
-/// What a thread amounts to at each of these positions, in their order, as [`load`](super::load) has it for one. The log is
-/// read once, from what is needed for the first of them to the last.
+/// Returns the states of a thread at these positions, in the given order, as [`load`](super::load) does for one. The
+/// log is read once, from what the first position needs up to the last position.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,7 +24,7 @@ const PAGE: LogPosition = 256;
 /// ```
 ///
 /// # Errors
-/// [`JournalError::NoState`] when the log has no state at one of them; otherwise when the log cannot be read.
+/// Returns [`JournalError::NoState`] if the log has no state at one of them, and an error if the log cannot be read.
 pub async fn load_each(
     journal: &dyn Journal,
     thread: &str,
@@ -44,8 +44,8 @@ pub async fn load_each(
     states.map(|fold| fold.settled_here(thread)).collect()
 }
 
-/// Goes on from the last of some folds to a position behind it. None where the records between do not say what is there:
-/// some cannot be read, or the log goes back to a position that is none of theirs.
+/// Continues from the last of the replays to a later position. Returns `None` if the records between do not determine
+/// the state: some are damaged, or the log is rewound to a position that has no replay here.
 async fn follow(
     journal: &dyn Journal,
     thread: &str,
@@ -70,7 +70,7 @@ async fn follow(
                 fold = there.clone();
                 fold.rewound(turn, entry.position);
             } else if fold.take(thread, entry.record).is_err() {
-                // Whether it matters is known to who looks for a way around it.
+                // The fallback, `load_replay`, finds out whether the record matters.
                 return Ok(None);
             }
         }

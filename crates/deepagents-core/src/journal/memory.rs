@@ -1,4 +1,4 @@
-//! Logs in memory.
+//! A journal in memory.
 
 mod inner;
 mod thread;
@@ -24,9 +24,9 @@ use crate::ids::{LogPosition, ThreadId};
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
-/// Keeps logs in memory, for tests and for programs whose threads need not outlive them.
+/// Stores logs in memory, for tests and for programs whose threads need not outlive them.
 ///
-/// Records are kept as they are, so they count no bytes and no snapshots fall due.
+/// Records are stored without encoding, so appends report no bytes and no snapshots fall due.
 ///
 /// ```
 /// use deepagents_core::agent::Agent;
@@ -48,24 +48,24 @@ impl Default for MemoryJournal {
 }
 
 impl MemoryJournal {
-    /// An empty journal.
+    /// Creates an empty journal.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty journal that takes its times, and those of leases, from a clock.
+    /// Creates an empty journal that takes all times, including those of leases, from a clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { inner: Mutex::default(), clock }
     }
 
-    /// Does something with the threads that are not over, at a time.
+    /// Runs `work` on the threads at the current time, truncated to milliseconds.
     fn with<T>(&self, work: impl FnOnce(&mut Inner, Timestamp) -> Result<T, JournalError>) -> Done<'static, T>
     where
         T: Send + 'static,
     {
         let now = self.clock.now();
         let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
-        // Nothing panics while the lock is held, and a log is only ever extended.
+        // Nothing panics while the lock is held, and logs are only appended to.
         let mut inner: MutexGuard<'_, Inner> = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         Box::pin(ready(work(&mut inner, now)))
     }
@@ -112,7 +112,8 @@ impl Journal for MemoryJournal {
         expected: LogPosition,
         records: Vec<Record>,
     ) -> Done<'a, Appended> {
-        // Before the lock is taken, and once for all listings. What cannot be written as JSON can be kept all the same.
+        // Measured before the lock is taken, and once for all listings. Records that cannot be serialised can still be
+        // stored.
         let sized = |record| {
             let bytes = encoded_len(&record).unwrap_or(0);
             (record, bytes)
@@ -166,7 +167,7 @@ impl Journal for MemoryJournal {
     }
 
     fn storage(&self) -> Done<'_, Option<String>> {
-        // Two that are there at once are at two places.
+        // Two journals that exist at the same time have different addresses.
         Box::pin(ready(Ok(Some(format!("memory {:p}", &raw const *self)))))
     }
 }
@@ -181,7 +182,7 @@ impl Threads for MemoryJournal {
             let mut found: Vec<&Thread> =
                 inner.threads.values().filter(|thread| thread.is_listed(query, now)).collect();
             found.retain(|thread| !inner.is_over(thread.id(), now));
-            // Those that changed at once stay in the order of their names.
+            // The sort is stable: threads that changed at the same time stay sorted by name.
             if query.claimable {
                 found.sort_by_key(|thread| thread.updated_at());
             } else {

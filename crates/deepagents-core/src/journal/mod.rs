@@ -1,12 +1,12 @@
-//! The log of a thread: what happened, appended before its effect is visible.
+//! Journals: the logs of threads, in which every event is recorded before its effect is visible.
 //!
-//! A checkpoint is a position in the log, not a copy of the state, and history is never rewritten: going back is a
-//! record like any other. What a log amounts to is worked out here, once, for every journal: [`load`] folds the records
-//! after the nearest [`Snapshot`], and runs write a snapshot when the log since the last one has outgrown it, so that
-//! all that is written stays proportional to what happened.
+//! A checkpoint is a position in the log, not a copy of the state. History is never rewritten: a rewind is a record
+//! like any other. The state is computed here, in the same way for every journal: [`load`] replays the records after
+//! the nearest [`Snapshot`]. Runs write a snapshot when the log since the last one has outgrown it, so the total
+//! storage stays proportional to what happened.
 //!
-//! [`MemoryJournal`] keeps logs in memory; databases implement [`Journal`], and need know nothing of what a record
-//! means beyond [`encode`] and [`decode`].
+//! [`MemoryJournal`] stores logs in memory. Databases implement [`Journal`]; they only need [`encode`] and [`decode`]
+//! and not the meaning of records.
 
 mod agents;
 mod calls;

@@ -1,11 +1,11 @@
-//! Which process works on a thread, as far as others can tell.
+//! Identifies the process that works on a thread.
 
 use serde_json::{Map, Value};
 
 use super::ThreadInfo;
 
-/// What tells a process from others, so that threads whose process was killed are free at once and not only when its
-/// lease has run out.
+/// Identifies a process, so that the threads of a killed process become free at once and not only when its leases
+/// expire.
 ///
 /// ```
 /// use deepagents_core::journal::{ProcessIdentity, ThreadInfo};
@@ -26,10 +26,10 @@ use super::ThreadInfo;
 /// }
 /// ```
 pub trait ProcessIdentity: Send + Sync + 'static {
-    /// What each thread says of its owner while this process works on it, in its metadata.
+    /// Returns the metadata that identifies this process on each thread it works on.
     fn metadata(&self) -> Map<String, Value>;
 
-    /// Whether the owner of a thread is known to be gone. It is asked only about a thread whose metadata are of its
-    /// [owner of now](ThreadInfo::is_noted_by_owner), and must not block.
+    /// Returns whether the owner of a thread is known to be gone. Called only for threads whose metadata is from their
+    /// [current owner](ThreadInfo::is_noted_by_owner). Must not block.
     fn is_gone(&self, thread: &ThreadInfo) -> bool;
 }

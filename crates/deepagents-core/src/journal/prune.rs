@@ -1,4 +1,4 @@
-//! Pruning: less history, the same state.
+//! Pruning: removes history without changing the state.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,34 +9,33 @@ use crate::env::Timestamp;
 use crate::ids::LogPosition;
 use crate::state::Schema;
 
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: u64 = 1_000;
 
-/// How long a thread stays owned if the process ends while it is pruned.
+/// Lease on the thread while it is pruned.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What of a thread's history is kept. The state at every position that is kept stays the same.
+/// Which part of a thread's history to keep. The state at every kept position stays the same.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RetentionPolicy {
-    /// The present state alone.
+    /// Only the current state.
     Latest,
     /// The state at a position, and what follows.
     From(LogPosition),
     /// The state at a time, and what follows.
     Since(Timestamp),
-    /// All but these runs.
+    /// Everything except these runs.
     NotRuns(Vec<String>),
 }
 
-/// Removes history from a thread. What is removed is first replaced by a snapshot of what it amounts to, so that no
-/// state that is kept depends on it; positions within it can no longer be gone back to.
+/// Removes history from a thread. A snapshot first replaces what is removed, so that no kept state depends on it.
+/// Positions in the removed range can no longer be rewound to.
 ///
 /// # Errors
-/// [`JournalError::Busy`] when somebody works on the thread, [`JournalError::Fenced`] when somebody
-/// took it over meanwhile, [`JournalError::Unavailable`] when the storage was away for longer than its lease,
-/// [`JournalError::NotFound`] when there is none; otherwise
-/// when the log cannot be read or written.
+/// Returns [`JournalError::Busy`] if another owner works on the thread, [`JournalError::Fenced`] if another owner took
+/// it over meanwhile, [`JournalError::Unavailable`] if the storage was unavailable for longer than the lease,
+/// [`JournalError::NotFound`] if the thread does not exist, and an error if the log cannot be read or written.
 pub async fn prune(
     journal: &Arc<dyn Journal>,
     thread: &str,
@@ -77,7 +76,7 @@ async fn replace(
     let ranges = plan.ranges(info.end);
     let removed = |position: LogPosition| ranges.iter().any(|range| range.contains(&position));
     let mut wanted: Vec<LogPosition> = ranges.iter().map(|range| range.end).collect();
-    // What goes back to a position that is removed must not need it.
+    // A rewind to a removed position must not depend on it.
     wanted.extend(plan.rewinds.iter().filter(|(at, to)| removed(*to) && !removed(*at)).map(|(at, _)| at + 1));
     for position in wanted {
         let fold = load_replay(journal, thread, schema.clone(), Some(position)).await?.fold;
@@ -91,11 +90,11 @@ async fn replace(
 
 struct Plan<'a> {
     keep: &'a RetentionPolicy,
-    /// Where what is kept begins, once it is known.
+    /// The start of what is kept, once known.
     begin: Option<LogPosition>,
-    /// Where a run begins, and which.
+    /// The start positions and ids of runs.
     runs: Vec<(LogPosition, String)>,
-    /// Where the log goes back, and to where.
+    /// The positions and targets of rewinds.
     rewinds: Vec<(LogPosition, LogPosition)>,
 }
 
@@ -120,7 +119,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The records to remove.
+    /// Returns the positions to remove.
     fn ranges(&self, end: LogPosition) -> Vec<Range<LogPosition>> {
         let before = |position: LogPosition| (position > 0).then_some(0..position).into_iter().collect();
         match self.keep {

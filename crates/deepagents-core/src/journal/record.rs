@@ -1,4 +1,4 @@
-//! What a log holds.
+//! Log records.
 
 use std::sync::Arc;
 
@@ -12,194 +12,195 @@ use crate::message::ToolMessage;
 use crate::state::{ChannelError, Inheritance, Schema, Update};
 use crate::status::FinishReason;
 
-/// One entry of a thread's log.
+/// A record in a thread's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Record {
-    /// A run began.
+    /// A run started.
     RunStarted {
         /// The run.
         run: String,
-        /// When, RFC 3339.
+        /// When it started, as RFC 3339.
         at: String,
-        /// The thread that it began in, which the thread of a copy of this record is not; none below another agent, and
-        /// in records of earlier versions.
+        /// The thread in which the run started, which identifies copies of this record in other threads. `None` for
+        /// sub-agents, and in records of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thread: Option<ThreadInstance>,
     },
-    /// A run goes on with what the last one left unfinished.
+    /// A run resumes what the last one left unfinished.
     RunResumed {
-        /// The run that goes on with it.
+        /// The resuming run.
         run: String,
-        /// When, RFC 3339.
+        /// When it resumed, as RFC 3339.
         at: String,
-        /// The thread that it goes on in, as in [`RunStarted`](Self::RunStarted).
+        /// The thread in which it resumes, as in [`RunStarted`](Self::RunStarted).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thread: Option<ThreadInstance>,
-        /// What keys of its calls begin with from now on, in place of the id of the run, where the thread is a copy: the
-        /// run goes on in the thread that it began in too, under the same id.
+        /// The prefix of call keys from now on, instead of the run's id, if the thread is a copy: the run may also
+        /// resume in its original thread, under the same id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keys: Option<String>,
     },
     /// The state changed.
     Update {
-        /// How.
+        /// The change.
         update: RecordUpdate,
     },
-    /// The state was changed by the application, not by a run.
+    /// The application, not a run, changed the state.
     StateUpdated {
-        /// How.
+        /// The change.
         update: RecordUpdate,
     },
-    /// A tool is about to run. Without a [`ToolFinished`](Self::ToolFinished) its outcome is unknown after a crash.
+    /// A tool is about to run. If no [`ToolFinished`](Self::ToolFinished) follows, the outcome is unknown after a
+    /// crash.
     ToolStarted {
         /// The call.
         call: CallId,
         /// The provider's id of the call.
         #[serde(rename = "wire_id")]
         provider_call_id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
-        /// Whether it may be run again if its outcome is unknown.
+        /// Whether the call may be repeated if its outcome is unknown.
         repeatable: bool,
-        /// The arguments that it is made with, where they are not those that the model asked for.
+        /// The actual arguments, if they differ from those in the model's call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         args: Option<Value>,
     },
-    /// A call that had begun waits for a decision; it took no effect yet.
+    /// A call that had started waits for a decision. It has had no effect yet.
     #[serde(rename = "tool_asked")]
     ToolInterrupted {
         /// The call.
         call: CallId,
     },
-    /// A tool has finished; its call is never run again.
+    /// A tool has finished; its call is never repeated.
     ToolFinished {
         /// The call.
         call: CallId,
         /// The result the model is shown.
         message: Arc<ToolMessage>,
-        /// What it changed.
+        /// The state changes.
         update: RecordUpdate,
     },
-    /// What a call had put out that a process left where it was, as it had to end. Its outcome is as unknown as without
-    /// this.
+    /// The output so far of a call that was in progress when its process had to exit. The outcome of the call remains
+    /// unknown.
     ToolLeft {
         /// The call.
         call: CallId,
-        /// The end of what it had put out.
+        /// The tail of the output.
         output: String,
     },
-    /// Results that are in the log become part of the conversation, in this order.
+    /// Results in the log become part of the conversation, in this order.
     ToolsCommitted {
         /// The calls of the turn.
         calls: Vec<CallId>,
     },
-    /// A step is complete; a run can go on from here.
+    /// A step is complete. A run can continue from here.
     Step {
-        /// The decisions so far.
+        /// The state machine after the step.
         machine: Machine,
-        /// The run, so that a history is read backwards without looking for its beginning; none below another agent,
-        /// and in records of earlier versions.
+        /// The run, so that a history can be read backwards without searching for the run's start. `None` for
+        /// sub-agents, and in records of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
     },
-    /// The thread goes on from an earlier position; what came after it stays in the log, on a branch of its own.
+    /// The thread continues from an earlier position. The later records stay in the log on a branch of their own.
     #[serde(rename = "rewound")]
     Rewind {
         /// The position.
         to: LogPosition,
-        /// The number of the next turn: no turn of the log has it, so that calls of two branches differ.
+        /// The number of the next turn. No turn in the log has it, so calls on different branches have different ids.
         turn: u32,
     },
     /// The run ended.
     RunFinished {
         /// The run.
         run: String,
-        /// Why; `None` when it failed.
+        /// The reason; `None` if the run failed.
         stop: Option<FinishReason>,
     },
-    /// An agent that another one started begins: the first of its own records.
+    /// An agent that another agent started. The first of its own records.
     AgentStarted {
         /// Its path.
         path: Vec<String>,
-        /// The call that runs it; none where it runs beside the other.
+        /// The call that runs it; `None` for a background agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallId>,
-        /// What tells it from others of the call.
+        /// Distinguishes it from the call's other sub-agents.
         label: String,
         /// Its name.
         agent: String,
-        /// How its state was made of the one that the other agent had when the call began.
+        /// How its state was derived from the parent agent's state when the call started.
         #[serde(default)]
         inheritance: Inheritance,
-        /// Values that its state has beside.
+        /// Values of its state that were not derived.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         values: Vec<(String, Value)>,
     },
-    /// A sub-agent that is not an [`Agent`](crate::agent::Agent) of this library has a value to go on with, in place of an
-    /// earlier one with the key.
+    /// A value recorded by a sub-agent that is not an [`Agent`](crate::agent::Agent) of this library. It replaces an
+    /// earlier value of the key.
     ValueRecorded {
-        /// What names it.
+        /// The key.
         key: String,
         /// The value.
         value: Value,
     },
-    /// What such a sub-agent has spent since it began; of the agent of the thread what was spent between its runs, such as
-    /// to compact the conversation.
+    /// For such a sub-agent, the total it has spent since it started. For the thread's own agent, what was spent
+    /// between its runs, for example to compact the conversation.
     BudgetCharged {
-        /// All of it; between runs what a change has cost.
+        /// The total, or between runs the cost of one change.
         spent: BudgetUsage,
     },
-    /// A record of a sub-agent, which shares the log of the agent above it.
+    /// A record of a sub-agent, which shares its parent agent's log.
     Child {
-        /// The sub-agent.
+        /// The sub-agent's path.
         path: Vec<String>,
-        /// What it wrote.
+        /// The record.
         entry: Box<Record>,
     },
-    /// A record of a kind that this version does not know; it is passed over.
+    /// A record of a kind that this version does not know. It is skipped.
     #[serde(other)]
     Unknown,
 }
 
-/// Tells a thread from copies of it, and from one that is made anew under its name.
+/// Distinguishes a thread from its copies, and from a later thread of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadInstance {
     /// Its name.
     pub id: ThreadId,
-    /// When it began, where its journal says so.
+    /// When it was created, if its journal records this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
 }
 
 impl ThreadInstance {
-    /// Whether the other one may be the same thread: the names are equal, and so are the times where both are known.
+    /// Returns whether both may be the same thread: their names are equal, and so are the times if both are known.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.created_at.zip(other.created_at);
         self.id == other.id && times.is_none_or(|(one, other)| one == other)
     }
 }
 
-/// An update in a record: live in the process that made it, JSON when read back.
+/// An update in a record: live in the process that made it, and JSON when read back.
 #[derive(Clone, Debug)]
 pub enum RecordUpdate {
-    /// As the run made it.
+    /// As made by the run.
     Live(Update),
-    /// As a database gave it back: channels and their changes, in order.
+    /// As read from storage: channels and their changes, in order.
     Stored(Vec<(String, Value)>),
 }
 
 impl RecordUpdate {
-    /// The update, typed. Channels that the agent no longer has are left out.
+    /// Returns the typed update. Channels that the agent no longer has are left out.
     ///
     /// # Errors
-    /// When a change is not of its channel's type.
+    /// Returns an error if a change does not have its channel's type.
     pub fn resolve(self, schema: &Schema) -> Result<Update, ChannelError> {
         Ok(self.split(schema)?.0)
     }
 
-    /// The update, typed, and the changes of channels that the agent does not have.
+    /// Returns the typed update, and the changes of channels that the agent does not have.
     pub(super) fn split(self, schema: &Schema) -> Result<(Update, Vec<(String, Value)>), ChannelError> {
         let entries = match self {
             Self::Live(update) if update.entries().iter().all(|entry| schema.has(&entry.spec())) => {

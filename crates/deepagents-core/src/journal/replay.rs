@@ -1,4 +1,4 @@
-//! From a log to a state.
+//! Replays a log into a state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::message::{MessageOp, pending};
 use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
 
-/// What a log amounts to.
+/// The result of replaying a log.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReplayedState {
-    /// The state after the last record. Results of a turn that was not completed are part of it.
+    /// The state after the last record. Includes results of an incomplete turn.
     pub state: State,
-    /// The decisions at the last complete step.
+    /// The state machine at the last complete step.
     pub machine: Option<Machine>,
-    /// Calls that began and have no result in the log: the provider's id, the tool, whether it may be run again.
+    /// Calls that started and have no result in the log: the provider's id, the tool, and whether the call may be
+    /// repeated.
     pub in_doubt: BTreeMap<CallId, (String, String, bool)>,
-    /// What tools of an uncompleted turn said beside their results, where other calls of that turn have none yet: it
-    /// belongs after those.
+    /// Messages that tools of an incomplete turn added beside their results, if other calls of that turn have no result
+    /// yet. They belong after those results.
     pub late: Vec<MessageOp>,
-    /// Where the log ends.
+    /// The end of the log.
     pub end: LogPosition,
 }
 
-/// Folds a log from its start. Results of a turn that was not completed are part of the state, in the order of their
-/// calls.
+/// Replays a log from its start. Results of an incomplete turn are part of the state, in the order of their calls.
 ///
 /// A new run answers the calls without a result and then applies [`ReplayedState::late`].
 ///
 /// # Errors
-/// When a record does not fit the schema, or the log goes back to an earlier position: [`load`](super::load) follows
+/// Returns an error if a record does not match the schema, or the log contains a rewind: use [`load`](super::load) for
 /// such a log.
 pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<ReplayedState, JournalError> {
     let mut fold = Replay::new(schema);
@@ -49,26 +49,26 @@ pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<R
     fold.settled(thread)
 }
 
-/// What records amount to so far, with a turn that is under way kept apart.
+/// The result of replaying records so far. A turn in progress is kept separate.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
-    /// The agent whose records these are.
+    /// The path of the agent that wrote the records.
     pub(crate) path: Vec<String>,
     pub(crate) state: State,
-    /// What it began with.
+    /// The initial state.
     pub(crate) given: State,
-    /// What the agent above had when it began.
+    /// The parent agent's state when this agent started.
     pub(crate) base: Option<State>,
-    /// The state with which each call began that has not ended.
+    /// The state at the start of each call that has not ended.
     pub(crate) call_states: BTreeMap<CallId, State>,
     /// Sub-agents of calls that have not ended, by path.
     pub(crate) children: BTreeMap<Vec<String>, ChildLog>,
-    /// What sub-agents whose calls have ended since the last step had spent.
+    /// Amount spent by sub-agents whose calls have ended since the last step.
     pub(crate) spent_below: BudgetUsage,
     pub(crate) kept: UnknownChannels,
     pub(crate) machine: Option<Machine>,
     pub(crate) run: Option<LastRun>,
-    /// The runs before it, the last one first.
+    /// The runs before it, latest first.
     pub(crate) earlier_runs: VecDeque<String>,
     pub(crate) open: Open,
     /// The number of the next turn.
@@ -76,7 +76,7 @@ pub(crate) struct Replay {
     pub(crate) end: LogPosition,
 }
 
-/// What belongs to channels that this agent does not have; another agent of the thread may.
+/// Data of channels that this agent does not have, but another agent of the thread may.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UnknownChannels {
     /// Their values at the last snapshot of an agent that had them.
@@ -85,24 +85,24 @@ pub(crate) struct UnknownChannels {
     pub(crate) changes: Vec<(String, Value)>,
 }
 
-/// The run that wrote last.
+/// The last run to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LastRun {
     pub(crate) run: String,
-    /// Whether it ended, and if so why; no reason when it failed.
+    /// Whether and why it ended. The inner value is `None` if it failed.
     pub(crate) ended: Option<Option<FinishReason>>,
-    /// How often a process has gone on with it.
+    /// How often a process has resumed it.
     #[serde(default)]
     pub(crate) attempt: u32,
-    /// The thread that it was last under way in.
+    /// The thread in which it was last in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) thread: Option<ThreadInstance>,
-    /// What keys of its calls begin with, if not with its id.
+    /// The prefix of the keys of its calls, if it is not the run's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<String>,
 }
 
-/// How many ids of earlier runs are remembered.
+/// Number of earlier run ids to remember.
 const EARLIER_RUNS: usize = 64;
 
 impl Replay {
@@ -129,12 +129,12 @@ impl Replay {
         }
     }
 
-    /// Goes on from a snapshot.
+    /// Restores a replay from a snapshot.
     pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
         super::snapshot::restore(thread, schema, snapshot)
     }
 
-    /// Takes the next record in.
+    /// Applies the next record.
     pub(crate) fn take(&mut self, thread: &str, record: Record) -> Result<(), JournalError> {
         let position = self.end;
         self.end += 1;
@@ -144,8 +144,8 @@ impl Replay {
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
         match record {
             Record::RunStarted { run, thread, .. } => {
-                // A new run begins: whatever an unfinished turn left behind belongs to the conversation before it.
-                // What is late follows in the updates of the new run.
+                // A new run starts: what an unfinished turn left belongs to the conversation before it. Late messages
+                // follow in the updates of the new run.
                 self.settle()?;
                 self.close_turn();
                 self.machine = None;
@@ -171,7 +171,7 @@ impl Replay {
             Record::ToolStarted { call, provider_call_id, name, repeatable, args: _ } => {
                 self.turns = self.turns.max(call.turn.saturating_add(1));
                 self.call_states.insert(call.clone(), self.state.clone());
-                // One that is made again puts out all of it again.
+                // A repeated call produces all its output again.
                 self.open.outputs.remove(&call);
                 self.open.in_doubt.insert(call, (provider_call_id, name, repeatable));
             }
@@ -207,7 +207,7 @@ impl Replay {
             Record::AgentStarted { path, inheritance, values, .. } => self.begin(path, inheritance, values)?,
             Record::Child { path, entry } => self.take_child(path, *entry),
             Record::ValueRecorded { .. } | Record::BudgetCharged { .. } | Record::Unknown => {}
-            // Where a log goes back, what comes after is folded from there, see `load_replay`.
+            // `load_replay` handles rewinds: it replays from the target.
             Record::Rewind { to, .. } => {
                 return Err(ChannelError::Refused {
                     channel: "messages",
@@ -222,14 +222,14 @@ impl Replay {
         self.run.as_ref().map_or(0, |run| run.attempt)
     }
 
-    /// What sub-agents had spent that the last step does not include.
+    /// Returns what sub-agents had spent beyond what the last step includes.
     pub(crate) fn uncounted(&self) -> BudgetUsage {
         let mut uncounted = self.spent_below;
         self.children.values().for_each(|child| uncounted += &child.uncounted());
         uncounted
     }
 
-    /// Begins the log of an agent that another one started.
+    /// Starts the log of an agent that another one started.
     fn begin(
         &mut self,
         path: Vec<String>,
@@ -250,7 +250,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Takes in a record of an agent below.
+    /// Adds a record of a sub-agent.
     fn take_child(&mut self, path: Vec<String>, record: Record) {
         let depth = self.path.len() + 1;
         let Some(own) = path.get(..depth).map(<[String]>::to_vec) else { return };
@@ -262,14 +262,14 @@ impl Replay {
             self.children.insert(own, child);
         } else {
             self.adopt_paused();
-            // Without its beginning it cannot be gone on with: its call has ended, or what came before was pruned.
+            // Without its first record it cannot be resumed: its call has ended, or that record was pruned.
             if let Some(child) = self.children.get_mut(&own) {
                 child.push(record);
             }
         }
     }
 
-    /// Takes in the sub-agents that wait in the form of older logs.
+    /// Adds the waiting sub-agents that older logs store in the state.
     pub(crate) fn adopt_paused(&mut self) {
         let paused = self.state.get::<PausedChildren>().into_iter().flat_map(BTreeMap::values);
         for child in paused.filter(|child| !self.open.finished.contains_key(&child.call)) {
@@ -277,17 +277,17 @@ impl Replay {
         }
     }
 
-    /// The calls of the turn have all ended, or will not.
+    /// Closes the turn: its calls have all ended, or never will.
     fn close_turn(&mut self) {
         self.open = Open::default();
         self.call_states.clear();
         self.children.clear();
     }
 
-    /// The thread goes on from here with turns of new numbers, after a record that says so at `position`.
+    /// Continues the thread on a new branch with new turn numbers, after the rewind record at `position`.
     pub(crate) fn rewound(&mut self, turn: u32, position: LogPosition) {
         let finished = std::mem::take(&mut self.open.finished);
-        // The calls that had finished keep their results under the number that the turn has on the new branch.
+        // Finished calls keep their results, renumbered for the turn on the new branch.
         let renumber = |(call, result)| (CallId { turn: turn.saturating_sub(1), ..call }, result);
         self.open = Open {
             finished: finished.into_iter().map(renumber).collect(),
@@ -307,14 +307,14 @@ impl Replay {
         self.end = position + 1;
     }
 
-    /// The typed part of an update; the rest is kept for agents that know it.
+    /// Returns the typed part of an update, and stores the rest for agents that know its channels.
     fn known(&mut self, update: RecordUpdate) -> Result<Update, ChannelError> {
         let (update, unknown) = update.split(self.state.schema())?;
         self.kept.changes.extend(unknown);
         Ok(update)
     }
 
-    /// Makes the results of a turn that was not completed part of the conversation, and returns what is late.
+    /// Adds the results of an incomplete turn to the conversation, and returns the late messages.
     pub(crate) fn settle(&mut self) -> Result<Vec<MessageOp>, ChannelError> {
         let mut late = Vec::new();
         let results = std::mem::take(&mut self.open.finished).into_values().map(|(message, added)| {
@@ -328,7 +328,7 @@ impl Replay {
         Ok(late)
     }
 
-    /// What it amounts to so far; it can be gone on with.
+    /// Returns the result so far. The replay can be continued.
     pub(crate) fn settled_here(&self, thread: &str) -> Result<ReplayedState, JournalError> {
         let (state, machine, open) = (self.state.clone(), self.machine.clone(), self.open.clone());
         Self { machine, open, end: self.end, ..Self::of(state) }.settled(thread)

@@ -1,4 +1,4 @@
-//! Snapshots: what they hold, and when they are due.
+//! Snapshots: their contents, and when they are due.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::state::{ChannelError, Schema, State, StorableState, Update};
 /// Version of the JSON form of snapshots.
 const SNAPSHOT_VERSION: u64 = 1;
 
-/// Below so many bytes of log a snapshot is not worth its while.
+/// Minimum bytes of log for which a snapshot is worthwhile.
 const SMALLEST: u64 = 256 * 1024;
 
-/// When a snapshot is due: the log since the last one has outgrown it. So all snapshots together take at most about
-/// twice what the log takes, and what a load reads is at most about twice the state.
+/// Decides when a snapshot is due: once the log since the last one has outgrown it. All snapshots together then take at
+/// most about twice the size of the log, and a load reads at most about twice the size of the state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SnapshotRule {
     /// Bytes of the log since the last snapshot.
@@ -29,7 +29,7 @@ pub(crate) struct SnapshotRule {
 }
 
 impl SnapshotRule {
-    /// One is due at once: what the log holds cannot be read as a whole.
+    /// A snapshot is due at once, because the log cannot be read as a whole.
     pub(crate) fn due() -> Self {
         Self { since: u64::MAX, last: 0 }
     }
@@ -47,7 +47,7 @@ impl SnapshotRule {
     }
 }
 
-/// A snapshot as it is written, with [`StorableState`], and as it is read.
+/// A snapshot: with [`StorableState`] when written, and with JSON maps when read.
 #[derive(Serialize, Deserialize)]
 struct Body<S = Map<String, Value>> {
     v: u64,
@@ -109,7 +109,7 @@ impl ChildBody {
 }
 
 impl Replay {
-    /// What the records amount to, as a snapshot.
+    /// Returns the replay as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
         let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
         let failed = |error: ChannelError| fail(error.to_string());

@@ -1,4 +1,4 @@
-//! Which threads to list.
+//! Queries for listing threads.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::ThreadInfo;
 use crate::ids::ThreadId;
 use crate::status::RunStatus;
 
-/// Which threads to list.
+/// A query for listing threads.
 ///
 /// ```
 /// use deepagents_core::journal::{RunStatus, ThreadQuery};
@@ -15,19 +15,19 @@ use crate::status::RunStatus;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ThreadQuery {
-    /// Only those whose name begins so.
+    /// Only threads whose name has this prefix.
     pub prefix: String,
-    /// Only those whose metadata has all of these.
+    /// Only threads whose metadata has all these values.
     pub metadata: Map<String, Value>,
-    /// Only those with this status.
+    /// Only threads with this status.
     pub status: Option<RunStatus>,
-    /// Whose children.
+    /// Only threads with this kind of parent.
     pub parent: ParentFilter,
-    /// Only those that a worker may claim to go on with, the one that changed last at the end.
+    /// Only threads that a worker may claim, with the most recently changed last.
     pub claimable: bool,
-    /// At most so many.
+    /// Maximum number of threads.
     pub limit: usize,
-    /// Leaving out so many first.
+    /// Number of threads to skip.
     pub offset: usize,
 }
 
@@ -45,20 +45,20 @@ impl Default for ThreadQuery {
     }
 }
 
-/// Which threads to list, by their parents.
+/// Selects threads by their parents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ParentFilter {
     /// Threads without a parent.
     #[default]
     TopLevel,
-    /// The children of this thread, without theirs.
+    /// The direct children of this thread.
     ChildrenOf(ThreadId),
     /// All threads.
     Any,
 }
 
 impl ParentFilter {
-    /// Whether a thread with this parent is one of those.
+    /// Returns whether a thread with this parent is selected.
     pub fn matches(&self, parent: Option<&str>) -> bool {
         match self {
             Self::TopLevel => parent.is_none(),
@@ -69,64 +69,64 @@ impl ParentFilter {
 }
 
 impl ThreadQuery {
-    /// Only those whose name begins so.
+    /// Selects threads whose name has this prefix.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only those whose metadata has this.
+    /// Selects threads whose metadata has this value.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Only those with this status.
+    /// Selects threads with this status.
     #[must_use]
     pub fn status(mut self, status: RunStatus) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Only the children of this thread; without it, only threads that have no parent.
+    /// Selects the children of this thread. By default, only threads without a parent are selected.
     #[must_use]
     pub fn parent(mut self, parent: impl Into<ThreadId>) -> Self {
         self.parent = ParentFilter::ChildrenOf(parent.into());
         self
     }
 
-    /// Threads with and without a parent.
+    /// Selects threads with and without a parent.
     #[must_use]
     pub fn any_parent(mut self) -> Self {
         self.parent = ParentFilter::Any;
         self
     }
 
-    /// Only those that a worker may claim to go on with: their last run is open, or no run of theirs has begun, and
-    /// nobody owns them (a lease that ran out counts for nothing). The one that changed last comes last.
+    /// Selects threads that a worker may claim: their last run is open, or they have had no run, and they have no owner
+    /// (one with an expired lease does not count). The most recently changed thread comes last.
     #[must_use]
     pub fn claimable(mut self) -> Self {
         self.claimable = true;
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of threads.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Leaving out so many first.
+    /// Sets the number of threads to skip.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// Whether a thread is one of those, limit and offset aside; a key that is missing counts as null.
+    /// Returns whether a thread matches, apart from limit and offset. A missing metadata key counts as null.
     pub fn matches(&self, thread: &ThreadInfo) -> bool {
         let has = |(key, value): (&String, &Value)| thread.metadata.get(key).unwrap_or(&Value::Null) == value;
         thread.id.starts_with(&self.prefix)

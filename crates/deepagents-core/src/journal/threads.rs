@@ -1,4 +1,4 @@
-//! Threads as a whole.
+//! Operations on whole threads.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,52 +14,53 @@ use crate::message::{DEEPEST, is_deeper};
 use crate::status::FinishReason;
 use crate::status::RunStatus;
 
-/// Threads as a whole: listing, metadata, copying, deleting. A thread whose time to live is over is gone for every
-/// method, whether or not it has been swept up; that of a thread which somebody works on, or on one below it, with a lease
-/// that has not run out, is not over before.
+/// Operations on whole threads: listing, metadata, copying, deleting. A thread whose time to live has passed does not
+/// exist for any method, whether or not it has been swept. While a thread or one of its descendants has an owner with a
+/// valid lease, it does not expire.
 pub trait Threads: Send + Sync {
-    /// What is known of a thread.
+    /// Returns information about a thread.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn get<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<Option<ThreadInfo>, JournalError>>;
 
-    /// The threads a query asks for: the one that changed last first, or last where the query is for
-    /// [claimable](ThreadQuery::claimable) ones.
+    /// Lists the threads that match a query, the most recently changed first, or last for a query of
+    /// [claimable](ThreadQuery::claimable) threads.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> BoxFuture<'a, Result<Vec<ThreadInfo>, JournalError>>;
 
-    /// Sets these keys of a thread's metadata, null removing one; a thread that does not exist begins to.
+    /// Sets these keys of a thread's metadata; null removes a key. Creates the thread if it does not exist.
     ///
     /// # Errors
-    /// [`JournalError::Name`] when the name cannot be used, [`JournalError::Metadata`] when a value cannot be stored.
+    /// Returns [`JournalError::Name`] if the name is not valid, and [`JournalError::Metadata`] if a value cannot be
+    /// stored.
     fn set_metadata<'a>(
         &'a self,
         thread: &'a str,
         metadata: Map<String, Value>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Makes a thread the child of another, such as that of an agent in the background, or of none; a thread that does
-    /// not exist begins to. A child's name is `PARENT/NAME`. Whether the parent exists does not matter.
+    /// Makes a thread a child of another, such as that of a background agent, or of none. Creates the thread if it does
+    /// not exist. A child's name is `PARENT/NAME`. The parent need not exist.
     ///
     /// # Errors
-    /// [`JournalError::Name`] when the name cannot be used, or does not begin with that of the parent and a slash.
+    /// Returns [`JournalError::Name`] if the name is not valid, or does not start with the parent's name and a slash.
     fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Lets a thread live so long after its last change, or for ever.
+    /// Sets how long a thread lives after its last change; `None` for ever.
     ///
     /// # Errors
-    /// [`JournalError::NotFound`] when there is no such thread.
+    /// Returns [`JournalError::NotFound`] if the thread does not exist.
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Copies a thread to a new one, metadata included: its log up to a position, or all of it. The copy has no owner,
-    /// no time to live and no parent. Children, and theirs, are copied whole: `FROM/NAME` becomes `TO/NAME`.
+    /// Copies a thread to a new one, including its metadata: its log up to a position, or all of it. The copy has no
+    /// owner, no time to live and no parent. Descendants are copied whole: `FROM/NAME` becomes `TO/NAME`.
     ///
     /// # Errors
-    /// [`JournalError::NotFound`] when there is nothing to copy, [`JournalError::Exists`] when there is a thread with a
-    /// new name, [`JournalError::NoState`] when the log has no state at the position.
+    /// Returns [`JournalError::NotFound`] if the thread does not exist, [`JournalError::Exists`] if a thread with a new
+    /// name exists, and [`JournalError::NoState`] if the log has no state at the position.
     fn copy<'a>(
         &'a self,
         from: &'a str,
@@ -67,18 +68,18 @@ pub trait Threads: Send + Sync {
         until: Option<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Deletes a thread with all it has, its children and theirs included; returns whether there was one.
+    /// Deletes a thread with all its data and descendants. Returns whether it existed.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn delete<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<bool, JournalError>>;
 
-    /// Removes the records at these positions and the snapshots that fall among them; the snapshot at the end of the
-    /// range stands for them from now on. Meant for [`prune`](super::prune), which sees to it that there is one.
+    /// Removes the records and snapshots at these positions. The snapshot at the end of the range replaces them. Meant
+    /// for [`prune`](super::prune), which makes sure that this snapshot exists.
     ///
     /// # Errors
-    /// [`JournalError::Fenced`] as for an append: whoever owns the thread by now may have gone back to what is to be
-    /// removed. [`JournalError::NoState`] when there is no snapshot at the end of the range.
+    /// Returns [`JournalError::Fenced`] as for an append, because a new owner may have rewound to a position in the
+    /// range, and [`JournalError::NoState`] if there is no snapshot at the end of the range.
     fn remove<'a>(
         &'a self,
         thread: &'a str,
@@ -86,66 +87,65 @@ pub trait Threads: Send + Sync {
         positions: Range<LogPosition>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Deletes the threads whose time is over and their children, and returns how many threads that were.
+    /// Deletes the expired threads and their descendants. Returns the number of threads deleted.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn sweep(&self) -> BoxFuture<'_, Result<u64, JournalError>>;
 }
 
-/// Version of the JSON form of [`ThreadInfo`]. It grows when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON form of [`ThreadInfo`]. It is incremented when a field changes meaning or is removed, not when
+/// one is added.
 pub const THREAD_INFO_VERSION: u32 = 1;
 
-/// What is known of a thread.
+/// Information about a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ThreadInfo {
     /// [`THREAD_INFO_VERSION`].
     pub v: u32,
-    /// Its name.
+    /// The thread's name.
     pub id: ThreadId,
-    /// The thread whose child it is.
+    /// Its parent thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ThreadId>,
-    /// Where its log ends.
+    /// The end of its log.
     pub end: LogPosition,
-    /// How its last run stands.
+    /// The status of its last run.
     pub status: RunStatus,
-    /// Who works on it, while the lease lasts.
+    /// The owner, while its lease is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What the application noted.
+    /// Metadata set by the application.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// When it began.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When its log or metadata changed last.
+    /// When its log or metadata last changed.
     pub updated_at: Timestamp,
-    /// When it will be gone.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Bytes its log and snapshots take.
+    /// Size of its log and snapshots in bytes.
     pub bytes: u64,
-    /// What of all this is damaged and told as empty or failed, where a listing found such a thread: it can be deleted,
-    /// and every other method says what it is.
+    /// What is damaged, if a listing found the thread so. Damaged values are shown as empty or failed. The thread can
+    /// be deleted; every other method returns the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
 
-/// The key of a thread's metadata that holds which owner noted what is there, see
-/// [`RunInput::note`](crate::run::RunInput::note).
+/// The metadata key that holds the owner who set the metadata; see [`RunInput::note`](crate::run::RunInput::note).
 pub(crate) const NOTED_BY: &str = "noted_by";
 
 impl ThreadInfo {
-    /// Whether the one who works on the thread has noted something in its metadata with
-    /// [`RunInput::note`](crate::run::RunInput::note): what is there may be of an owner before that, and then says nothing of
-    /// this one.
+    /// Returns whether the current owner has set metadata with [`RunInput::note`](crate::run::RunInput::note).
+    /// Otherwise the metadata may be from a previous owner, and says nothing about this one.
     pub fn is_noted_by_owner(&self) -> bool {
         let noted_by = self.metadata.get(NOTED_BY).and_then(Value::as_str);
         self.owner.as_deref().is_some_and(|owner| noted_by == Some(owner))
     }
 
-    /// A thread that has nothing yet, for journals.
+    /// Creates the information of an empty thread, for journal implementations.
     pub fn new(id: impl Into<ThreadId>, at: Timestamp) -> Self {
         Self {
             v: THREAD_INFO_VERSION,
@@ -165,10 +165,10 @@ impl ThreadInfo {
 }
 
 impl RunStatus {
-    /// All there are.
+    /// All values.
     pub const ALL: [Self; 5] = [Self::Empty, Self::Open, Self::Interrupted, Self::Ended, Self::Failed];
 
-    /// The status after more records.
+    /// Returns the status after further records.
     #[must_use]
     pub fn after<'a>(self, records: impl IntoIterator<Item = &'a Record>) -> Self {
         records.into_iter().fold(self, |status, record| match record {
@@ -180,12 +180,12 @@ impl RunStatus {
         })
     }
 
-    /// Whether a worker may go on with a thread that stands so.
+    /// Returns whether a worker may claim a thread with this status.
     pub fn is_claimable(self) -> bool {
         matches!(self, Self::Empty | Self::Open)
     }
 
-    /// The word in databases and JSON.
+    /// Returns the name used in databases and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -196,16 +196,16 @@ impl RunStatus {
         }
     }
 
-    /// The status with this word.
+    /// Returns the status with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
-/// Checks metadata to be set: readers of JSON have to take it, so its values may be nested 96 levels deep.
+/// Checks that metadata can be parsed as JSON again: values may be nested at most 96 levels deep.
 ///
 /// # Errors
-/// When one is nested deeper.
+/// Returns an error if a value is nested deeper.
 pub fn check_metadata(thread: &str, metadata: &Map<String, Value>) -> Result<(), JournalError> {
     match metadata.iter().find(|(_, value)| is_deeper(value, DEEPEST)) {
         Some((key, _)) => Err(JournalError::Metadata { thread: thread.to_owned(), key: key.clone() }),
@@ -213,10 +213,10 @@ pub fn check_metadata(thread: &str, metadata: &Map<String, Value>) -> Result<(),
     }
 }
 
-/// Checks the name of a thread that becomes the child of another: that of the parent, a slash, and one of its own.
+/// Checks the name of a child thread: the parent's name, a slash, and a name of its own.
 ///
 /// # Errors
-/// When it is not so, or either name cannot be used.
+/// Returns an error if it does not have this form, or either name is not valid.
 pub fn check_child(thread: &str, parent: &str) -> Result<(), JournalError> {
     check_thread(thread)?;
     check_thread(parent)?;
@@ -232,7 +232,7 @@ pub fn check_child(thread: &str, parent: &str) -> Result<(), JournalError> {
 /// Checks the name of a thread to be written to: 1 to 512 bytes, without NUL.
 ///
 /// # Errors
-/// When it is not so.
+/// Returns an error if the name is not valid.
 pub fn check_thread(thread: &str) -> Result<(), JournalError> {
     let reason = if thread.is_empty() {
         "it is empty"

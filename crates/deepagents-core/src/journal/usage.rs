@@ -1,4 +1,4 @@
-//! What models have used in a thread.
+//! Model usage of a thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use crate::machine::{BudgetUsage, Machine};
 use crate::message::{AssistantMessage, Message, MessageId, MessageOp, Usage};
 use crate::state::{MessagesChannel, Schema};
 
-/// What models have used in a thread as far as its log was read: by all processes, by sub-agents that share its log, and on
-/// branches that were left. Agents in the background have threads of their own.
+/// Model usage of a thread as far as its log was read: by all processes, by sub-agents that share its log, and on
+/// abandoned branches. Excludes background agents, which have their own threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadUsage {
     models: BTreeMap<String, Usage>,
-    /// Outside of conversations, in runs that have ended and between runs.
+    /// Outside conversations, in runs that have ended and between runs.
     beside: Usage,
     run: RunUsage,
     counted: BTreeSet<MessageId>,
     end: LogPosition,
 }
 
-/// What the run that is read used.
+/// Usage of the run being read.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct RunUsage {
-    /// By its answers, and those of agents below.
+    /// Of its answers, including those of sub-agents.
     answers: Usage,
-    /// In all that its last step says, where it keeps that; and what that was before the answers that were read.
+    /// Total according to its last step, if recorded; and the total before the answers that were read.
     kept: Option<BudgetUsage>,
     before: Option<BudgetUsage>,
 }
 
 impl ThreadUsage {
-    /// By model, as `provider:model`; under an empty name what no model is named for.
+    /// Iterates over the usage by model, as `provider:model`. Usage of unknown models has an empty name.
     pub fn models(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.models.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
-    /// What was asked beside conversations, such as for judges and summaries, as far as that was kept.
+    /// Returns the usage outside conversations, for example by judges and summaries, as far as it was recorded.
     pub fn beside(&self) -> Usage {
         let mut beside = self.beside;
         beside += self.run.beside();
         beside
     }
 
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> Usage {
         let mut total = self.beside();
         self.models.values().for_each(|usage| total += *usage);
@@ -62,7 +62,7 @@ impl ThreadUsage {
                 self.end_run();
                 self.run.before = Some(BudgetUsage::default());
             }
-            // A run that goes on from an earlier position had used less then.
+            // At the earlier position, the resumed run had used less.
             Record::Rewind { .. } if is_main => self.end_run(),
             Record::Step { machine, .. } if is_main => self.run.step(&machine),
             Record::BudgetCharged { spent } if is_main => self.beside += spent.usage,
@@ -78,7 +78,7 @@ impl ThreadUsage {
     }
 
     fn updated(&mut self, update: RecordUpdate, schema: &Schema) {
-        // What cannot be read is passed over: the rest is still worth knowing.
+        // Changes that cannot be read are skipped: the rest is still useful.
         let Ok(update) = update.resolve(schema) else { return };
         for op in update.get::<MessagesChannel>().flatten() {
             if let MessageOp::Put(message) = op
@@ -91,7 +91,7 @@ impl ThreadUsage {
 
     fn answered(&mut self, answer: &AssistantMessage) {
         let Some(usage) = answer.usage else { return };
-        // An answer that is put in its place again was paid once.
+        // An answer that was replaced by one with the same id was paid for only once.
         if !self.counted.insert(answer.id.clone()) {
             return;
         }
@@ -111,7 +111,7 @@ impl RunUsage {
         self.kept = Some(ledger.own());
     }
 
-    /// What none of the answers has used.
+    /// Returns the usage that belongs to none of the answers.
     fn beside(&self) -> Usage {
         let Some(kept) = &self.kept else { return Usage::default() };
         let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
@@ -119,10 +119,10 @@ impl RunUsage {
     }
 }
 
-/// Goes on reading what models have used in a thread, page by page, from where it was read before.
+/// Adds the model usage in a thread from where it was last read, page by page.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Returns an error if the log cannot be read.
 pub async fn usage(
     journal: &dyn Journal,
     thread: &str,

@@ -1,4 +1,4 @@
-//! One writer for all agents of a run: what they write at the same time is appended together.
+//! The writer shared by all agents of a run. Concurrent writes are appended together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ use super::{Appended, Fence, Journal, JournalError, Record, Replay, load_replay}
 use crate::ids::{LogPosition, ThreadId};
 use crate::state::Schema;
 
-/// The pauses before an append is tried again.
+/// Pauses before an append is retried.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Appends what the agents of a run write to their thread, in the order in which they hand it over.
+/// Appends the records of a run's agents to their thread, in the order in which they are handed over.
 ///
-/// Who comes while nobody appends does it without another task; what comes meanwhile is appended together right after. An append
-/// that has begun ends even if the agent that wanted it is gone, so that the end of the log stays known.
+/// If no append is in progress, the caller appends directly, without another task. Records that arrive meanwhile are
+/// appended together right after. An append that has started completes even if its caller is dropped, so that the end
+/// of the log stays known.
 #[derive(Clone)]
 pub(crate) struct LogWriter {
     writing: Arc<Writing>,
@@ -38,9 +39,9 @@ struct Writing {
 
 struct Queue {
     waiting: Vec<Append>,
-    /// Whether somebody appends.
+    /// Whether an append is in progress.
     busy: bool,
-    /// Whether an append has failed: what follows would lack what was lost.
+    /// Whether an append has failed. Later records would depend on lost ones.
     failed: bool,
     end: LogPosition,
 }
@@ -51,10 +52,11 @@ struct Append {
 }
 
 impl LogWriter {
-    /// A writer for the owner of a thread whose log ends at `end`.
+    /// Creates a writer for the owner of a thread whose log ends at `end`.
     ///
-    /// While the journal says that it cannot be reached for the moment, an append is tried again, for as long as the lease
-    /// may last. Once the thread is lost nothing more is written: an end that nobody wished would be the last word.
+    /// While the journal reports that it is temporarily unavailable, appends are retried for as long as the lease may
+    /// last. Once the thread is lost, nothing more is written, because an end caused by the loss must not be recorded
+    /// as the end of the run.
     pub(crate) fn new(lease: &Lease, end: LogPosition) -> Self {
         let queue = Mutex::new(Queue { waiting: Vec::new(), busy: false, failed: false, end });
         let writing = Writing {
@@ -69,15 +71,15 @@ impl LogWriter {
         Self { writing: Arc::new(writing) }
     }
 
-    /// Why the thread is lost, if it is.
+    /// Returns why the thread is lost, if it is.
     pub(crate) fn why_lost(&self) -> Option<JournalError> {
         self.writing.lost.reason()
     }
 
-    /// Appends records and gives the position after them.
+    /// Appends records and returns the position after them.
     ///
     /// # Errors
-    /// When they cannot be appended, or an append before failed.
+    /// Returns an error if they cannot be appended, or an earlier append failed.
     pub(crate) async fn append(&self, records: Vec<Record>) -> Result<LogPosition, JournalError> {
         let appended = {
             let mut queue = self.writing.lock();
@@ -99,17 +101,17 @@ impl LogWriter {
         }
     }
 
-    /// What the thread amounts to with all that was handed over before, for an agent with these channels.
+    /// Replays the thread, including all records handed over before, for an agent with these channels.
     ///
     /// # Errors
-    /// When an append failed, or the log cannot be read.
+    /// Returns an error if an append failed, or the log cannot be read.
     pub(crate) async fn replay(&self, schema: Arc<Schema>) -> Result<Replay, JournalError> {
-        // Nothing more, behind all that is under way.
+        // An empty append waits for everything in progress.
         self.append(Vec::new()).await?;
         Ok(load_replay(&*self.writing.journal, &self.writing.thread, schema, None).await?.fold)
     }
 
-    /// Bytes that all appends of this writer have taken.
+    /// Returns the bytes taken by all appends of this writer.
     pub(crate) fn bytes(&self) -> u64 {
         self.writing.bytes.load(Ordering::Relaxed)
     }
@@ -124,7 +126,7 @@ impl Writing {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends, and sees to it that what has come meanwhile is appended.
+    /// Appends records, and then starts a task for those that arrived meanwhile.
     async fn write(self: Arc<Self>, records: Vec<Record>) -> Result<LogPosition, JournalError> {
         let count = records.len();
         let turn = Turn { writing: self.clone(), is_over: false };
@@ -137,7 +139,7 @@ impl Writing {
         appended.map(|_| start + count as LogPosition)
     }
 
-    /// Appends what has been handed over together, until nothing waits any more.
+    /// Appends the waiting records in batches until none are left.
     async fn write_waiting(self: Arc<Self>, mut waiting: Vec<Append>) {
         while !waiting.is_empty() {
             let turn = Turn { writing: self.clone(), is_over: false };
@@ -152,7 +154,7 @@ impl Writing {
             waiting = turn.over(&appended);
             for (count, done) in ends {
                 end += count as LogPosition;
-                // Whoever wanted it may be gone.
+                // The receiver may have been dropped.
                 let _ = done.send(match &appended {
                     Ok(_) => Ok(end),
                     Err(error) => Err(error.duplicate()),
@@ -161,7 +163,7 @@ impl Writing {
         }
     }
 
-    /// Notes how an append ended, and gives what is to be appended next; after a failure nothing is.
+    /// Records the result of an append, and returns what to append next; nothing after a failure.
     fn next(&self, appended: Result<&Appended, &JournalError>) -> Vec<Append> {
         let mut queue = self.lock();
         match appended {
@@ -180,8 +182,8 @@ impl Writing {
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Appends, again and again while that may help: an append that was made although its answer was lost is recognised
-    /// by the journal.
+    /// Appends records, retrying transient errors. If an append took effect but its response was lost, the journal
+    /// recognises the retry.
     async fn append(&self, end: LogPosition, records: Vec<Record>) -> Result<Appended, JournalError> {
         if records.is_empty() {
             return Ok(Appended { end, bytes: 0 });
@@ -207,14 +209,15 @@ impl Writing {
     }
 }
 
-/// The time in which one appends and others wait. A journal that panics ends it as well: nobody waits for what never comes.
+/// Held while one caller appends and others wait. If the journal panics, dropping it fails the waiters, so that they do
+/// not wait for ever.
 struct Turn {
     writing: Arc<Writing>,
     is_over: bool,
 }
 
 impl Turn {
-    /// Gives what is to be appended next.
+    /// Returns what to append next.
     fn over(mut self, appended: &Result<Appended, JournalError>) -> Vec<Append> {
         self.is_over = true;
         self.writing.next(appended.as_ref())
@@ -229,7 +232,7 @@ impl Drop for Turn {
     }
 }
 
-/// An append that goes on in a task of its own if nobody waits for it any more.
+/// An append that continues in a task of its own if its caller is dropped.
 struct Unfinished(Option<BoxFuture<'static, Result<LogPosition, JournalError>>>);
 
 impl Unfinished {

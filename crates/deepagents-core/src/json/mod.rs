@@ -1,11 +1,11 @@
-//! JSON that others have written, and that is not quite as it should be.
+//! Helpers for slightly malformed JSON from other programs.
 
 mod outline;
 
 pub use outline::Outline;
 
-/// The text with escapes of half a character replaced: JavaScript writes them where it has cut a text, and nobody can
-/// read them.
+/// Replaces escapes of unpaired surrogates. JavaScript writes them when it cuts a string within a character, and JSON
+/// parsers reject them.
 ///
 /// ```
 /// assert_eq!(deepagents_core::json::mend_escapes(r#""a\ud83d""#), r#""a\ufffd""#);
@@ -17,7 +17,7 @@ pub fn mend_escapes(text: &str) -> String {
         mended.push_str(before);
         let is_low = |text: &str| matches!(unit(text), Some(0xdc00..=0xdfff));
         let (kept, width) = match unit(after) {
-            // Both halves, or one that is looked at by itself.
+            // A valid pair, or an unpaired high surrogate.
             Some(0xd800..=0xdbff) => {
                 match after.get(5..).and_then(|next| next.strip_prefix('\\')).is_some_and(is_low) {
                     true => (true, 11),
@@ -37,7 +37,7 @@ pub fn mend_escapes(text: &str) -> String {
     mended
 }
 
-/// The number of an escape such as `u00e9`, if the text begins with one.
+/// Returns the code unit of an escape such as `u00e9`, if the text starts with one.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix('u')?.get(..4)?;
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()

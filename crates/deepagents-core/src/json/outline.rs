@@ -1,12 +1,12 @@
-//! What a message is about that cannot be read as JSON, or is too long to be kept.
+//! Scans messages that cannot be parsed as JSON, or are too long to be stored.
 
 use serde_json::Value;
 
-/// Bytes of a key or an id; none that matters is longer.
+/// Maximum length in bytes of a key or an id; no relevant one is longer.
 const WORD: usize = 64;
 
-/// The keys of the outermost object of a JSON-RPC message, and its id. It is told the text piece by piece, keeps next to nothing
-/// of it, and believes nothing else of what it says: the text may be no JSON at all.
+/// Scans a JSON-RPC message for the keys of its outermost object and its id. It receives the text in pieces and stores
+/// almost none of it. It makes no other assumptions: the text may not be JSON at all.
 ///
 /// ```
 /// let mut outline = deepagents_core::json::Outline::default();
@@ -18,18 +18,18 @@ pub struct Outline {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    /// Whether what comes is the value of the key.
+    /// Whether the next bytes are the value of the key.
     in_value: bool,
     key: Vec<u8>,
     id: Vec<u8>,
     answers: bool,
     asks: bool,
-    /// Whether it is no object, so that nothing of it counts.
+    /// Whether the text is not an object, so that its contents are ignored.
     other: bool,
 }
 
 impl Outline {
-    /// Takes more of the text in.
+    /// Processes the next piece of the text.
     pub fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if self.other {
@@ -76,7 +76,7 @@ impl Outline {
         }
     }
 
-    /// Keeps a byte of a key, or of the id.
+    /// Stores a byte of a key, or of the id.
     fn keep(&mut self, byte: u8) {
         let kept = match (self.depth, self.in_value) {
             (1, false) => &mut self.key,
@@ -88,18 +88,18 @@ impl Outline {
         }
     }
 
-    /// What [`answered`](Self::answered) gives in the midst of the text, where its id may not have come as a whole yet.
+    /// Does the same as [`answered`](Self::answered) before the text has ended, when the id may be incomplete.
     pub fn answered_so_far(&self) -> Option<Value> {
         let in_id = self.depth == 1 && self.in_value && self.key.trim_ascii() == b"\"id\"";
         if in_id { None } else { self.answered() }
     }
 
-    /// The id of the request that the text answers, if it looks like an answer.
+    /// Returns the id of the request that the text answers, if it looks like a response.
     pub fn answered(&self) -> Option<Value> {
         self.id().filter(|_| self.answers && !self.asks)
     }
 
-    /// The id of the text, if it looks like a request.
+    /// Returns the id of the text, if it looks like a request.
     pub fn asked(&self) -> Option<Value> {
         self.id().filter(|_| self.asks && !self.answers)
     }

@@ -1,4 +1,4 @@
-//! What a run may spend.
+//! Budgets of runs.
 
 use std::time::Duration;
 
@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::message::Usage;
 use crate::status::{BudgetKind, FinishReason};
 
-/// What a run and all agents below it may spend together; what is not set is not limited.
+/// A budget for a run and all its sub-agents together. Limits that are not set do not apply.
 ///
-/// Every request to a model counts: those of sub-agents, those of agents in the background that the run has started,
-/// those for summaries, and those whose answer a middleware threw away; one that the model's client repeats by itself
-/// after a failure counts once. Tokens are those that the providers report. The budget is looked at before a request is
-/// sent and before a tool is called. What is under way then is finished, so tokens and cost may come out above their
-/// limit by what was under way. A run whose budget is spent ends through its `after_agent` hooks, with a [`FinishReason`] that
-/// names the budget; its state is kept and its history whole.
+/// Every model request counts: those of sub-agents, of background agents that the run has started, for summaries, and
+/// those whose answer a middleware discarded. A request that the model's client retries by itself counts once. Token
+/// counts are those that providers report.
 ///
-/// A sub-agent may have a budget of its own beside the one it shares. A run that is resumed goes on with what its budget
-/// had left, except that its time begins anew; what a process that was killed had spent since the last step of the main
-/// agent is not known.
+/// The budget is checked before each model request and tool call. Those already in progress finish, so tokens and cost
+/// may exceed their limits by that amount. A run whose budget is spent ends through its `after_agent` hooks, with a
+/// [`FinishReason`] that names the budget. Its state is kept, and its history stays valid.
+///
+/// A sub-agent may have its own budget in addition to the shared one. A resumed run continues with what its budget had
+/// left, except that its time starts anew. What a killed process had spent since the last step of the main agent is not
+/// known.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,63 +47,63 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Ends the run after this time, with [`FinishReason::Deadline`]. What is under way then is cancelled.
+    /// Ends the run after this time, with [`FinishReason::Deadline`]. Calls in progress are cancelled.
     #[must_use]
     pub fn time(mut self, time: Duration) -> Self {
         self.time = Some(time);
         self
     }
 
-    /// Ends the run after so many requests to models, with [`FinishReason::StepLimit`].
+    /// Ends the run after this many model requests, with [`FinishReason::StepLimit`].
     #[must_use]
     pub fn model_calls(mut self, calls: u64) -> Self {
         self.model_calls = Some(calls);
         self
     }
 
-    /// Makes so many calls of tools and no more: further ones are answered with an error, and the agent that made them
-    /// ends with [`BudgetKind::ToolCalls`].
+    /// Limits tool calls: further ones are answered with an error, and the agent that made them ends with
+    /// [`BudgetKind::ToolCalls`].
     #[must_use]
     pub fn tool_calls(mut self, calls: u64) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// Ends the run after so many prompt tokens, cached or not.
+    /// Ends the run after this many prompt tokens, cached or not.
     #[must_use]
     pub fn input_tokens(mut self, tokens: u64) -> Self {
         self.input_tokens = Some(tokens);
         self
     }
 
-    /// Ends the run after so many tokens of answers.
+    /// Ends the run after this many answer tokens.
     #[must_use]
     pub fn output_tokens(mut self, tokens: u64) -> Self {
         self.output_tokens = Some(tokens);
         self
     }
 
-    /// Ends the run after so many tokens of prompts and answers together.
+    /// Ends the run after this many prompt and answer tokens together.
     #[must_use]
     pub fn tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
         self
     }
 
-    /// Ends the run once its model calls have cost so much, in the currency of the models'
-    /// [prices](crate::model::ModelProfile::price). A model without a price is an error then.
+    /// Ends the run once its model calls have cost this amount, in the currency of the models'
+    /// [prices](crate::model::ModelProfile::price). A call of a model without a price is then an error.
     #[must_use]
     pub fn cost(mut self, cost: f64) -> Self {
         self.cost = Some(cost);
         self
     }
 
-    /// Whether nothing is limited.
+    /// Returns whether nothing is limited.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }
 
-    /// This, and of the other what this does not say.
+    /// Fills in unset limits from another budget.
     pub(crate) fn or(self, other: &Self) -> Self {
         Self {
             time: self.time.or(other.time),
@@ -115,7 +116,7 @@ impl Budget {
         }
     }
 
-    /// Refuses what makes no sense.
+    /// Returns an error if the budget is not valid.
     pub(crate) fn check(&self) -> Result<(), BudgetError> {
         match self.cost {
             Some(cost) if !cost.is_finite() || cost < 0.0 => Err(BudgetError(cost)),
@@ -123,7 +124,7 @@ impl Budget {
         }
     }
 
-    /// What is left after so much, time aside.
+    /// Returns what is left, except time.
     pub(crate) fn remaining(&self, spent: &BudgetUsage) -> BudgetRemaining {
         let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
         BudgetRemaining {
@@ -137,7 +138,7 @@ impl Budget {
         }
     }
 
-    /// Why no further request may be sent, after so much.
+    /// Returns why no further request may be sent, if so.
     pub(crate) fn spent(&self, spent: &BudgetUsage) -> Option<FinishReason> {
         let reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
         if reached(self.model_calls, spent.model_calls) {
@@ -154,33 +155,33 @@ impl Budget {
     }
 }
 
-/// A budget that makes no sense.
+/// Error for a budget that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("a budget's cost must be a number of 0 or more, got {0}")]
 pub struct BudgetError(f64);
 
-/// What a run and all agents below it have spent.
+/// What a run and all its sub-agents have spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct BudgetUsage {
-    /// Requests to models.
+    /// Number of model requests.
     pub model_calls: u64,
-    /// Calls of tools that were made.
+    /// Number of tool calls made.
     pub tool_calls: u64,
     /// Tokens.
     pub usage: Usage,
-    /// Cost of the calls of models whose price is known.
+    /// Cost of the calls of models with a known price.
     pub cost: f64,
 }
 
 impl BudgetUsage {
-    /// Whether nothing was spent.
+    /// Returns whether nothing was spent.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What came after an earlier moment.
+    /// Returns the difference from an earlier value.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (a, b) = (&self.usage, &earlier.usage);
@@ -208,28 +209,28 @@ impl std::ops::AddAssign<&Self> for BudgetUsage {
     }
 }
 
-/// What an agent may still spend, with the limits of all agents above it; nothing where there is no limit.
+/// What an agent may still spend, within its limits and those of all agents above it; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BudgetRemaining {
     /// Time.
     pub time: Option<Duration>,
-    /// Requests to models.
+    /// Model requests.
     pub model_calls: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     pub tool_calls: Option<u64>,
     /// Prompt tokens, cached or not.
     pub input_tokens: Option<u64>,
-    /// Tokens of answers.
+    /// Answer tokens.
     pub output_tokens: Option<u64>,
-    /// Tokens of prompts and answers together.
+    /// Prompt and answer tokens together.
     pub tokens: Option<u64>,
     /// Cost, in the currency of the models' prices.
     pub cost: Option<f64>,
 }
 
 impl BudgetRemaining {
-    /// The lesser of both, limit by limit.
+    /// Returns the minimum of each limit.
     pub(crate) fn least(self, other: Self) -> Self {
         fn least<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
             match (a, b) {
@@ -249,26 +250,26 @@ impl BudgetRemaining {
     }
 }
 
-/// A budget and what was spent of it, to be kept with a thread.
+/// A budget and what was spent of it, stored with a thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BudgetState {
     pub(crate) budget: Budget,
     pub(crate) spent: BudgetUsage,
-    /// What earlier runs of the thread of an agent in the background had spent.
+    /// What earlier runs of a background agent's thread had spent.
     #[serde(default, skip_serializing_if = "BudgetUsage::is_nothing")]
     pub(crate) earlier: BudgetUsage,
-    /// The part of `spent` that agents in the background have spent, whose own logs say so too.
+    /// The part of `spent` that background agents have spent, which their own logs also contain.
     #[serde(default, skip_serializing_if = "BudgetUsage::is_nothing")]
     pub(crate) background: BudgetUsage,
 }
 
 impl BudgetState {
-    /// What the run and agents that share its log have spent.
+    /// Returns what the run and the agents that share its log have spent.
     pub(crate) fn own(&self) -> BudgetUsage {
         self.spent.since(&self.background)
     }
 
-    /// What all runs of the thread have spent.
+    /// Returns what all runs of the thread have spent.
     pub(crate) fn total(&self) -> BudgetUsage {
         let mut total = self.earlier;
         total += &self.spent;

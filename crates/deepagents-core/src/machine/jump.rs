@@ -1,8 +1,8 @@
-//! Where hooks lead a run.
+//! Jumps that hooks request.
 
 use crate::status::{BudgetKind, FinishReason};
 
-/// Where a run goes after a hook. Anything but `Continue` skips the hooks of the phase that have not run.
+/// Where a run goes after a hook. Anything but `Continue` skips the remaining hooks of the phase.
 ///
 /// ```
 /// use deepagents_core::middleware::{HookOutput, JumpTo, after_agent};
@@ -15,17 +15,17 @@ use crate::status::{BudgetKind, FinishReason};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JumpTo {
-    /// On, as if nothing had been said.
+    /// The normal next step.
     #[default]
     Continue,
-    /// To the next model call, `before_model` hooks first.
+    /// The next model call, starting with its `before_model` hooks.
     Model,
-    /// To the calls of the last answer that have no result.
+    /// The calls of the last answer that have no result.
     Tools,
-    /// To the end, `after_agent` hooks first; from `after_agent`, straight out. The run ends with
+    /// The end, starting with the `after_agent` hooks; from `after_agent`, immediately. The run ends with
     /// [`FinishReason::Ended`].
     End,
-    /// To the end as [`End`](Self::End), with a reason that callers are told; no later hook makes the run go on.
+    /// The end as with [`End`](Self::End), with a reason for callers. No later hook can make the run continue.
     EndBecause(EndReason),
 }
 
@@ -42,7 +42,7 @@ pub enum JumpTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The agent came no further: [`FinishReason::NoProgress`].
+    /// The agent made no progress: [`FinishReason::NoProgress`].
     NoProgress,
     /// A limit of model calls was reached: [`FinishReason::StepLimit`].
     StepLimit,
@@ -70,20 +70,20 @@ impl JumpTo {
         }
     }
 
-    /// Whether the calls of the last answer that have no result are not made.
+    /// Returns whether the jump abandons calls of the last answer that have no result.
     pub(crate) fn leaves_calls(self) -> bool {
         matches!(self, Self::Model | Self::End | Self::EndBecause(_))
     }
 }
 
-/// A hook asked for a way that the run cannot go.
+/// A hook requested a jump that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{from} asked for `{jump_to}`, but {reason}")]
 pub struct RouteError {
     /// The phase of the hook.
     pub from: &'static str,
-    /// Where it wanted to go.
+    /// The requested target.
     pub jump_to: &'static str,
-    /// Why not.
+    /// Why it is not possible.
     pub reason: &'static str,
 }

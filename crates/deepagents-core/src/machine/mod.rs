@@ -1,4 +1,5 @@
-//! What a run does next: decisions without waiting, clocks or I/O, so that they can be stored and tested alone.
+//! The state machine of a run: pure decisions without waiting, clocks or I/O, so that they can be stored and tested in
+//! isolation.
 
 mod budget;
 mod jump;
@@ -15,25 +16,25 @@ pub use jump::{EndReason, JumpTo, RouteError};
 pub(crate) use open_turn::{Open, committed};
 pub use step::{NextStep, Node, StepInput};
 
-/// The decisions of a run so far. Serialisable: a stored machine and the state it was stored with go on together.
+/// The state machine of a run. It is serialisable: stored with the state of the run, it can resume the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     phase: Phase,
-    /// Model answers in the thread so far; numbers the turns.
+    /// Number of model answers in the thread so far; the next turn number.
     turn: u32,
-    /// Model calls of this run so far.
+    /// Number of model calls of this run so far.
     calls: u32,
-    /// Model calls this run may make.
+    /// Maximum number of model calls of this run.
     limit: u32,
-    /// Ways to the model since it was last asked: hooks that lead in circles without asking it are ended too.
+    /// Number of routes to the model since its last call, so that hooks that loop without calling it are stopped too.
     #[serde(default)]
     idle: u32,
     /// Why the run is about to end.
     stop: FinishReason,
-    /// Why the answer ended that the hooks are to be asked about: another process may be the one that goes on behind it.
+    /// Why the last answer ended, for the hooks that follow, which may run in another process.
     #[serde(default, skip_serializing_if = "StopReason::is_end")]
     answer_stop: StopReason,
-    /// What the run may spend and has spent, where that is limited.
+    /// What the run may spend and has spent, if limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ledger: Option<Box<BudgetState>>,
 }
@@ -51,13 +52,14 @@ enum Phase {
 }
 
 impl Machine {
-    /// A run that begins, on a thread with so many model answers.
+    /// Creates the machine of a new run on a thread with this many model answers.
     pub fn new(turn: u32, limit: u32) -> Self {
         let (stop, answer_stop) = (FinishReason::Done, StopReason::End);
         Self { phase: Phase::BeforeAgent, turn, calls: 0, limit, idle: 0, stop, answer_stop, ledger: None }
     }
 
-    /// A run that goes on as if a part of it had just been done, on a thread with so many model answers.
+    /// Creates the machine of a run that continues as if a node had just completed, on a thread with this many model
+    /// answers.
     pub(crate) fn after(node: Node, turn: u32, limit: u32) -> Self {
         let phase = match node {
             Node::Input => Phase::BeforeAgent,
@@ -72,67 +74,67 @@ impl Machine {
         }
     }
 
-    /// Model answers in the thread so far.
+    /// Returns the number of model answers in the thread so far.
     pub fn turn(&self) -> u32 {
         self.turn
     }
 
-    /// Model calls of this run so far.
+    /// Returns the number of model calls of this run so far.
     pub fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// Why the run is about to end; meaningful in `after_agent` and later.
+    /// Returns why the run is about to end; meaningful in `after_agent` and later.
     pub(crate) fn stop(&self) -> &FinishReason {
         &self.stop
     }
 
-    /// The input holds so many answers of a model.
+    /// Counts model answers in the input.
     pub(crate) fn turns_given(&mut self, turns: u32) {
         self.turn = self.turn.saturating_add(turns);
     }
 
-    /// The next turn gets this number.
+    /// Sets the number of the next turn.
     pub(crate) fn set_turn(&mut self, turn: u32) {
         self.turn = turn;
     }
 
-    /// The run may make so many model calls in all.
+    /// Sets the total number of model calls that the run may make.
     pub(crate) fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
 
-    /// What the run has spent so far.
+    /// Stores what the run has spent so far.
     pub(crate) fn keep(&mut self, ledger: Option<BudgetState>) {
         self.ledger = ledger.map(Box::new);
     }
 
-    /// What an earlier part of the run has left to spend.
+    /// Returns what an earlier part of the run left to spend.
     pub(crate) fn ledger(&self) -> Option<&BudgetState> {
         self.ledger.as_deref()
     }
 
-    /// What to do.
+    /// Returns the next step.
     pub fn next(&self) -> NextStep {
         match self.phase {
             Phase::BeforeAgent => NextStep::BeforeAgent,
             Phase::BeforeModel => NextStep::BeforeModel,
             Phase::Model => NextStep::Model { turn: self.turn },
             Phase::AfterModel => NextStep::AfterModel,
-            // The answer that made the calls has been counted already.
+            // The answer with the calls has been counted already.
             Phase::Tools => NextStep::Tools { turn: self.turn.saturating_sub(1) },
             Phase::AfterAgent => NextStep::AfterAgent,
             Phase::Finished => NextStep::Finish(self.stop.clone()),
         }
     }
 
-    /// The hooks of the current phase have run, and the first that did not say `Continue` said `go`.
+    /// Reports that the hooks of the current phase have run. `go` is the first result that is not `Continue`, if any.
     ///
     /// # Errors
-    /// When the run cannot go there.
+    /// Returns an error if the run cannot go there.
     pub fn hooks_done(&mut self, go: JumpTo, facts: &StepInput) -> Result<(), RouteError> {
         match (self.phase, go) {
-            // A run at its limit ends, whatever a hook wishes.
+            // A run at its limit ends, whatever a hook requests.
             (Phase::AfterAgent, _)
                 if matches!(
                     self.stop,
@@ -162,31 +164,31 @@ impl Machine {
             (_, JumpTo::End) => self.end(FinishReason::Ended),
             (Phase::Model | Phase::Tools | Phase::Finished, JumpTo::Continue | JumpTo::Model) => {}
         }
-        // What follows from it is decided.
+        // The next step has been decided, so the reason is no longer needed.
         self.answer_stop = StopReason::End;
         Ok(())
     }
 
-    /// The model has been asked; counted before the answer is there, so that a failing model cannot ask for ever.
+    /// Counts a model call. Called before the answer arrives, so that a failing model cannot be called for ever.
     pub fn model_asked(&mut self) {
         self.calls = self.calls.saturating_add(1);
         self.idle = 0;
     }
 
-    /// Why the last answer ended; meaningful in `after_model`.
+    /// Returns why the last answer ended; meaningful in `after_model`.
     pub(crate) fn answer_stop(&self) -> &StopReason {
         &self.answer_stop
     }
 
-    /// The model has answered, and ended its answer for this reason.
+    /// Reports that the model has answered, and why its answer ended.
     pub fn model_answered(&mut self, stop: StopReason) {
         self.answer_stop = stop;
         self.turn = self.turn.saturating_add(1);
         self.phase = Phase::AfterModel;
     }
 
-    /// The calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if one of them
-    /// was the answer in the shape that was asked for.
+    /// Reports that the calls of the turn have their results: `direct` if all of them are the run's answer, `shaped` if
+    /// one was the structured answer.
     pub fn tools_done(&mut self, direct: bool, shaped: bool) {
         if shaped {
             self.end(FinishReason::Done);
@@ -197,7 +199,7 @@ impl Machine {
         }
     }
 
-    /// A run that has finished by itself goes on, because somebody has something to say. Returns whether it does.
+    /// Makes a run that finished normally continue because a message is pending. Returns whether it does.
     pub fn prolong(&mut self) -> bool {
         let by_itself = matches!(
             self.stop,
@@ -215,12 +217,12 @@ impl Machine {
         goes_on
     }
 
-    /// The budget of the run is spent: it ends through the `after_agent` hooks, or where these have failed for it, now.
+    /// Ends a run whose budget is spent: through the `after_agent` hooks, or immediately if those are what failed.
     pub(crate) fn spent(&mut self, stop: FinishReason) {
         if self.phase == Phase::AfterAgent { self.abort(stop) } else { self.end(stop) }
     }
 
-    /// The run ends now, without further hooks.
+    /// Ends the run immediately, without further hooks.
     pub fn abort(&mut self, stop: FinishReason) {
         self.stop = stop;
         self.phase = Phase::Finished;

@@ -1,4 +1,4 @@
-//! Calls of a turn that is under way.
+//! The calls of a turn in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::ids::CallId;
 use crate::message::{Message, MessageOp, ToolMessage};
 use crate::state::{MessagesChannel, Update};
 
-/// A turn of calls under way.
+/// A turn of calls in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// Calls that began and have no result.
+    /// Calls that started and have no result.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) in_doubt: BTreeMap<CallId, (String, String, bool)>,
-    /// What those had put out that were left where they were.
+    /// Output of the calls that were abandoned.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) outputs: BTreeMap<CallId, String>,
     /// Results that are not yet part of the conversation, and the messages that the tools added.
@@ -26,7 +26,7 @@ pub(crate) struct Open {
     pub(crate) changed: BTreeSet<String>,
 }
 
-/// The results of a turn as one update: first all results, then whatever messages the tools added.
+/// Combines the results of a turn into one update: first all results, then the messages that the tools added.
 pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec<MessageOp>)>) -> Update {
     let mut ops = Vec::new();
     let mut added = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec
     if ops.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(ops) }
 }
 
-/// Maps whose keys are no strings, as lists of pairs.
+/// Serialises maps with keys that are not strings as lists of pairs.
 mod pairs {
     use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! What a run does next, what it sees after that, and what changes from outside stand for.
+//! Steps of a run, their inputs, and the nodes that outside changes stand for.
 
 use crate::model::StopReason;
 use crate::status::FinishReason;
 
-/// What the driver has to do.
+/// The next step for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextStep {
@@ -11,51 +11,51 @@ pub enum NextStep {
     BeforeAgent,
     /// Run the `before_model` hooks.
     BeforeModel,
-    /// Ask the model; the answer gets this turn number.
+    /// Call the model. The answer gets this turn number.
     Model {
         /// The turn.
         turn: u32,
     },
     /// Run the `after_model` hooks.
     AfterModel,
-    /// Run the calls without a result of the last answer.
+    /// Run the calls of the last answer that have no result.
     Tools {
-        /// The turn the calls belong to.
+        /// The turn of the calls.
         turn: u32,
     },
     /// Run the `after_agent` hooks.
     AfterAgent,
-    /// End.
+    /// End the run.
     Finish(FinishReason),
 }
 
-/// What the driver sees after a phase.
+/// What the driver reports after a phase.
 #[derive(Clone, Debug, Default)]
 pub struct StepInput {
-    /// Calls of the last answer that have no result.
+    /// Number of calls of the last answer without a result.
     pub pending: usize,
-    /// Whether the last answer had calls at all.
+    /// Whether the last answer had any calls.
     pub had_calls: bool,
-    /// Whether the last answer said nothing.
+    /// Whether the last answer was empty.
     pub empty: bool,
     /// Why the model stopped.
     pub stop: StopReason,
-    /// Whether an answer in a given shape is wanted and still missing.
+    /// Whether a structured answer was requested and is still missing.
     pub shape_missing: bool,
-    /// Whether somebody has something to say at the next model call.
+    /// Whether a message is pending for the next model call.
     pub steered: bool,
 }
 
-/// What a change of the state by an application stands for: the run goes on with what follows it.
+/// The node of a run that an application's state change stands for. The run continues with the step after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Node {
-    /// The input of a run: the model is asked next, after the hooks at the beginning.
+    /// The input of a run: the model is called next, after the hooks at the start.
     Input,
-    /// An answer of the model: the hooks after it follow, with the questions that they ask, and its calls are made.
+    /// An answer of the model: the hooks after it run next, with any interrupts, and then its calls are made.
     Model,
-    /// The results of calls: the model is asked next.
+    /// The results of calls: the model is called next.
     Tools,
-    /// The end: there is nothing left to go on with.
+    /// The end: nothing is left to continue.
     End,
 }

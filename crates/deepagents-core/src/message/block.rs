@@ -17,33 +17,33 @@ use serde_json::Value;
 pub enum Block {
     /// Plain text.
     Text(Text),
-    /// What a model thought before it spoke.
+    /// A model's reasoning before its answer.
     Reasoning(Reasoning),
-    /// An image, sound, video or document.
+    /// An image, audio, video or document.
     Media(Media),
     /// A request to run a tool.
     ToolCall(ToolCall),
-    /// A request to run a tool whose arguments could not be read.
+    /// A request to run a tool with arguments that could not be parsed.
     InvalidToolCall(InvalidToolCall),
-    /// Something only its provider understands: a server-side tool, redacted thinking.
+    /// An item that only its provider understands: a server-side tool, redacted thinking.
     #[serde(rename = "opaque")]
     ProviderItem(ProviderBlock),
 }
 
-/// The provider's own item for a block, kept where the block does not say everything the provider said.
+/// The provider's own item for a block, stored if it contains more than the block can express.
 ///
-/// It is replayed to the same origin in place of what would be built from the block. Whoever edits a block drops it.
+/// It is sent back to the same origin in place of an item built from the block. Code that edits a block must drop it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProviderItem(pub Box<Value>);
 
 impl ProviderItem {
-    /// Keeps an item.
+    /// Stores an item.
     pub fn new(item: Value) -> Self {
         Self(Box::new(item))
     }
 
-    /// The item.
+    /// Returns the item.
     pub fn value(&self) -> &Value {
         &self.0
     }
@@ -52,14 +52,14 @@ impl ProviderItem {
 /// Plain text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Text {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// The provider's item, where it says more (citations, annotations).
+    /// The provider's item, if it contains more, such as citations or annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<ProviderItem>,
 }
 
-/// What a model thought.
+/// A model's reasoning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reasoning {
     /// The readable part; may be empty.
@@ -78,48 +78,48 @@ pub struct Reasoning {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id, for the wire only: some providers repeat ids.
+    /// The provider's id, for use with the provider only: some providers repeat ids.
     pub id: String,
     /// The tool's name.
     pub name: String,
     /// The arguments, an object.
     pub args: Value,
-    /// The provider's item, where it says more.
+    /// The provider's item, if it contains more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<ProviderItem>,
 }
 
 impl ToolCall {
-    /// A call with the id that a provider, or a test, gives it.
+    /// Creates a call with an id from a provider, or from a test.
     pub fn new(id: impl Into<String>, name: impl Into<String>, args: Value) -> Self {
         Self { id: id.into(), name: name.into(), args, native: None }
     }
 }
 
-/// A request to run a tool whose arguments could not be read.
+/// A request to run a tool with arguments that could not be parsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InvalidToolCall {
     /// The provider's id.
     pub id: String,
     /// The tool's name; may be empty.
     pub name: String,
-    /// The arguments as they came.
+    /// The arguments as received.
     pub raw: String,
     /// What is wrong with them.
     pub error: String,
-    /// The provider's item as it goes back, where it says more.
+    /// The provider's item to send back, if it contains more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<ProviderItem>,
 }
 
-/// Something only its provider understands.
+/// An item that only its provider understands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProviderBlock {
     /// The item, verbatim.
     pub native: ProviderItem,
 }
 
-/// An image, sound, video or document.
+/// An image, audio, video or document.
 ///
 /// ```
 /// use deepagents_core::message::{Block, Media, MediaSource, Message};
@@ -129,19 +129,19 @@ pub struct ProviderBlock {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Media {
-    /// What it is.
+    /// The kind of media.
     pub kind: MediaKind,
     /// The MIME type, such as `image/png`.
     pub mime: String,
-    /// Where the bytes are.
+    /// The location of the bytes.
     pub source: MediaSource,
-    /// A file name to show.
+    /// A file name for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Media {
-    /// A medium of a MIME type, which says what kind it is of.
+    /// Creates media of a MIME type, which determines its kind.
     pub fn new(mime: impl Into<String>, source: MediaSource) -> Self {
         let mime = mime.into();
         let kind = match mime.split_once('/').map(|(kind, _)| kind) {
@@ -165,41 +165,41 @@ impl From<Media> for Block {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MediaKind {
-    /// A picture.
+    /// An image.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
-    /// Moving pictures.
+    /// Video.
     Video,
     /// A document, such as a PDF.
     File,
 }
 
-/// Where the bytes of a medium are.
+/// The location of the bytes of a media block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MediaSource {
     /// The bytes in standard base64.
     Base64(String),
-    /// An address the provider can fetch.
+    /// A URL that the provider can fetch.
     Url(String),
-    /// A file uploaded to the provider before.
+    /// The id of a file uploaded to the provider earlier.
     FileId(String),
 }
 
 impl Block {
-    /// A text block.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), native: None })
     }
 
-    /// A tool call.
+    /// Creates a tool call.
     pub fn call(id: impl Into<String>, name: impl Into<String>, args: Value) -> Self {
         Self::ToolCall(ToolCall { id: id.into(), name: name.into(), args, native: None })
     }
 
-    /// The provider's item, if one is kept.
+    /// Returns the provider's item, if there is one.
     pub fn native(&self) -> Option<&ProviderItem> {
         match self {
             Self::Text(b) => b.native.as_ref(),
@@ -211,7 +211,7 @@ impl Block {
         }
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(b) = self { Some(&b.text) } else { None }
     }

@@ -1,19 +1,19 @@
-//! Which calls wait for results, and whether a history is one that providers accept.
+//! Dangling tool calls, and validation of histories.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, InvalidToolCall, Message, Messages, ToolCall};
 
-/// A history that providers refuse: a call without a result, or a result without a call.
+/// Error for a history that providers reject: a call without a result, or a result without a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the history cannot be sent to a model: {0}")]
 pub struct HistoryError(pub(crate) String);
 
-/// A call of the last answer that has no result.
+/// A call of the last answer without a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Position among the calls of the turn.
+    /// Index among the calls of the turn.
     pub(crate) index: u32,
     pub(crate) call: PendingCall,
 }
@@ -40,12 +40,12 @@ impl PendingCall {
     }
 }
 
-/// The calls of the last answer that have no result, in order.
+/// Returns the calls of the last answer that have no result, in order.
 pub(crate) fn pending(messages: &Messages) -> Vec<Pending> {
     messages.last_assistant().map_or_else(Vec::new, |at| pending_at(messages, at))
 }
 
-/// The calls of the answer at a position that have no result, in order.
+/// Returns the calls of the answer at a position that have no result, in order.
 pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
     let mut answered: HashMap<&str, usize> = HashMap::new();
@@ -70,7 +70,7 @@ pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
         .collect()
 }
 
-/// The results right after the answer at a position that can be moved, each with the index of its call.
+/// Returns the results directly after the answer at a position that can be moved, each with the index of its call.
 pub(crate) fn results_at(messages: &Messages, at: usize) -> Vec<(u32, Arc<Message>)> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
     let mut calls: Vec<(u32, &str)> = (0..).zip(answer.call_ids()).collect();
@@ -83,7 +83,7 @@ pub(crate) fn results_at(messages: &Messages, at: usize) -> Vec<(u32, Arc<Messag
         .collect()
 }
 
-/// Refuses what would come between the calls of the answer at a position and their results.
+/// Returns an error if a message stands between the calls of the answer at a position and their results.
 pub(crate) fn check_results(messages: &Messages, at: usize) -> Result<(), HistoryError> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Ok(()) };
     let mut waiting: Vec<&str> = answer.call_ids().collect();
@@ -105,13 +105,13 @@ pub(crate) fn check_results(messages: &Messages, at: usize) -> Result<(), Histor
     Ok(())
 }
 
-/// Refuses what would come between the calls of the last answer and their results.
+/// Returns an error if a message stands between the calls of the last answer and their results.
 pub(crate) fn check_last_results(messages: &Messages) -> Result<(), HistoryError> {
     messages.last_assistant().map_or(Ok(()), |at| check_results(messages, at))
 }
 
-/// Refuses a history that providers refuse: every call has exactly one result, right after the answer that made it,
-/// and every result has a call. The first `from` messages have passed before.
+/// Returns an error if providers would reject the history: every call must have exactly one result, directly after the
+/// answer that made it, and every result must have a call. The first `from` messages have been checked before.
 pub(crate) fn check(messages: &Messages, from: usize) -> Result<(), HistoryError> {
     if messages.is_empty() {
         return Err(HistoryError("there is no message; give the run one".to_owned()));

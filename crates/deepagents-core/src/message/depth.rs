@@ -1,16 +1,17 @@
-//! How deep JSON may be nested: readers of JSON take a depth of 128, and what is stored lies within records.
+//! Limits on the nesting of JSON: parsers accept a depth of 128, and stored values are nested within records.
 
 use serde_json::Value;
 
 use super::{Block, Message, MessageOp, ToolMessage};
 
-/// How deep the arguments of a call may be nested.
+/// Maximum nesting depth of a call's arguments.
 pub(crate) const DEEPEST_ARGUMENTS: usize = 64;
 
-/// How deep any other value may be nested that is stored or told. Arguments fit within, also as a part of a question.
+/// Maximum nesting depth of any other value that is stored or emitted. Arguments stay below it even as part of a
+/// question.
 pub(crate) const DEEPEST: usize = 96;
 
-/// Whether a value is nested deeper than so many levels.
+/// Returns whether a value is nested more than `levels` deep.
 pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
@@ -20,7 +21,7 @@ pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
 }
 
 impl Message {
-    /// Whether a value in it is nested deeper than what is stored may be.
+    /// Returns whether the message contains a value nested too deep to be stored.
     pub(crate) fn is_too_deep(&self) -> bool {
         match self {
             Self::Tool(result) => result.is_too_deep(),
@@ -30,7 +31,7 @@ impl Message {
 }
 
 impl ToolMessage {
-    /// Whether a value in it, such as its artifact, is nested deeper than what is stored may be.
+    /// Returns whether it contains a value, such as its artifact, nested too deep to be stored.
     pub(crate) fn is_too_deep(&self) -> bool {
         let artifact = self.artifact.as_ref().is_some_and(|value| is_deeper(value, DEEPEST));
         artifact || self.content.iter().any(Block::is_too_deep)
@@ -46,7 +47,7 @@ impl Block {
 }
 
 impl MessageOp {
-    /// Whether a value in its message is nested deeper than what is stored may be.
+    /// Returns whether its message contains a value nested too deep to be stored.
     pub(crate) fn is_too_deep(&self) -> bool {
         matches!(self, Self::Put(message) if message.is_too_deep())
     }

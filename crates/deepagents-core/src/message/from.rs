@@ -1,4 +1,4 @@
-//! What can be said as it is.
+//! Conversions into messages.
 
 use super::{AssistantMessage, Block, Message, ToolMessage, UserMessage};
 
@@ -20,7 +20,7 @@ impl From<&String> for Message {
     }
 }
 
-/// What a person says in several blocks, such as words with a picture.
+/// A user message with several blocks, such as text with an image.
 impl From<Vec<Block>> for Message {
     fn from(content: Vec<Block>) -> Self {
         UserMessage { content, ..UserMessage::default() }.into()

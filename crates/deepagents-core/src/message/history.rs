@@ -11,87 +11,87 @@ use super::{Block, Message, MessageId, MessageOp};
 
 /// The messages of a thread.
 ///
-/// Cloning costs nothing and an append costs the same at message ten and at message ten thousand: versions share
-/// their structure. Ids are unique; messages without an id are never replaced.
+/// Cloning is cheap, and appending costs the same at message ten and at message ten thousand, because versions share
+/// structure. Ids are unique. Messages without an id are never replaced.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     items: VectorSync<Arc<Message>>,
     at: HashTrieMapSync<String, usize>,
-    /// Shared by versions that differ by appended messages alone.
+    /// Shared by versions that differ only by appended messages.
     lineage: Arc<()>,
-    /// How many of them hold media.
+    /// Number of messages with media.
     with_media: usize,
 }
 
-/// Remembers a version, to tell whether another one only adds to it.
+/// Identifies a version of a history, to tell whether another version only appends to it.
 #[derive(Clone, Debug)]
 pub struct HistoryVersion {
     lineage: Arc<()>,
     len: usize,
-    /// Keeps the address from being used again, not the message alive.
+    /// Keeps the address from being reused without keeping the message alive.
     last: Option<Weak<Message>>,
 }
 
 impl Messages {
-    /// An empty history.
+    /// Creates an empty history.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The message at a position.
+    /// Returns the message at a position.
     pub fn get(&self, index: usize) -> Option<&Arc<Message>> {
         self.items.get(index)
     }
 
-    /// The message with an id.
+    /// Returns the message with an id.
     pub fn by_id(&self, id: &str) -> Option<&Arc<Message>> {
         self.at.get(id).and_then(|&index| self.items.get(index))
     }
 
-    /// The last message.
+    /// Returns the last message.
     pub fn last(&self) -> Option<&Arc<Message>> {
         self.items.last()
     }
 
-    /// From first to last.
+    /// Iterates over the messages from first to last.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
         self.items.iter()
     }
 
-    /// Whether any of them holds media, without walking them.
+    /// Returns whether any message contains media, without iterating over them.
     pub fn has_media(&self) -> bool {
         self.with_media > 0
     }
 
-    /// From a position to the end, without walking what comes before.
+    /// Iterates from a position to the end, without walking the earlier messages.
     pub fn tail(&self, from: usize) -> impl Iterator<Item = &Arc<Message>> {
         (from..self.len()).filter_map(|index| self.items.get(index))
     }
 
-    /// Position of the last assistant message, searched from the end.
+    /// Returns the position of the last assistant message, searching from the end.
     pub fn last_assistant(&self) -> Option<usize> {
         (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
     }
 
-    /// Remembers this version.
+    /// Returns an identifier of this version.
     pub fn mark(&self) -> HistoryVersion {
         HistoryVersion { lineage: self.lineage.clone(), len: self.len(), last: self.last().map(Arc::downgrade) }
     }
 
-    /// How many messages of a marked version this one is known to begin with: all of them or none.
+    /// Returns how many messages of an earlier version are known to be a prefix of this one: all of them, or none.
     pub fn shared_with(&self, mark: &HistoryVersion) -> usize {
         let last = mark.len.checked_sub(1).and_then(|index| self.get(index));
-        // Two versions may both have been appended to: the message at the end tells them apart.
+        // Both versions may have been appended to independently: the last message tells them apart.
         let same_end = match (&mark.last, last) {
             (Some(marked), Some(mine)) => std::ptr::eq(marked.as_ptr(), Arc::as_ptr(mine)),
             _ => false,
@@ -115,14 +115,14 @@ impl Messages {
         self.items.push_back_mut(message);
     }
 
-    /// Applies changes in order. Removing is linear in the history, appending and replacing are not.
+    /// Applies changes in order. Removing is linear in the length of the history; appending and replacing are not.
     pub fn apply(&mut self, ops: Vec<MessageOp>) {
-        // Everything before the last `RemoveAll` is moot.
+        // Changes before the last `RemoveAll` have no effect.
         let start = ops.iter().rposition(|op| matches!(op, MessageOp::RemoveAll));
         if start.is_some() {
             *self = Self::new();
         }
-        // What is removed in a row is left out at once: each time costs the whole history.
+        // Consecutive removals are applied together, because each pass walks the whole history.
         let mut gone: HashSet<MessageId> = HashSet::new();
         for op in ops.into_iter().skip(start.map_or(0, |at| at + 1)) {
             match op {

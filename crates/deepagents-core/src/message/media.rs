@@ -1,8 +1,8 @@
-//! What bytes are, by how they begin and by what they are called.
+//! Detection of media types.
 
-/// The MIME type of a picture or document that models take, by its signature: PNG, JPEG, GIF, WebP or PDF. Nothing for
-/// anything else, whatever it is called: a provider refuses a conversation for as long as it has bytes in it that are not of
-/// the type that is named.
+/// Returns the MIME type of an image or document that models accept, detected by its signature: PNG, JPEG, GIF, WebP or
+/// PDF. Returns `None` for anything else, whatever its file name. Providers reject a conversation for as long as it
+/// contains bytes that do not match the declared type.
 ///
 /// ```
 /// use deepagents_core::message::media_type_of;
@@ -20,7 +20,8 @@ pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a MIME type, in lower case and without parameters, is one of texts: what is of it can be shown where it is UTF-8.
+/// Returns whether a MIME type, in lower case and without parameters, is textual, so that its content can be shown if
+/// it is valid UTF-8.
 ///
 /// ```
 /// use deepagents_core::message::is_text_type;

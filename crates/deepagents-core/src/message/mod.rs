@@ -1,8 +1,8 @@
-//! Messages: what people, models and tools say to each other.
+//! Messages exchanged between people, models and tools.
 //!
-//! A [`Message`] is a user's, an assistant's or a tool's. Its content is a list of [`Block`]s. Whatever a provider
-//! said that the canonical block does not hold is kept beside it in [`ProviderItem`], so that the same provider can be sent
-//! its own words back untouched.
+//! A [`Message`] is from a user, an assistant or a tool. Its content is a list of [`Block`]s. Provider data that a
+//! block cannot express is stored with it as a [`ProviderItem`], so that the same provider receives its own items back
+//! unchanged.
 
 mod block;
 mod calls;
@@ -30,7 +30,7 @@ pub use media::{is_text_type, media_type_of};
 pub use ops::MessageOp;
 pub use usage::Usage;
 
-/// Identifies a message within a thread; equal ids replace each other.
+/// Identifies a message within a thread. A message replaces an earlier one with the same id.
 pub type MessageId = String;
 
 /// One message of a conversation.
@@ -44,9 +44,9 @@ pub type MessageId = String;
 #[serde(tag = "role", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Message {
-    /// Input to the model: a person's words, or a note of the harness.
+    /// Input to the model: from a person, or a note from the harness.
     User(UserMessage),
-    /// A model's turn.
+    /// A model's answer.
     Assistant(AssistantMessage),
     /// The result of one tool call.
     Tool(ToolMessage),
@@ -55,16 +55,16 @@ pub enum Message {
 /// Input to the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
-    /// Empty until the run gives it one.
+    /// The id; empty until a run assigns one.
     #[serde(default)]
     pub id: MessageId,
-    /// What is said.
+    /// The content.
     pub content: Vec<Block>,
-    /// Who says it; a reminder of the harness is not a person's instruction.
+    /// The author. A reminder from the harness is not an instruction from a person.
     #[serde(default, skip_serializing_if = "Author::is_human")]
     pub author: Author,
-    /// What whoever sent it keeps with it, in a form of their own. Models are not shown it; whoever edits the content drops
-    /// it.
+    /// Data that the sender stores with the message in its own format. It is not shown to models. Code that edits the
+    /// content must drop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_sent: Option<Box<serde_json::Value>>,
 }
@@ -73,10 +73,10 @@ pub struct UserMessage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
-    /// The caller.
+    /// The caller, usually a person.
     #[default]
     Human,
-    /// The harness itself: reminders, requests for a corrected answer.
+    /// The harness itself: reminders, requests to correct an answer.
     Harness,
 }
 
@@ -87,7 +87,7 @@ impl Author {
     }
 }
 
-/// A model's turn: blocks in the order the model produced them.
+/// A model's answer: blocks in the order in which the model produced them.
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block, ToolCall};
@@ -98,18 +98,18 @@ impl Author {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// The provider's id of the answer, or one of ours.
+    /// The id of the answer, from the provider or from the harness.
     #[serde(default)]
     pub id: MessageId,
     /// Text, reasoning, tool calls and provider items, in order.
     pub content: Vec<Block>,
-    /// Who produced it; [`ProviderItem`] parts of the blocks are replayed to the same origin only.
+    /// The model that produced it. [`ProviderItem`] parts of the blocks are sent back to the same origin only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The agent that spoke, when it has a name.
+    /// The name of the agent that answered, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tokens of the call that produced it.
+    /// Tokens used by the call that produced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -117,21 +117,21 @@ pub struct AssistantMessage {
 /// The result of one tool call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolMessage {
-    /// Empty until the run gives it one.
+    /// The id; empty until a run assigns one.
     #[serde(default)]
     pub id: MessageId,
-    /// The id of the call it answers, as the provider knows it.
+    /// The provider's id of the call that it answers.
     pub call_id: String,
     /// The tool's name.
     #[serde(default)]
     pub name: String,
-    /// What the model is shown.
+    /// The content shown to the model.
     pub content: Vec<Block>,
     /// Whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// Whether it stands in for a result that the tool did not give, such as a person's answer or a note that the call
-    /// was not made. Its words say so: they are shown as they are.
+    /// Whether it replaces a result that the tool did not return, such as a person's answer or a note that the call was
+    /// not made. Its text says so and is shown unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_synthetic: bool,
     /// Data for the application, never shown to the model.
@@ -139,7 +139,7 @@ pub struct ToolMessage {
     pub artifact: Option<Value>,
 }
 
-/// Where an assistant message came from.
+/// The origin of an assistant message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// The wire format, such as `anthropic-messages` or `openai-chat`.
@@ -151,27 +151,27 @@ pub struct Origin {
 }
 
 impl Message {
-    /// A person's words.
+    /// Creates a message from a person.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(UserMessage { content: vec![Block::text(text)], ..Default::default() })
     }
 
-    /// A note of the harness, sent in the user's role.
+    /// Creates a note from the harness, sent in the user role.
     pub fn harness(text: impl Into<String>) -> Self {
         Self::User(UserMessage { content: vec![Block::text(text)], author: Author::Harness, ..Default::default() })
     }
 
-    /// A model's plain text, without an origin.
+    /// Creates a plain text answer of a model, without an origin.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant(AssistantMessage::new(vec![Block::text(text)]))
     }
 
-    /// The result of a call.
+    /// Creates the result of a call.
     pub fn tool(call: &ToolCall, text: impl Into<String>) -> Self {
         Self::Tool(ToolMessage::text(call, text))
     }
 
-    /// The message's id; empty before a run has taken it in.
+    /// Returns the message's id; empty before a run has added it to its thread.
     pub fn id(&self) -> &str {
         match self {
             Self::User(m) => &m.id,
@@ -180,7 +180,7 @@ impl Message {
         }
     }
 
-    /// Gives the message an id.
+    /// Sets the message's id.
     pub fn set_id(&mut self, id: MessageId) {
         match self {
             Self::User(m) => m.id = id,
@@ -189,7 +189,7 @@ impl Message {
         }
     }
 
-    /// The blocks, whatever the role.
+    /// Returns the content blocks, whatever the role.
     pub fn content(&self) -> &[Block] {
         match self {
             Self::User(m) => &m.content,
@@ -198,44 +198,44 @@ impl Message {
         }
     }
 
-    /// The text blocks joined by newlines.
+    /// Returns the text blocks joined by newlines.
     pub fn text(&self) -> String {
         joined_text(self.content())
     }
 
-    /// The message as an assistant's, if it is one.
+    /// Returns the assistant message, if it is one.
     pub fn as_assistant(&self) -> Option<&AssistantMessage> {
         if let Self::Assistant(m) = self { Some(m) } else { None }
     }
 
-    /// The message as a tool result, if it is one.
+    /// Returns the tool result, if it is one.
     pub fn as_tool(&self) -> Option<&ToolMessage> {
         if let Self::Tool(m) = self { Some(m) } else { None }
     }
 
-    /// The message as a user's, if it is one.
+    /// Returns the user message, if it is one.
     pub fn as_user(&self) -> Option<&UserMessage> {
         if let Self::User(m) = self { Some(m) } else { None }
     }
 }
 
 impl AssistantMessage {
-    /// A turn made of these blocks.
+    /// Creates an answer from these blocks.
     pub fn new(content: Vec<Block>) -> Self {
         Self { content, ..Default::default() }
     }
 
-    /// The text blocks joined by newlines.
+    /// Returns the text blocks joined by newlines.
     pub fn text(&self) -> String {
         joined_text(&self.content)
     }
 
-    /// The well-formed tool calls, in order.
+    /// Iterates over the well-formed tool calls in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|b| if let Block::ToolCall(call) = b { Some(call) } else { None })
     }
 
-    /// The ids of all calls that a provider expects a result for, malformed ones included, in order.
+    /// Iterates over the ids of all calls that a provider expects a result for, including malformed ones, in order.
     pub fn call_ids(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(|b| match b {
             Block::ToolCall(call) => Some(call.id.as_str()),
@@ -244,14 +244,14 @@ impl AssistantMessage {
         })
     }
 
-    /// Whether any call, well-formed or not, waits for a result.
+    /// Returns whether there are any calls, well-formed or not.
     pub fn has_calls(&self) -> bool {
         self.call_ids().next().is_some()
     }
 }
 
 impl ToolMessage {
-    /// A successful text result.
+    /// Creates a successful text result.
     pub fn text(call: &ToolCall, text: impl Into<String>) -> Self {
         Self {
             call_id: call.id.clone(),
@@ -261,7 +261,7 @@ impl ToolMessage {
         }
     }
 
-    /// A failed result with a text for the model.
+    /// Creates an error result with a text for the model.
     pub fn error(call_id: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             call_id: call_id.into(),
@@ -272,7 +272,7 @@ impl ToolMessage {
         }
     }
 
-    /// What stands in for the result of a call that has none.
+    /// Creates a replacement for the result of a call that has none.
     pub fn synthetic(call_id: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { is_synthetic: true, ..Self::error(call_id, name, text) }
     }

@@ -1,4 +1,4 @@
-//! Changes to a history, as values.
+//! Changes to a history.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Message, MessageId};
 
-/// One change to the messages of a thread. Changes are journalled, not histories.
+/// A change to the messages of a thread. The journal stores changes, not histories.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -15,12 +15,12 @@ pub enum MessageOp {
     Put(Arc<Message>),
     /// Removes the message with this id; unknown ids are ignored.
     Remove(MessageId),
-    /// Removes everything so far.
+    /// Removes all messages so far.
     RemoveAll,
 }
 
 impl MessageOp {
-    /// Appends or replaces.
+    /// Creates a [`Put`](Self::Put).
     pub fn put(message: impl Into<Message>) -> Self {
         Self::Put(Arc::new(message.into()))
     }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one model call, or a sum of several.
+/// Tokens of one model call, or the sum of several.
 ///
-/// `input` counts every prompt token, cached or not; `cache_read` and `cache_write` are parts of it. `reasoning` is a
+/// `input` counts every prompt token, cached or not; `cache_read` and `cache_write` are parts of it. `reasoning` is
 /// part of `output`.
 ///
 /// ```
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Prompt tokens, all of them.
+    /// All prompt tokens.
     pub input: u64,
-    /// Answer tokens, reasoning included.
+    /// Answer tokens, including reasoning.
     pub output: u64,
     /// Prompt tokens read from the provider's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -36,7 +36,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Usage {
-    /// Input and output together.
+    /// Returns the sum of input and output.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }

@@ -1,4 +1,4 @@
-//! Middlewares made of one closure.
+//! Middlewares made from a single closure.
 
 use std::future::Future;
 use std::panic::Location;
@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::model::ModelRequest;
 use crate::tool::ToolSet;
 
-/// A middleware made of one closure. Its name says which hook it is and where it was made, unless it is
-/// [`named`](Self::named).
+/// A middleware made from a single closure. Its default name consists of the hook and the place where it was created;
+/// set another with [`named`](Self::named).
 pub struct Closure<H, F> {
     name: String,
     call: F,
@@ -25,7 +25,7 @@ impl<H, F> Closure<H, F> {
         Self { name, call, hook: std::marker::PhantomData }
     }
 
-    /// Gives it a name.
+    /// Sets the middleware's name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -39,7 +39,7 @@ impl<H, F> std::fmt::Debug for Closure<H, F> {
     }
 }
 
-/// Marks which hook a [`Closure`] is.
+/// Marker types for the hook that a [`Closure`] implements.
 mod hook {
     macro_rules! hooks {
         ($($hook:ident)*) => { $(#[derive(Debug)] pub struct $hook;)* };
@@ -75,7 +75,7 @@ macro_rules! step_hook {
 }
 
 step_hook!(
-    /// Runs a closure when a run begins.
+    /// Runs a closure when a run starts.
     ///
     /// ```
     /// use deepagents_core::middleware::{HookOutput, before_agent};
@@ -123,7 +123,7 @@ step_hook!(
     after_agent, AfterAgent
 );
 
-/// Offers tools for every request with a closure.
+/// Uses a closure to offer tools for every request.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// Changes every request with a closure.
+/// Uses a closure to modify every request.
 ///
 /// ```
 /// use deepagents_core::middleware::modify_request;
@@ -194,7 +194,7 @@ where
     }
 }
 
-/// Stands around every model call with a closure.
+/// Wraps every model call in a closure.
 ///
 /// ```
 /// use deepagents_core::middleware::wrap_model_call;
@@ -229,7 +229,7 @@ where
     }
 }
 
-/// Stands around every tool call with a closure.
+/// Wraps every tool call in a closure.
 ///
 /// ```
 /// use deepagents_core::middleware::wrap_tool_call;

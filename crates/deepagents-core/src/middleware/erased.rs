@@ -15,7 +15,7 @@ use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
-/// A middleware behind a pointer. Every [`Middleware`] is one; nobody implements it directly.
+/// The object-safe form of [`Middleware`]. It is implemented for every middleware; do not implement it directly.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no middleware",
     note = "a middleware is a type that implements `Middleware`, or a closure given to the function of a hook, such as `before_model`"
@@ -29,7 +29,8 @@ pub trait DynMiddleware: Send + Sync + 'static {
     fn tools(&self) -> Vec<Arc<dyn DynTool>>;
     /// See [`Middleware::offered_tools`].
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
-    /// Whether it may ever offer tools: it has an [`offered_tools`](Middleware::offered_tools) of its own.
+    /// Returns whether the middleware may ever offer tools, because it overrides
+    /// [`offered_tools`](Middleware::offered_tools).
     fn offers_tools(&self) -> bool;
     /// See [`Middleware::system_prompt`].
     fn system_prompt(&self) -> Option<&str>;
@@ -38,12 +39,12 @@ pub trait DynMiddleware: Send + Sync + 'static {
     /// See [`Middleware::receive_message`].
     ///
     /// # Errors
-    /// When the message must not become part of the thread.
+    /// Returns an error if the message must not become part of the thread.
     fn receive_message(&self, message: Message) -> Result<Message>;
     /// See [`Middleware::receive_text`].
     ///
     /// # Errors
-    /// When the text must not become part of the thread.
+    /// Returns an error if the text must not become part of the thread.
     fn receive_text(&self, text: String) -> Result<String>;
     /// See [`Middleware::hides_tool`].
     fn hides_tool(&self, name: &str) -> bool;
@@ -122,12 +123,12 @@ impl<M: Middleware> DynMiddleware for M {
     }
 }
 
-/// The name of the type that a method answers with. Types with lifetimes have no other mark than their name.
+/// Returns the name of a method's return type. Types with lifetimes can only be told apart by name.
 fn answers<'a, M: 'a, F>(_: fn(&'a M, &'a Context) -> F) -> &'static str {
     type_name::<F>()
 }
 
-/// So that a builder takes a middleware and a shared one alike.
+/// Lets a builder accept both a middleware and a shared one.
 impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
     fn name(&self) -> &str {
         (**self).name()

@@ -1,8 +1,9 @@
-//! Middlewares: what an agent is composed of.
+//! Middlewares, which agents are composed of.
 //!
-//! A middleware adds state, tools and prompt text, and takes part in every phase of a run. `before_*` hooks run in list
-//! order, `after_*` in reverse; [`modify_request`](Middleware::modify_request) of all runs first, then the wraps nest
-//! with the first outermost. A closure is enough for one hook: see [`wrap_model_call`], [`before_model`] and the rest.
+//! A middleware adds state, tools and prompt text, and hooks into every phase of a run. `before_*` hooks run in list
+//! order, `after_*` hooks in reverse. All [`modify_request`](Middleware::modify_request) hooks run first, then the wrap
+//! hooks nest, with the first middleware outermost. For a single hook a closure is enough: see [`wrap_model_call`],
+//! [`before_model`] and the rest.
 
 mod closures;
 mod erased;
@@ -37,10 +38,11 @@ pub use tool_next::{ToolNext, ToolRequest, ToolResponse};
 
 pub use crate::machine::{EndReason, JumpTo};
 
-/// All middlewares of an agent, the outermost first.
+/// All middlewares of an agent, outermost first.
 pub(crate) type Stack = Arc<[Arc<dyn DynMiddleware>]>;
 
-/// What a middleware answers that offers no tools. Nobody else can make one, so the type tells that the method is not theirs.
+/// The return type of the default `offered_tools`. It is private, so this type shows that a middleware does not
+/// override the method.
 struct NothingOffered;
 
 impl Future for NothingOffered {
@@ -51,9 +53,9 @@ impl Future for NothingOffered {
     }
 }
 
-/// A part of an agent.
+/// A composable part of an agent.
 ///
-/// Every method has a default that does nothing, so that a middleware names only what it changes.
+/// Every method except `name` has a default that does nothing, so a middleware implements only what it changes.
 ///
 /// ```
 /// use deepagents_core::error::Result;
@@ -74,24 +76,25 @@ impl Future for NothingOffered {
 /// }
 /// ```
 pub trait Middleware: Send + Sync + 'static {
-    /// The name, unique in a stack.
+    /// Returns the middleware's name, unique in a stack.
     fn name(&self) -> &str;
 
-    /// Channels it adds to the state.
+    /// Returns the channels it adds to the state.
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
     }
 
-    /// Tools it adds.
+    /// Returns the tools it adds.
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         Vec::new()
     }
 
-    /// Offers tools for the next model request beside those of the agent: tools that come and go, such as those of an MCP
-    /// server or those that a search has found. Asked before every request, and when a run is resumed whose calls have
-    /// no results yet. The same [`ToolSet`] given again costs nothing and leaves the beginning of the request as it was;
-    /// a call of a tool that is not offered any more answers the model with an error. A name that another tool has ends
-    /// the run.
+    /// Offers additional tools for the next model request: tools that come and go, such as those of an MCP server or of
+    /// a tool search. Called before every request, and when a run is resumed whose calls have no results yet.
+    ///
+    /// Returning the same [`ToolSet`] again costs nothing and leaves the prefix of the request unchanged. A call of a
+    /// tool that is no longer offered returns an error to the model. If the name of an offered tool clashes with
+    /// another tool, the run fails.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -114,37 +117,37 @@ pub trait Middleware: Send + Sync + 'static {
         NothingOffered
     }
 
-    /// A fixed section of the system prompt.
+    /// Returns a fixed section of the system prompt.
     fn system_prompt(&self) -> Option<&str> {
         None
     }
 
-    /// The agent that this middleware runs in the background under a name, for a conversation with this state: it goes
-    /// on with its threads, whichever process began them.
+    /// Returns the agent that this middleware runs in the background under a name, for a conversation with this state.
+    /// It is used to resume the agent's threads, whichever process started them.
     fn background_agent(&self, _name: &str, _state: &State) -> Option<Arc<AgentDefinition>> {
         None
     }
 
-    /// Changes a message before it becomes part of the thread: those that a run is given, and those said to it with
-    /// [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue). Nothing of it has been stored.
-    /// Of several middlewares each is given what the one before made of it.
+    /// Changes a message before it becomes part of the thread. Called for messages in a run's input, and for those sent
+    /// with [`steer`](crate::run::RunHandle::steer) or [`enqueue`](crate::run::RunHandle::enqueue), before they are
+    /// stored. Each middleware receives the result of the previous one.
     ///
     /// # Errors
-    /// When the message must not become part of the thread: the run fails.
+    /// Returns an error if the message must not become part of the thread; the run then fails.
     fn receive_message(&self, message: Message) -> Result<Message> {
         Ok(message)
     }
 
-    /// Changes what people say that is no message: the words of a decision, before they are stored, and what
-    /// [`Context::receive_text`] is given. Of several middlewares each is given what the one before made of it.
+    /// Changes text from people that is not a message: the text of a decision, before it is stored, and the argument of
+    /// [`Context::receive_text`]. Each middleware receives the result of the previous one.
     ///
     /// # Errors
-    /// When the text must not become part of the thread: the run fails.
+    /// Returns an error if the text must not become part of the thread; the run then fails.
     fn receive_text(&self, text: String) -> Result<String> {
         Ok(text)
     }
 
-    /// Runs once, when a run begins.
+    /// Runs once, when a run starts.
     fn before_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
     }
@@ -154,7 +157,7 @@ pub trait Middleware: Send + Sync + 'static {
         ready(Ok(HookOutput::default()))
     }
 
-    /// Changes a request before any wrap sees it. Nothing of it is remembered by the thread.
+    /// Changes a request before any wrap hook sees it. The changes are not stored in the thread.
     fn modify_request(
         &self,
         request: ModelRequest,
@@ -163,7 +166,7 @@ pub trait Middleware: Send + Sync + 'static {
         ready(Ok(request))
     }
 
-    /// Stands around a model call; `next` may be run any number of times.
+    /// Wraps a model call. It may run `next` any number of times.
     fn wrap_model_call(
         &self,
         request: ModelRequest,
@@ -172,26 +175,27 @@ pub trait Middleware: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Runs after every model call; the answer is the last message of the state.
+    /// Runs after every model call. The answer is the last message of the state.
     fn after_model(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
     }
 
-    /// Whether the agent is not to have this tool: this leaves it out of requests and answers its calls. Nobody is told of
-    /// such a tool, by [`Context::tool_names`] or in errors.
+    /// Returns whether the agent must not have this tool: this middleware removes it from requests and answers its
+    /// calls. [`Context::tool_names`] and error messages do not mention such a tool.
     fn hides_tool(&self, _name: &str) -> bool {
         false
     }
 
-    /// The arguments that its [`wrap_tool_call`](Self::wrap_tool_call) will put in the place of a call's, where they are
-    /// known before the call begins: events and the log tell the call with them, and calls that write what another one
-    /// writes wait for it. Of several middlewares each is given what the one before made of it; what a person has put in
-    /// the place of a call comes before all of them.
+    /// Returns the arguments that this middleware's [`wrap_tool_call`](Self::wrap_tool_call) will substitute, if known
+    /// before the call starts. Events and the log then show the call with these arguments, and they decide which writes
+    /// must wait for each other.
+    ///
+    /// Each middleware receives the result of the previous one. An edit by a person takes precedence over all of them.
     fn planned_args(&self, _id: &CallId, _call: &ToolCall, _cx: &Context) -> Option<Value> {
         None
     }
 
-    /// Stands around a tool call; `next` may be run any number of times.
+    /// Wraps a tool call. It may run `next` any number of times.
     fn wrap_tool_call(
         &self,
         request: ToolRequest,
@@ -200,8 +204,8 @@ pub trait Middleware: Send + Sync + 'static {
         next.run(request)
     }
 
-    /// Runs when a run is about to end. [`JumpTo::Model`] makes it go on, and the hook runs again at its next end: one that
-    /// always jumps never lets a run end, but for a [budget](crate::run::Budget) or the limit of model calls.
+    /// Runs when a run is about to end. [`JumpTo::Model`] makes the run continue, and the hook runs again at its next
+    /// end. If a hook always jumps, only a [budget](crate::run::Budget) or the limit of model calls ends the run.
     fn after_agent(&self, _cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
         ready(Ok(HookOutput::default()))
     }

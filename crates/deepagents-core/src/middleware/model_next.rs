@@ -1,4 +1,4 @@
-//! The rest of the stack around a model call, as seen from a wrap.
+//! The rest of the stack around a model call, as a wrap hook receives it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::{ChatModel, ModelOutput, ModelRequest};
 use crate::panics::blamed;
 use crate::state::Update;
 
-/// What a model call gave.
+/// The result of a model call.
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block};
@@ -27,12 +27,12 @@ use crate::state::Update;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelResponse {
-    /// The answer.
+    /// The model's output.
     pub output: ModelOutput,
-    /// What changes in the state beside the answer. A response that a wrap throws away takes its update with it; what is to
-    /// stay whatever becomes of the call is given to [`Context::keep`].
+    /// State changes in addition to the answer. A wrap hook that discards the response discards its update too. For
+    /// changes that must survive whatever happens to the call, use [`Context::keep`].
     pub update: Update,
-    /// The attempt the answer came with; none for an answer that no model gave.
+    /// The attempt that produced the answer, or `None` if no model produced it.
     pub(crate) attempt: Option<u32>,
 }
 
@@ -42,8 +42,8 @@ impl From<ModelOutput> for ModelResponse {
     }
 }
 
-/// The rest of the stack around a model call, down to the model. Owned and `Clone`: it can be run zero, one or many
-/// times, raced, or moved into a task.
+/// The rest of the stack around a model call, down to the model. It is owned and `Clone`: it can be run zero, one or
+/// many times, raced, or moved into a task.
 ///
 /// ```
 /// use deepagents_core::middleware::wrap_model_call;
@@ -60,16 +60,16 @@ pub struct ModelNext {
     stack: Stack,
     at: usize,
     model: Arc<dyn ChatModel>,
-    /// What stands around whichever model is asked in the end, the outermost first.
+    /// Layers around the model that is finally called, outermost first.
     layers: Vec<Arc<ModelLayer>>,
     cx: Context,
 }
 
-/// Puts something around a model.
+/// Wraps a model in another.
 type ModelLayer = dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync;
 
 impl ModelNext {
-    /// A call of the model alone, for tests of a wrap: nothing else stands around it.
+    /// Creates a call of the model alone, without a stack, for tests of wrap hooks.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -100,29 +100,29 @@ impl ModelNext {
         Self::around(Arc::from([]), model, cx)
     }
 
-    /// A call of the model with a stack around it.
+    /// Creates a call of the model with a stack around it.
     pub(crate) fn around(stack: Stack, model: Arc<dyn ChatModel>, cx: Context) -> Self {
         Self { stack, at: 0, model, layers: Vec::new(), cx }
     }
 
-    /// The run's context.
+    /// Returns the run's context.
     pub fn cx(&self) -> &Context {
         &self.cx
     }
 
-    /// The model that will be asked.
+    /// Returns the model that will be called.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
         &self.model
     }
 
-    /// The same with another model.
+    /// Returns a copy that calls another model.
     #[must_use]
     pub fn with_model(&self, model: Arc<dyn ChatModel>) -> Self {
         Self { model, ..self.clone() }
     }
 
-    /// The same with something around the model that is asked in the end, whichever that is: what sees or changes the pieces of
-    /// an answer as they come, before anybody reads them.
+    /// Returns a copy with a layer around whichever model is finally called. A layer sees and can change the pieces of
+    /// an answer as they are streamed, before any subscriber receives them.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -158,8 +158,8 @@ impl ModelNext {
 
     /// Makes the call.
     pub fn run(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse>> {
-        // A future keeps room for whatever moves through it for as long as it waits, and there is one for each middleware: what
-        // it begins with is in a box of its own until then.
+        // A future reserves space for everything that moves through it, and there is one per middleware. The arguments
+        // are boxed so that waiting futures stay small.
         let mut next = self.clone();
         let outermost = self.at == 0;
         let Some(middleware) = self.stack.get(self.at).cloned() else {

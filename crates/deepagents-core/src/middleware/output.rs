@@ -1,10 +1,10 @@
-//! What a hook gives back.
+//! The return value of hooks.
 
 use crate::machine::JumpTo;
 use crate::message::Message;
 use crate::state::{Channel, Update};
 
-/// What a hook changes, and where the run goes next.
+/// The return value of a hook: state changes, and where the run goes next.
 ///
 /// ```
 /// use deepagents_core::message::Message;
@@ -13,14 +13,14 @@ use crate::state::{Channel, Update};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HookOutput {
-    /// What changes in the state.
+    /// The state changes.
     pub update: Update,
-    /// Where to go.
+    /// Where the run goes next.
     pub go: JumpTo,
 }
 
 impl HookOutput {
-    /// Nothing changes.
+    /// Changes nothing and continues.
     pub fn next() -> Self {
         Self::default()
     }
@@ -40,12 +40,12 @@ impl HookOutput {
         Self::update(Update::message(message))
     }
 
-    /// Goes elsewhere.
+    /// Jumps elsewhere.
     pub fn go(go: JumpTo) -> Self {
         Self { update: Update::none(), go }
     }
 
-    /// Goes elsewhere after the change.
+    /// Jumps elsewhere after the change.
     #[must_use]
     pub fn and_go(mut self, go: JumpTo) -> Self {
         self.go = go;

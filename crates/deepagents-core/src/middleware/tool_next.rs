@@ -1,4 +1,4 @@
-//! The rest of the stack around a tool call, as seen from a wrap.
+//! The rest of the stack around a tool call, as a wrap hook receives it.
 
 use std::sync::Arc;
 
@@ -31,30 +31,30 @@ use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolRequest {
-    /// The call as the model made it; a wrap may change its arguments.
+    /// The call as the model made it. A wrap hook may change its arguments.
     pub call: ToolCall,
-    /// The tool; `None` when no tool has the name. A wrap may supply one or answer itself.
+    /// The tool, or `None` if no tool has that name. A wrap hook may supply one or answer the call itself.
     pub tool: Option<Arc<dyn DynTool>>,
     /// The context of the call.
     pub cx: ToolContext,
 }
 
 impl ToolRequest {
-    /// A call of a tool, or of none that is known.
+    /// Creates a call of a tool, or of an unknown one.
     pub fn new(call: ToolCall, tool: Option<Arc<dyn DynTool>>, cx: ToolContext) -> Self {
         Self { call, tool, cx }
     }
 
-    /// Our identity of the call.
+    /// Returns the harness's own id of the call.
     pub fn id(&self) -> &CallId {
         self.cx.call_id()
     }
 
-    /// Asks a person about the call as it is here, because of a rule: with the arguments that wraps have given it. Otherwise as
-    /// [`ToolContext::interrupt_by`].
+    /// Asks a person about the call because of a rule, showing the arguments as wrap hooks have changed them. Otherwise
+    /// the same as [`ToolContext::interrupt_by`].
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while there is no answer.
+    /// Returns [`ToolError::Interrupted`] while there is no answer.
     pub fn interrupt_by(
         &self,
         rule: impl Into<String>,
@@ -89,45 +89,45 @@ impl std::fmt::Debug for ToolRequest {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ToolResponse {
-    /// What the model is shown.
+    /// The content shown to the model.
     pub content: Vec<Block>,
     /// Whether the call failed.
     pub is_error: bool,
-    /// Whether it stands in for a result that the tool did not give; see [`ToolMessage::is_synthetic`].
+    /// Whether it replaces a result that the tool did not return; see [`ToolMessage::is_synthetic`].
     ///
     /// [`ToolMessage::is_synthetic`]: crate::message::ToolMessage::is_synthetic
     pub is_synthetic: bool,
-    /// What changes in the state.
+    /// The state changes.
     pub update: Update,
-    /// The error that a failed call ended with, for wraps that look for its type; it is not stored.
+    /// The error that a failed call ended with, for wrap hooks that downcast it. It is not stored.
     pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// Data for the application.
     pub artifact: Option<Value>,
-    /// The state a sub-agent leaves, to be joined into this agent's.
+    /// The state a sub-agent leaves, to be merged into this agent's.
     pub child_state: Option<ChildState>,
-    /// What was decided about the call without a question, and who did; it is put into the log and told.
+    /// A decision made about the call without a question, with its author. It is logged and emitted as an event.
     pub decision: Option<DecisionRecord>,
 }
 
 impl ToolResponse {
-    /// A successful text.
+    /// Creates a successful text response.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)], ..Self::default() }
     }
 
-    /// A failure.
+    /// Creates an error response.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// Says that it stands in for a result that the tool did not give.
+    /// Marks the response as a replacement for a result that the tool did not return.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.is_synthetic = true;
         self
     }
 
-    /// Says that a rule allowed the call, unless something else was decided about it.
+    /// Records that a rule allowed the call, unless another decision about it is recorded.
     #[must_use]
     pub fn allowed_by(mut self, rule: impl Into<String>) -> Self {
         let author = DecisionAuthor::Rule { text: rule.into() };
@@ -135,7 +135,7 @@ impl ToolResponse {
         self
     }
 
-    /// Says that a rule refused the call, and in which words.
+    /// Records that a rule refused the call, with the message for the model.
     #[must_use]
     pub fn denied_by(mut self, rule: impl Into<String>, message: impl Into<String>) -> Self {
         let decision = Decision::Reject { message: Some(message.into()) };
@@ -144,7 +144,8 @@ impl ToolResponse {
     }
 }
 
-/// The rest of the stack around a tool call, down to the tool. Owned and `Clone`, like [`ModelNext`](super::ModelNext).
+/// The rest of the stack around a tool call, down to the tool. It is owned and `Clone`, like
+/// [`ModelNext`](super::ModelNext).
 ///
 /// ```
 /// use deepagents_core::middleware::wrap_tool_call;
@@ -158,22 +159,22 @@ impl ToolResponse {
 pub struct ToolNext {
     stack: Stack,
     at: usize,
-    /// What the call passes through before the stack, the last one first.
+    /// Observers that the call passes through before the stack, in reverse order.
     observers: Vec<Arc<dyn RunObserver>>,
 }
 
 impl ToolNext {
-    /// A call of the tool alone, for tests of a wrap: nothing else stands around it.
+    /// Creates a call of the tool alone, without a stack, for tests of wrap hooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A call of the tool with a stack around it.
+    /// Creates a call of the tool with a stack around it.
     pub(crate) fn around(stack: Stack) -> Self {
         Self { stack, ..Self::default() }
     }
 
-    /// The same, through an observer first.
+    /// Returns the call with an observer in front of it.
     pub(crate) fn through(mut self, observer: Arc<dyn RunObserver>) -> Self {
         self.observers.push(observer);
         self
@@ -181,7 +182,7 @@ impl ToolNext {
 
     /// Makes the call.
     ///
-    /// The future fails only where the run is to end; whatever else goes wrong is a response with `is_error`.
+    /// The future returns an error only if the run must end. Any other failure is a response with `is_error`.
     pub fn run(&self, request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
         let mut next = self.clone();
         if let Some(observer) = next.observers.pop() {
@@ -216,9 +217,9 @@ impl std::fmt::Debug for ToolNext {
     }
 }
 
-/// Characters of the name of a tool that does not exist which the model is shown.
+/// Maximum number of characters of an unknown tool's name that the model is shown.
 const LONGEST_NAME: usize = 128;
-/// Tools that are named in the place of one that does not exist.
+/// Maximum number of tools listed when the model calls an unknown one.
 const LISTED: usize = 100;
 
 async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
@@ -234,7 +235,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
         } else {
             "is not a tool you have"
         };
-        // No tool has a name that long: what a model makes up is not repeated without end.
+        // No real tool name is this long, so an invented one is truncated.
         let name = match call.name.char_indices().nth(LONGEST_NAME) {
             Some((at, _)) => format!("{}…", call.name.get(..at).unwrap_or_default()),
             None => call.name,

@@ -1,4 +1,4 @@
-//! What a wrap fails with names its middleware.
+//! Attributes errors of wrap hooks to their middleware.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use super::DynMiddleware;
 use crate::error::{Error, Result};
 use crate::panics::blamed;
 
-/// Names the middleware in what its wrap fails with. Errors of what it stands around come through as they are.
+/// Names the middleware in errors of its wrap hook. Errors of the wrapped call pass through unchanged.
 pub(super) fn wrap<T>(
     middleware: &dyn DynMiddleware,
     hook: &'static str,

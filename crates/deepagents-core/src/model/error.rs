@@ -1,10 +1,10 @@
-//! Why a model call failed, typed for what a caller can do about it.
+//! Errors of model calls, classified by what a caller can do about them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a model call failed.
+/// The error of a model call.
 ///
 /// ```
 /// use deepagents_core::model::ModelError;
@@ -15,48 +15,48 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Too many requests; wait.
+    /// Too many requests; back off.
     #[error("rate limited: {0}")]
     RateLimited(ErrorInfo),
-    /// The provider is overloaded or failing; wait.
+    /// The provider is overloaded or failing; back off.
     #[error("the provider is overloaded or failing: {0}")]
     Overloaded(ErrorInfo),
-    /// The request is longer than the model can read; compact the context.
+    /// The request exceeds the model's context window; compact the context.
     #[error("the request does not fit the model's context: {0}")]
     ContextLength(ErrorInfo),
-    /// The key is missing, wrong or not allowed to do this.
+    /// The API key is missing, wrong or lacks permission.
     #[error("not authorised: {0}")]
     Auth(ErrorInfo),
-    /// The request is wrong; sending it again will not help.
+    /// The request is invalid; retrying does not help.
     #[error("the provider refused the request: {0}")]
     #[serde(rename = "invalid_request")]
     Invalid(ErrorInfo),
     /// The connection failed or timed out.
     #[error("could not reach the provider: {0}")]
     Transport(ErrorInfo),
-    /// The answer broke off.
+    /// The answer was cut off.
     #[error("the answer broke off: {0}")]
     Truncated(ErrorInfo),
-    /// The answer could not be understood.
+    /// The answer could not be parsed.
     #[error("the answer could not be understood: {0}")]
     Protocol(ErrorInfo),
 }
 
-/// What is known of a failure.
+/// Details of a failed model call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ErrorInfo {
-    /// What happened, in the provider's words where it has any.
+    /// What happened, in the provider's words if available.
     pub message: String,
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The provider's code, such as `overloaded_error`.
+    /// The provider's error code, such as `overloaded_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// How long the provider asks to wait.
+    /// How long the provider asks callers to wait.
     #[serde(rename = "retry_after_ms", with = "milliseconds", default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The provider's id of the request, for its support.
+    /// The provider's request id, for support requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -85,27 +85,27 @@ impl From<String> for ErrorInfo {
 }
 
 impl ModelError {
-    /// The connection failed.
+    /// Creates an error for a failed connection.
     pub fn transport(message: impl Into<ErrorInfo>) -> Self {
         Self::Transport(message.into())
     }
 
-    /// The answer broke off.
+    /// Creates an error for an answer that was cut off.
     pub fn truncated(message: impl Into<ErrorInfo>) -> Self {
         Self::Truncated(message.into())
     }
 
-    /// The answer makes no sense.
+    /// Creates an error for an answer that could not be parsed.
     pub fn protocol(message: impl Into<ErrorInfo>) -> Self {
         Self::Protocol(message.into())
     }
 
-    /// The request is wrong.
+    /// Creates an error for an invalid request.
     pub fn invalid(message: impl Into<ErrorInfo>) -> Self {
         Self::Invalid(message.into())
     }
 
-    /// What is known of it.
+    /// Returns the details.
     pub fn info(&self) -> &ErrorInfo {
         match self {
             Self::RateLimited(i)
@@ -119,7 +119,7 @@ impl ModelError {
         }
     }
 
-    /// What is known of it, to be changed.
+    /// Returns the details mutably.
     pub fn info_mut(&mut self) -> &mut ErrorInfo {
         match self {
             Self::RateLimited(i)
@@ -133,12 +133,12 @@ impl ModelError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns whether retrying the same request may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::RateLimited(_) | Self::Overloaded(_) | Self::Transport(_) | Self::Truncated(_))
     }
 
-    /// A stable name of the class, for logs and wire formats.
+    /// Returns a stable name of the error class, for logs and wire formats.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::RateLimited(_) => "rate_limited",
@@ -153,7 +153,7 @@ impl ModelError {
     }
 }
 
-/// Durations as numbers of milliseconds.
+/// Serialises durations as numbers of milliseconds.
 pub(super) mod milliseconds {
     use std::time::Duration;
 

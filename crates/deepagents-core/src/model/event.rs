@@ -1,4 +1,4 @@
-//! What a model answers.
+//! The streamed and complete answers of models.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::ModelError;
 use super::error::milliseconds;
 use crate::message::{AssistantMessage, Usage};
 
-/// A piece of an answer. `block` is the position of the block within the answer; pieces are true deltas.
+/// A piece of an answer. `block` is the index of the block within the answer. Pieces are true deltas.
 ///
 /// ```
 /// use deepagents_core::model::ModelEvent;
@@ -22,43 +22,43 @@ use crate::message::{AssistantMessage, Usage};
 pub enum ModelEvent {
     /// More text.
     Text {
-        /// Position of the block.
+        /// Index of the block.
         block: usize,
-        /// The new part.
+        /// The text to append.
         delta: String,
     },
     /// More reasoning.
     Reasoning {
-        /// Position of the block.
+        /// Index of the block.
         block: usize,
-        /// The new part.
+        /// The text to append.
         delta: String,
     },
-    /// A tool call begins.
+    /// A tool call starts.
     ToolCall {
-        /// Position of the block.
+        /// Index of the block.
         block: usize,
         /// The provider's id.
         id: String,
         /// The tool's name.
         name: String,
     },
-    /// More of a call's arguments, JSON in pieces.
+    /// More of a call's arguments, as a fragment of JSON.
     ToolArgs {
-        /// Position of the block.
+        /// Index of the block.
         block: usize,
-        /// The new part; may be empty.
+        /// The text to append; may be empty.
         delta: String,
     },
-    /// The attempt failed; whatever it produced is void and the call is made again after a pause.
+    /// The attempt failed. Discard everything it produced; the call is retried after a pause.
     Retry {
-        /// Why.
+        /// Why the attempt failed.
         error: ModelError,
-        /// How long the pause is.
+        /// The length of the pause.
         #[serde(rename = "after_ms", with = "milliseconds")]
         after: Duration,
     },
-    /// The whole answer. Nothing follows.
+    /// The complete answer. No event follows.
     Finished(Box<ModelOutput>),
 }
 
@@ -72,16 +72,16 @@ pub enum ModelEvent {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelOutput {
-    /// The turn.
+    /// The message.
     pub message: AssistantMessage,
-    /// Its tokens.
+    /// The tokens used.
     pub usage: Usage,
     /// Why the model stopped.
     pub stop: StopReason,
 }
 
 impl ModelOutput {
-    /// An answer that ended by itself.
+    /// Creates an answer that ended normally.
     pub fn new(message: AssistantMessage) -> Self {
         Self { message, ..Self::default() }
     }
@@ -98,22 +98,22 @@ impl ModelOutput {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It had said everything.
+    /// The answer is complete.
     #[default]
     End,
-    /// It wants tools run.
+    /// The model calls tools.
     ToolCalls,
     /// The token limit of the answer was reached.
     MaxTokens,
-    /// A stop text was produced.
+    /// The model produced a stop sequence.
     StopSequence,
-    /// The provider or the model declined.
+    /// The provider or the model refused.
     Refusal,
-    /// A long-running turn was paused by the provider and is to be continued by sending it back.
+    /// The provider paused a long-running turn. Send the answer back to continue it.
     Pause,
     /// The context window is full.
     ContextWindow,
-    /// Something else, in the provider's word.
+    /// Another reason, as named by the provider.
     Other(String),
 }
 

@@ -1,4 +1,4 @@
-//! Chat models: the request they are given, the events they answer with, and their errors.
+//! Chat models: requests, streamed events and errors.
 
 mod error;
 mod event;
@@ -28,9 +28,9 @@ pub use tool_spec::ToolSpec;
 
 /// A language model.
 ///
-/// [`stream`](Self::stream) is the one method to write; [`invoke`](Self::invoke) drains it, so that the two cannot
-/// disagree. Retries, time limits and rate limits are the model's own business: an error that comes out of the stream
-/// is final.
+/// [`stream`](Self::stream) is the only method to implement besides the name. [`invoke`](Self::invoke) drains the
+/// stream, so the two cannot disagree. The model handles retries, time limits and rate limits itself: an error from the
+/// stream is final.
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block};
@@ -55,33 +55,33 @@ pub use tool_spec::ToolSpec;
     note = "a model is made by its name with `Registry::model(\"provider:model\")`, or is a type that implements `ChatModel`"
 )]
 pub trait ChatModel: Send + Sync + 'static {
-    /// `provider:model`, as in `anthropic:claude-sonnet-4-5`.
+    /// Returns the name as `provider:model`, for example `anthropic:claude-sonnet-4-5`.
     fn name(&self) -> &str;
 
-    /// What the model can do and how much it can read.
+    /// Returns the model's capabilities and limits.
     fn profile(&self) -> ModelProfile {
         ModelProfile::default()
     }
 
-    /// Answers a request. The stream ends after [`ModelEvent::Finished`] or an error; dropping it ends the call.
+    /// Answers a request. The stream ends after [`ModelEvent::Finished`] or an error. Dropping it cancels the call.
     ///
     /// A stream that ends without either is an error to its reader ([`ModelError::Truncated`]).
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 
-    /// The server that requests are sent to, for traces; `None` where there is none or it is not known, as is the case unless
-    /// a model says otherwise.
+    /// Returns the server that requests are sent to, for traces, or `None` (the default) if there is none or it is not
+    /// known.
     fn server(&self) -> Option<ModelServer> {
         None
     }
 
-    /// How many tokens of input a request has, counted by the provider; `None` where it has no endpoint for that, as is the
-    /// case unless a model says otherwise. It is a request of its own, which is not retried.
+    /// Asks the provider to count the input tokens of a request. Returns `None` (the default) if the provider has no
+    /// endpoint for this. This makes a request of its own, which is not retried.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
         let _ = request;
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Answers a request in one piece.
+    /// Answers a request without streaming.
     fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
         let mut events = self.stream(request);
         Box::pin(async move {

@@ -1,11 +1,11 @@
-//! No model at all.
+//! A placeholder model.
 
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 
 use super::{ChatModel, ModelError, ModelEvent, ModelRequest};
 
-/// Stands where a model is wanted and none is asked: an agent with it reads threads, calls tools by hand and is
+/// A placeholder for agents that make no model calls: such an agent can read threads, call tools directly and be
 /// explained. A run of it fails at its first request.
 ///
 /// ```

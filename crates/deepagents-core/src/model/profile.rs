@@ -1,10 +1,11 @@
-//! What a model can do.
+//! Capabilities, limits and prices of models.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Usage;
 
-/// What is known of a model. Unknown is `None`; callers treat unknown abilities as present and unknown sizes as unknown.
+/// What is known of a model; `None` means unknown. Callers treat unknown capabilities as present and unknown sizes as
+/// unknown.
 ///
 /// ```
 /// use deepagents_core::model::ModelProfile;
@@ -15,76 +16,76 @@ use crate::message::Usage;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelProfile {
-    /// Tokens a request may hold, answer included where the provider counts it.
+    /// Maximum tokens of a request, including the answer if the provider counts it.
     pub context_window: Option<u64>,
-    /// Tokens an answer may hold.
+    /// Maximum tokens of an answer.
     pub max_output: Option<u64>,
-    /// Whether the provider itself holds answers to a JSON schema.
+    /// Whether the provider itself enforces a JSON schema for answers.
     pub structured_output: Option<bool>,
     /// Whether the provider honours [`CacheMarks`](super::CacheMarks).
     pub cache_marks: bool,
-    /// Whether media can be sent in the system prompt.
+    /// Whether the system prompt may contain media.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub system_media: bool,
-    /// Whether pictures can be sent.
+    /// Whether images can be sent.
     pub images: Option<bool>,
-    /// Whether sound can be sent.
+    /// Whether audio can be sent.
     pub audio: Option<bool>,
     /// Whether video can be sent.
     pub video: Option<bool>,
     /// Whether PDF documents can be sent.
     pub pdf: Option<bool>,
-    /// What its tokens cost.
+    /// The price of its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
 
-/// What a million tokens of each kind cost, in US dollars unless an application says otherwise.
+/// Prices per million tokens of each kind, in US dollars unless an application defines otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Price {
-    /// Of the prompt, as far as it is neither read from a cache nor written to one.
+    /// Prompt tokens neither read from nor written to a cache.
     pub input: f64,
-    /// Of the answer.
+    /// Answer tokens.
     pub output: f64,
-    /// Of the prompt, read from a cache.
+    /// Prompt tokens read from a cache.
     pub cache_read: f64,
-    /// Of the prompt, written to a cache.
+    /// Prompt tokens written to a cache.
     pub cache_write: f64,
-    /// The prices of calls with a longer prompt.
+    /// Prices of calls with a longer prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<PriceTier>,
 }
 
-/// What a million tokens of each kind cost in calls whose prompt is longer than so many tokens.
+/// Prices per million tokens of each kind for calls whose prompt exceeds a number of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PriceTier {
-    /// Tokens of the prompt up to which the usual prices hold.
+    /// Prompt size in tokens up to which the usual prices apply.
     pub tokens: u64,
-    /// Of the prompt, as far as it is neither read from a cache nor written to one.
+    /// Prompt tokens neither read from nor written to a cache.
     pub input: f64,
-    /// Of the answer.
+    /// Answer tokens.
     pub output: f64,
-    /// Of the prompt, read from a cache.
+    /// Prompt tokens read from a cache.
     pub cache_read: f64,
-    /// Of the prompt, written to a cache.
+    /// Prompt tokens written to a cache.
     pub cache_write: f64,
 }
 
 impl Price {
-    /// The same price for all of the prompt.
+    /// Creates a price that is the same for the whole prompt.
     pub fn new(input: f64, output: f64) -> Self {
         Self { input, output, cache_read: input, cache_write: input, above: None }
     }
 
-    /// Other prices for what is read from a cache and written to one.
+    /// Sets separate prices for tokens read from and written to a cache.
     #[must_use]
     pub fn cached(mut self, read: f64, write: f64) -> Self {
         (self.cache_read, self.cache_write) = (read, write);
         self
     }
 
-    /// What a call costs.
+    /// Returns the cost of a call.
     ///
     /// ```
     /// use deepagents_core::{message::Usage, model::Price};
@@ -93,7 +94,7 @@ impl Price {
     /// assert!((cost - (0.3 + 0.27 + 1.5)).abs() < 1e-9);
     /// ```
     ///
-    /// A prompt longer than [`above`](Self::above) says costs the prices there, all of it.
+    /// If the prompt is longer than the threshold of [`above`](Self::above), the prices there apply to the whole call.
     #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^53")]
     pub fn cost(&self, usage: Usage) -> f64 {
         let fresh = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);

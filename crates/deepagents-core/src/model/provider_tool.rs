@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::message::Origin;
 
-/// A tool that a provider runs itself, such as its web search, in the provider's own words. It is sent beside the agent's
-/// tools, after them; what comes of it is part of the answer and is kept there verbatim.
+/// A tool that a provider runs itself, such as its web search, in the provider's own format. It is sent after the
+/// agent's tools. Its results are part of the answer and are stored there verbatim.
 ///
 /// ```
 /// use deepagents_core::model::ProviderTool;
@@ -15,19 +15,19 @@ use crate::message::Origin;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderTool {
-    /// Whom it is sent to: a provider, such as `anthropic`, or all that speak a wire format, such as `anthropic-messages`.
+    /// The recipient: a provider, such as `anthropic`, or all that use a wire format, such as `anthropic-messages`.
     pub provider: String,
-    /// The entry in the list of tools.
+    /// The entry for the request's list of tools.
     pub spec: Value,
 }
 
 impl ProviderTool {
-    /// A tool of a provider.
+    /// Creates a tool of a provider.
     pub fn new(provider: impl Into<String>, spec: Value) -> Self {
         Self { provider: provider.into(), spec }
     }
 
-    /// Whether it is sent to where this is.
+    /// Returns whether the tool is sent to this origin.
     pub fn is_for(&self, origin: &Origin) -> bool {
         self.provider == origin.provider || self.provider == origin.api
     }

@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! Requests to models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::{ProviderTool, SystemBlock, ToolSpec};
 use crate::message::{Messages, Origin};
 
-/// A request to a model: everything it is shown and told, and nothing about the run.
+/// A request to a model: everything the model is shown, and nothing about the run.
 ///
-/// Changing a request never changes what the thread remembers.
+/// Changing a request does not change what the thread stores.
 ///
 /// ```
 /// use deepagents_core::model::ModelRequest;
@@ -25,37 +25,36 @@ pub struct ModelRequest {
     pub system: Vec<SystemBlock>,
     /// The conversation.
     pub messages: Messages,
-    /// The tools on offer.
+    /// The tools offered.
     pub tools: Vec<Arc<ToolSpec>>,
-    /// Tools that a provider runs itself; each is sent to the provider it is for.
+    /// Tools that a provider runs itself. Each is sent only to the provider it is for.
     pub provider_tools: Vec<Arc<ProviderTool>>,
-    /// Whether and which tool must be called.
+    /// Whether a tool must be called, and which.
     pub tool_choice: ToolChoice,
-    /// Whether several calls may come in one turn; `None` leaves it to the provider.
+    /// Whether one turn may contain several calls; `None` leaves it to the provider.
     pub parallel_tool_calls: Option<bool>,
-    /// A schema that the provider itself is to hold the answer to.
+    /// A schema that the provider itself enforces for the answer.
     pub output_schema: Option<OutputSchema>,
-    /// Sampling and the like.
+    /// Sampling and other settings.
     pub settings: ModelSettings,
-    /// Where the provider is to cache the prompt.
+    /// Where the provider caches the prompt.
     pub cache: CacheMarks,
-    /// Headers of this request alone, for clients that speak HTTP, such as the trace that it is a part of. No part of
-    /// recordings.
+    /// Headers for this request only, for HTTP clients, such as its trace context. They are not part of recordings.
     pub headers: Vec<(String, String)>,
 }
 
 impl ModelRequest {
-    /// A request with these messages and nothing else.
+    /// Creates a request with only these messages.
     pub fn new(messages: impl Into<Messages>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
 
-    /// What a client of this origin sends beside the tools, in order.
+    /// Returns the entries that a client of this origin sends after the tools, in order.
     pub fn provider_tools_for<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Value> {
         self.provider_tools.iter().filter(|tool| tool.is_for(origin)).map(|tool| &tool.spec)
     }
 
-    /// The system prompt as one text, blocks joined by blank lines.
+    /// Returns the system prompt as one text, with blocks joined by blank lines.
     pub fn system_text(&self) -> String {
         let texts: Vec<&str> = self.system.iter().map(|b| &*b.text).filter(|t| !t.is_empty()).collect();
         texts.join("\n\n")
@@ -74,7 +73,7 @@ impl From<Vec<crate::message::Message>> for Messages {
     }
 }
 
-/// How long a provider keeps a cached prefix.
+/// How long a provider caches a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CacheTtl {
     /// Five minutes after the last use.
@@ -88,7 +87,7 @@ pub enum CacheTtl {
 
 /// Cache breakpoints outside the system blocks, which carry their own.
 ///
-/// Providers allow four in all; a client refuses a request with more, or with a longer time after a shorter one.
+/// Providers allow four in all. A client rejects a request with more, or with a longer lifetime after a shorter one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CacheMarks {
@@ -98,7 +97,7 @@ pub struct CacheMarks {
     pub messages: Vec<(usize, CacheTtl)>,
 }
 
-/// Whether and which tool must be called.
+/// Whether a tool must be called, and which.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -106,24 +105,24 @@ pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
-    /// No calls.
+    /// The model must not call tools.
     None,
-    /// Some call.
+    /// The model must call some tool.
     Any,
-    /// This tool.
+    /// The model must call this tool.
     Tool(String),
 }
 
 /// A JSON schema for the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputSchema {
-    /// A short name of the shape, `[A-Za-z0-9_-]`.
+    /// A short name of the schema, `[A-Za-z0-9_-]`.
     pub name: String,
     /// The schema.
     pub schema: Arc<Value>,
 }
 
-/// Sampling and the like; what is not set is not sent.
+/// Sampling and other settings. Settings that are `None` are not sent.
 ///
 /// ```
 /// use deepagents_core::model::ModelSettings;
@@ -134,18 +133,18 @@ pub struct OutputSchema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelSettings {
-    /// Tokens the answer may hold.
+    /// Maximum tokens of the answer.
     pub max_tokens: Option<u64>,
-    /// Randomness.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// Nucleus sampling threshold.
     pub top_p: Option<f64>,
-    /// Texts that end the answer.
+    /// Stop sequences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// How long the whole call may take, retries included.
+    /// Time limit for the whole call, including retries.
     pub timeout: Option<Duration>,
-    /// Fields merged into the request's body as they are, last.
+    /// Fields merged into the request body unchanged, last.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }

@@ -1,17 +1,17 @@
-//! Where a model is.
+//! The server of a model.
 
-/// The server of a model: what a request is sent to, whatever answers it there.
+/// The server that a model's requests are sent to, whatever answers there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ModelServer {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
 impl ModelServer {
-    /// The server at a port of a host.
+    /// Creates the server at a host and port.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
     }

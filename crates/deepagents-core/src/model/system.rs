@@ -1,4 +1,4 @@
-//! The system prompt, in blocks.
+//! Blocks of the system prompt.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{CacheTtl, ModelRequest};
 use crate::message::{Author, Block, Media, Message, Messages, UserMessage};
 
-/// A part of the system prompt: text, or a medium such as a picture.
+/// A part of the system prompt: text, or media such as an image.
 ///
-/// Providers take text alone in their system prompts. A model whose [profile](super::ModelProfile::system_media) does not
-/// say otherwise is therefore shown the media of a system prompt in a message before the conversation.
+/// Most providers accept only text in system prompts. Unless a model's [profile](super::ModelProfile::system_media)
+/// says otherwise, the media of a system prompt are therefore sent in a message before the conversation.
 ///
 /// ```
 /// use deepagents_core::model::{CacheTtl, SystemBlock};
@@ -20,7 +20,7 @@ use crate::message::{Author, Block, Media, Message, Messages, UserMessage};
 pub struct SystemBlock {
     /// The text; empty blocks are not sent.
     pub text: Arc<str>,
-    /// A medium in place of text.
+    /// Media in place of text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<Arc<Media>>,
     /// A cache breakpoint after this block.
@@ -28,24 +28,24 @@ pub struct SystemBlock {
 }
 
 impl SystemBlock {
-    /// A block without a breakpoint.
+    /// Creates a text block without a breakpoint.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A picture or another medium, without a breakpoint.
+    /// Creates a media block without a breakpoint.
     pub fn media(media: Media) -> Self {
         Self { media: Some(Arc::new(media)), ..Self::default() }
     }
 
-    /// The same with a cache breakpoint after it.
+    /// Adds a cache breakpoint after the block.
     #[must_use]
     pub fn cached(mut self, ttl: CacheTtl) -> Self {
         self.cache = Some(ttl);
         self
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.media.is_none() && self.text.trim().is_empty()
     }
@@ -69,12 +69,12 @@ impl From<Media> for SystemBlock {
     }
 }
 
-/// What stands before the media of a system prompt where they are shown in a message.
+/// Introduces the media of a system prompt when they are sent in a message.
 const INTRODUCTION: &str = "[These belong to the system prompt.]";
 
 impl ModelRequest {
-    /// The request for a model whose system prompt is text alone: the media of the system prompt come in a message before
-    /// the conversation, and their cache marks with them.
+    /// Converts the request for a model whose system prompt is text only: the media of the system prompt move to a
+    /// message before the conversation, together with their cache marks.
     pub(crate) fn with_media_in_messages(mut self) -> Self {
         let is_media = |block: &SystemBlock| block.media.is_some();
         if !self.system.iter().any(is_media) {

@@ -1,4 +1,4 @@
-//! What a model is told of a tool.
+//! What a model sees of a tool.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a model is told of a tool.
+/// What a model sees of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name, `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
-    /// What it does and when to use it.
+    /// A description of what the tool does and when to use it.
     pub description: String,
     /// A JSON schema of type `object` for the arguments.
     pub schema: Arc<Value>,
 }
 
-/// How many specifications are kept before those that nobody holds are looked for.
+/// Number of specs in the cache before it is first swept for unused ones.
 const FIRST_SWEEP: usize = 256;
 
-/// The specifications of this process that somebody holds.
+/// A cache of the specs that are in use in this process.
 #[derive(Default)]
 struct Shared {
     by_hash: HashMap<u64, Vec<Weak<ToolSpec>>>,
@@ -32,8 +32,8 @@ struct Shared {
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
 impl ToolSpec {
-    /// Returns the specification that all equal ones of this process share: a service holds thousands of agents whose
-    /// tools are the same.
+    /// Returns the spec shared by all equal ones in this process. A service may hold thousands of agents with the same
+    /// tools.
     pub(crate) fn shared(self) -> Arc<Self> {
         let mut hasher = DefaultHasher::new();
         (&self.name, &self.description).hash(&mut hasher);
@@ -55,7 +55,7 @@ impl ToolSpec {
 }
 
 impl Shared {
-    /// Forgets what nobody holds. The next time comes when there is twice as much as was left, so it costs little.
+    /// Removes unused specs. The next sweep is due at twice the remaining size, so sweeping is cheap when amortised.
     fn sweep(&mut self) {
         self.by_hash.retain(|_, same| {
             same.retain(|spec| spec.strong_count() > 0);

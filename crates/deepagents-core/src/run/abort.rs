@@ -1,4 +1,4 @@
-//! What ends a run before its end.
+//! Halting a run from outside: cancellation and deadlines.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::panics::panic_text;
 use crate::status::FinishReason;
 
-/// How long a journal may take to answer when the run is halted.
+/// How long the journal may take to respond after the run is halted.
 const JOURNAL_GRACE: Duration = Duration::from_secs(5);
 
-/// A run came to a halt from outside.
+/// The run was halted from outside.
 pub(super) struct Halt(pub(super) FinishReason);
 
-/// Ends a step: a halt is no failure.
+/// Why a step ended early. A halt is not a failure.
 pub(super) enum Break {
     Halt(Halt),
     /// A call waits for a decision.
@@ -37,10 +37,10 @@ impl<E: Into<Error>> From<E> for Break {
 }
 
 impl Driver {
-    /// Waits for something, unless the run is halted first.
+    /// Awaits a future, unless the run is halted first.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
         let mut work = pin!(work);
-        // Most hooks have nothing to wait for: what is done at once needs nobody who listens for a halt.
+        // Most hooks are ready on the first poll and need no halt listener.
         if !self.is_halted()
             && let Poll::Ready(value) = poll!(work.as_mut())
         {
@@ -53,30 +53,30 @@ impl Driver {
         }
     }
 
-    /// Waits for code that is not ours: a panic in it fails the run like any other error.
+    /// Awaits third-party code. A panic in it fails the run like any other error.
     pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
         let work = AssertUnwindSafe(work).catch_unwind();
         let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
         self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
     }
 
-    /// Whether the run has been halted from outside.
+    /// Returns whether the run has been halted from outside.
     pub(super) fn is_halted(&self) -> bool {
         let late = || self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
         self.shared.cancel.is_cancelled() || late()
     }
 
-    /// Ends when the run is halted from outside.
+    /// Completes when the run is halted from outside.
     pub(super) async fn halted(&self) -> FinishReason {
         halted(&self.shared).await
     }
 }
 
-/// Ends when a run is halted from outside.
+/// Completes when a run is halted from outside.
 pub(super) async fn halted(shared: &Shared) -> FinishReason {
     let deadline = async {
         match shared.budget.deadline() {
-            // The timer ticks in milliseconds; a deadline that has passed is known at once.
+            // Tokio's timer has millisecond granularity; a deadline that has passed must complete at once.
             Some(deadline) if deadline <= Instant::now() => {}
             Some(deadline) => tokio::time::sleep_until(deadline).await,
             None => std::future::pending().await,
@@ -85,7 +85,7 @@ pub(super) async fn halted(shared: &Shared) -> FinishReason {
     tokio::select! {
         biased;
         () = shared.cancel.cancelled() => {
-            // A run above may have noticed first that the time is up.
+            // A parent run may have noticed the deadline first.
             let late = shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
             if late { FinishReason::Deadline } else { FinishReason::Cancelled }
         }
@@ -93,8 +93,8 @@ pub(super) async fn halted(shared: &Shared) -> FinishReason {
     }
 }
 
-/// Ends when a run is halted from outside and its journal has had time to answer all the same. As long as it goes on it
-/// waits for its journal, also to keep what a sub-agent has done that is ended alone.
+/// Completes once a run has been halted from outside and its journal has had a grace period to respond. Until then the
+/// run waits for its journal, including when only a sub-agent is ended and its work must be saved.
 pub(super) async fn halted_long_ago(shared: &Shared) {
     halted(shared.root.as_deref().unwrap_or(shared)).await;
     tokio::time::sleep(JOURNAL_GRACE).await;

@@ -1,4 +1,4 @@
-//! Runs of agents in the background: a thread that is the child of another is run by the agent that began it.
+//! Runs of background agents: the agent that started a child thread also runs it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::journal::{self, JournalError};
 use crate::message::Usage;
 use crate::state::State;
 
-/// The key of a thread's metadata that holds why its last run failed.
+/// The thread metadata key that holds why the thread's last run failed.
 pub(crate) const ERROR: &str = "error";
 
 impl Driver {
-    /// Runs as the agent whose thread it is: that of a child thread is the agent in the background that began it.
+    /// Runs the agent that the thread belongs to. A child thread belongs to the background agent that started it.
     pub(super) async fn run_as(
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
@@ -43,7 +43,8 @@ impl Driver {
         if let (Some(thread), Err(failure), true, Some(journal)) = (thread, &result, child, &own.journal)
             && !is_left_open(&failure.error)
         {
-            // The log says that the run failed. Why is for those who look at the task; without it they are told less.
+            // The log records only that the run failed. The reason goes into the metadata for readers of the task; if
+            // storing it fails, they only lack the reason.
             let metadata = [(ERROR.to_owned(), failure.to_string().into())].into_iter().collect();
             let _ = journal.threads().set_metadata(&thread, metadata).await;
         }
@@ -51,16 +52,17 @@ impl Driver {
     }
 }
 
-/// Whether a run that failed so has left its thread to another, or open to be gone on with.
+/// Returns whether a run with this error left its thread to another owner, or open to be resumed.
 fn is_left_open(error: &Error) -> bool {
     use JournalError::{Busy, Fenced, Unavailable};
     matches!(error, Error::Journal(Busy { .. } | Fenced { .. } | Unavailable { .. }))
 }
 
-/// The agent in the background whose thread it is, able to write to it; none if the thread is of another kind.
+/// Returns the background agent that a thread belongs to, with access to the journal, or `None` if the thread is of
+/// another kind.
 ///
 /// # Errors
-/// When no middleware of the agent above knows it, or the journal fails.
+/// Returns an error if no middleware of the parent agent knows the agent, or the journal fails.
 pub(crate) fn agent_of<'a>(
     agent: &'a Arc<AgentDefinition>,
     thread: &'a str,

@@ -1,4 +1,4 @@
-//! Holding a run without owning it.
+//! Handles of a run that do not own it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,14 +17,15 @@ use crate::message::{Message, Usage};
 use crate::state::State;
 use crate::status::FinishReason;
 
-/// How long what calls had put out may take to be written down where they are left.
+/// Time limit for saving the partial output of tool calls when a run is abandoned.
 const KEEP: Duration = Duration::from_millis(500);
 
-/// How a run ended, once it has.
+/// The result of a run, once it has ended.
 pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
 
-/// A holder of a run: any number of them steer it, follow it and await its end. Dropping one changes nothing; the run is
-/// cancelled when its last [`Run`](super::Run) is dropped that was not [detached](super::Run::detach).
+/// A handle of a run that does not own it. Any number of handles can steer the run, subscribe to it and await its end.
+/// Dropping one has no effect. The run is cancelled when its last [`Run`](super::Run) is dropped, unless it was
+/// [detached](super::Run::detach).
 ///
 /// ```
 /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -56,47 +57,50 @@ pub(super) struct Inner {
     pub(super) steer: Arc<Inbox>,
     pub(super) cancel: CancellationToken,
     pub(super) ended: watch::Receiver<Ended>,
-    /// Ends it where it is.
+    /// Aborts the run's task immediately.
     pub(super) abort: OnceLock<AbortHandle>,
-    /// How many values of [`Run`](super::Run) there are of it.
+    /// Number of [`Run`](super::Run) values that own it.
     pub(super) owners: AtomicUsize,
-    /// Whether it goes on without an owner.
+    /// Whether it continues without an owner.
     pub(super) detached: AtomicBool,
 }
 
 impl RunHandle {
-    /// The run's id. A run that goes on with one that another process left has that one's id as soon as it has read
-    /// the thread, and one of its own until then.
+    /// Returns the run's id. A run that resumes one left by another process has its own id until it has read the
+    /// thread, and the earlier run's id from then on.
     pub fn id(&self) -> &str {
         self.inner.id.get()
     }
 
-    /// The run's thread, when it has one.
+    /// Returns the run's thread, if it has one.
     pub fn thread(&self) -> Option<&str> {
         self.inner.thread.as_deref()
     }
 
-    /// Says something to the model, delivered at its next call; a run that was about to finish goes on with it. Returns
-    /// whether the run was still there to hear it. A run that is halted, fails, is ended by a middleware, comes to its
-    /// limit asks the model no more, so it does not deliver what it was sent; where it is suspended or waits for a
-    /// decision, the run that goes on delivers it.
+    /// Sends the model a message, delivered with its next call. A run that was about to finish makes another model call
+    /// to deliver it. Returns `false` if the run has already ended.
+    ///
+    /// A run that halts, fails, reaches a limit or is ended by a middleware makes no further model call, so it does not
+    /// deliver the message. If the run is suspended or waits for a decision, the run that resumes it delivers the
+    /// message.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
-        // Before the message itself, so that a run which takes it in at once does not find this afterwards.
+        // Set before the push, so that a run which takes the message at once does not leave the flag set afterwards.
         self.inner.control.set_said(true);
         self.inner.steer.push(message.into())
     }
 
-    /// Gives the run a follow-up: when it would end by itself, the message becomes the next one of the user, and the run
-    /// goes on with it. Several are taken one after the other, each when the one before has been worked on. Returns
-    /// whether the run still takes any; as for [`steer`](Self::steer), one that ends otherwise leaves them, and where it is
-    /// suspended or waits for a decision, the run that goes on takes them.
+    /// Enqueues a follow-up: when the run would finish, the message becomes the next user message, and the run
+    /// continues. Several follow-ups are processed one after the other. Returns `false` if the run takes no more.
+    ///
+    /// As with [`steer`](Self::steer), a run that ends otherwise leaves its follow-ups undelivered. If the run is
+    /// suspended or waits for a decision, the run that resumes it takes them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
         self.inner.control.enqueue(message.into())
     }
 
-    /// Takes back what was said to the run and is not yet part of its conversation: what it was to be told at its next
-    /// model call, then its follow-ups, each in the order in which they were said. What the run takes in at this moment
-    /// stays with it.
+    /// Takes back the messages that are not yet part of the conversation: first those sent with [`steer`](Self::steer),
+    /// then the follow-ups, each in the order in which they were sent. A message that the run is taking at this moment
+    /// stays with the run.
     ///
     /// ```
     /// # async fn f(agent: deepagents_core::agent::Agent) {
@@ -114,16 +118,16 @@ impl RunHandle {
         back
     }
 
-    /// Ends the run: the model call is dropped, tools are aborted and their calls answered as cancelled. The history
-    /// stays one that providers accept.
+    /// Cancels the run: the model call is dropped, and tools are aborted and their calls answered as cancelled. The
+    /// history remains valid for providers.
     pub fn cancel(&self) {
         self.inner.cancel.cancel();
     }
 
-    /// Ends the run as [`cancel`](Self::cancel) does, for a person who has read what the agent was saying: the text of the
-    /// answer that its model was giving becomes part of the conversation, with a line that says that it was interrupted.
-    /// What it had thought, and calls that were not complete, are left out, and those who hold the run are not told of an
-    /// answer. What a sub-agent was saying is part of the result of the call that ran it.
+    /// Cancels the run as [`cancel`](Self::cancel) does, on behalf of a person who was reading the answer. The text of
+    /// the partial answer becomes part of the conversation, followed by a line that marks it as interrupted. Reasoning
+    /// and incomplete calls are left out, and no event reports the partial answer. A sub-agent's partial answer becomes
+    /// part of the result of the call that ran it.
     ///
     /// ```
     /// # async fn f(agent: deepagents_core::agent::Agent) {
@@ -136,25 +140,27 @@ impl RunHandle {
         self.inner.cancel.cancel();
     }
 
-    /// Ends the sub-agent with this path and those below it, as [`interrupt`](Self::interrupt) does the whole run; the
-    /// path of an agent is that of its events. Returns whether it was under way. The agent above it is told that it was
-    /// cancelled, and what it was saying, and goes on.
+    /// Cancels the sub-agent with this path and those below it, as [`interrupt`](Self::interrupt) does for the whole
+    /// run. The path of an agent is that of its events. Returns whether it was running. Its parent agent receives the
+    /// partial answer, is told that the sub-agent was cancelled, and continues.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
         self.inner.control.agents().cancel(path)
     }
 
-    /// Makes the run stop at its next step, so that anybody can go on with it: what is under way is finished, sub-agents
-    /// stop at their next step, calls without a result stay open, and the thread is given up with its run unfinished.
-    /// The outcome says [`Suspended`](super::FinishReason::Suspended); [`RunInput::resume`](super::RunInput::resume)
-    /// goes on. A run that comes to its end first just ends. Without a thread, what is left is the state of the outcome.
+    /// Suspends the run at its next step, so that it can be resumed from anywhere. Calls in progress finish, sub-agents
+    /// stop at their next step, calls without a result stay open, and the thread is released with its run unfinished.
+    /// The outcome is [`Suspended`](super::FinishReason::Suspended), and [`RunInput::resume`](super::RunInput::resume)
+    /// continues the run.
+    ///
+    /// A run that finishes first ends normally. Without a thread, only the state in the outcome remains.
     pub fn suspend(&self) {
         self.inner.control.suspend();
     }
 
-    /// Makes the run stop as [`suspend`](Self::suspend) does, for a process that is about to end: where it has not come to its
-    /// next step after this time, it is left where it is, as by a process that was killed. Calls that are under way are in
-    /// doubt then, though the last of what they have told of their progress is kept for the model. The outcome is the
-    /// error [`Left`](crate::error::Error::Left).
+    /// Suspends the run as [`suspend`](Self::suspend) does, for a process that is about to exit. If the run has not
+    /// reached its next step after `patience`, it is aborted as if the process had been killed. The effects of calls in
+    /// progress are then unknown, but their latest progress output is kept for the model. The outcome is the error
+    /// [`Left`](crate::error::Error::Left).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -167,30 +173,31 @@ impl RunHandle {
     pub async fn suspend_within(&self, patience: Duration) {
         self.suspend();
         if tokio::time::timeout(patience, self.outcome()).await.is_err() {
-            // A journal that does not answer keeps nobody from ending.
+            // A journal that does not respond must not delay the exit.
             let _ = tokio::time::timeout(KEEP, self.inner.control.leave()).await;
             LiveRun::abort(self);
-            // What it has is dropped before this goes on.
+            // Wait until the aborted task has dropped everything it holds.
             let _ = self.outcome().await;
         }
     }
 
-    /// Says where the run is. Waits until the run has loaded its thread.
+    /// Returns a snapshot of the run. Waits until the run has loaded its thread.
     ///
-    /// To go on from there, subscribe with [`Subscribe::Now`] before, and pass over the events up to [`RunSnapshot::seq`].
+    /// To continue from the snapshot, subscribe with [`Subscribe::Now`] first and skip the events up to
+    /// [`RunSnapshot::seq`].
     pub async fn snapshot(&self) -> RunSnapshot {
         self.inner.hub.snapshot().await
     }
 
-    /// Follows the events of the run. A subscriber does not slow the run down, nor other subscribers.
+    /// Subscribes to the run's events. A subscriber slows down neither the run nor other subscribers.
     pub fn subscribe(&self, from: Subscribe) -> EventStream {
         self.inner.hub.subscribe(from)
     }
 
-    /// Waits for the end.
+    /// Waits for the run to end.
     ///
     /// # Errors
-    /// When the run fails; the error holds what it had finished.
+    /// Returns an error if the run fails. The error holds what the run had finished.
     pub async fn outcome(&self) -> Result<Outcome, Box<RunError>> {
         let mut ended = self.inner.ended.clone();
         let lost = || Err(Box::new(RunError::new(Error::Left, State::default(), Usage::default())));
@@ -200,24 +207,24 @@ impl RunHandle {
         }
     }
 
-    /// Whether the run has ended.
+    /// Returns whether the run has ended.
     pub fn is_finished(&self) -> bool {
-        // A sender that is gone will not say so any more.
+        // If the sender was dropped, no further value arrives.
         self.inner.ended.borrow().is_some() || self.inner.ended.has_changed().is_err()
     }
 
-    /// Gives the events of the run to another one too, as long as that is under way.
+    /// Forwards the events of this run to another run while that one is in progress.
     pub(crate) fn forward_to(&self, cx: &Context) {
         self.inner.control.forward_to(Some(cx.shared.events.clone()));
     }
 
-    /// One more owner.
+    /// Adds an owner.
     pub(super) fn own(&self) {
         self.inner.owners.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One owner less; the last one cancels the run. One that waits for a decision is not over: what it has besides its
-    /// state, such as a shell, is there when it is answered.
+    /// Removes an owner; the last one cancels the run. A run that waits for a decision is not over: its resources
+    /// besides its state, such as a shell, must exist when it is answered.
     pub(super) fn disown(&self) {
         let is_last = self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && !self.inner.detached.load(Ordering::Acquire) && !self.waits() {
@@ -225,7 +232,7 @@ impl RunHandle {
         }
     }
 
-    /// Whether the run has ended to wait for a decision.
+    /// Returns whether the run has stopped to wait for a decision.
     fn waits(&self) -> bool {
         let ended = self.inner.ended.borrow();
         matches!(&*ended, Some(Ok(outcome)) if outcome.stop == FinishReason::Interrupted)

@@ -1,4 +1,4 @@
-//! The hooks of a phase, and what the machine is told afterwards.
+//! Runs the hooks of a phase and advances the state machine.
 
 use super::abort::Break;
 use super::driver::Driver;
@@ -85,11 +85,11 @@ impl Driver {
         }
         self.log_step();
         match self.machine.next() {
-            // What comes last is appended together with the end of the run: a resumed run would find nothing left to do,
-            // and what the hooks see to in this process would not be seen to in the next.
+            // The last step is appended together with the end of the run. Otherwise a resumed run would find nothing
+            // left to do, and what the hooks do in this process would be missing in the next.
             NextStep::Finish(_) => Ok(()),
-            // An answer is appended together with the beginning of its calls: there is nothing to wait for between them. An
-            // observer is told of it before, as it may stop the run there.
+            // An answer is appended together with the start of its calls, as nothing is awaited in between. With an
+            // observer it is appended first, because the observer may stop the run there.
             NextStep::Tools { .. } if self.shared.observer.is_none() => Ok(()),
             _ => Ok(self.flush().await?),
         }

@@ -1,4 +1,4 @@
-//! What a run is given.
+//! The input of a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::machine::Budget;
 use crate::message::Message;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
-/// How long a thread stays a run's that has ended without saying so.
+/// Default lease on the thread: how long it stays locked after the run's process dies.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What a run is given: messages, a thread, limits, and whatever the application wants its tools to know.
+/// The input of a run: messages, a thread, limits, and values that the application passes to tools and hooks.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// let input = RunInput::new("Tidy up.").thread("t1").timeout(Duration::from_secs(60)).with(User("ada"));
 /// ```
 ///
-/// As JSON it is an [`InputRecord`].
+/// It serialises as an [`InputRecord`].
 #[derive(Clone, Debug)]
 pub struct RunInput {
     pub(crate) id: Option<String>,
@@ -37,22 +37,22 @@ pub struct RunInput {
     pub(crate) update: Update,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) budget: Budget,
-    /// What is spent counts here too.
+    /// A budget that this run's spending also counts towards.
     pub(crate) above: Option<Arc<BudgetTracker>>,
     pub(crate) extensions: Extensions,
-    /// Whether an unfinished run is gone on with.
+    /// Whether to resume an unfinished run.
     pub(crate) resume: bool,
     pub(crate) answers: Vec<(String, DecisionRecord)>,
-    /// An earlier position to begin from.
+    /// An earlier position to start from.
     pub(crate) at: Option<LogPosition>,
     pub(crate) lease: Duration,
     pub(crate) take_over: bool,
-    /// The thread, owned already.
+    /// The lease on the thread, if the caller already has it.
     pub(crate) owned: Option<OwnedThread>,
     pub(crate) observer: Option<SharedObserver>,
-    /// What cancels the run, beside those who hold it.
+    /// A token that cancels the run, in addition to its handles.
     pub(crate) canceller: Option<CancellationToken>,
-    /// What the thread says of itself once it is this run's.
+    /// Metadata to set once the run owns the thread.
     pub(crate) note: Map<String, Value>,
 }
 
@@ -90,26 +90,28 @@ impl Default for RunInput {
 }
 
 impl RunInput {
-    /// A message to begin with.
+    /// Creates an input with one message.
     pub fn new(message: impl Into<Message>) -> Self {
         Self::messages([message.into()])
     }
 
-    /// Several messages to begin with. A result among them answers the call that the thread was left with, in place of
-    /// its tool.
+    /// Creates an input with several messages. A tool result among them answers the dangling call of the thread, in
+    /// place of its tool.
     pub fn messages(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// Goes on with the run of a thread that was killed or failed, from its last step, whatever process it ran in. Calls
-    /// that had finished are not made again. A call that had begun is made again if its tool says that this is safe, and
-    /// answered as unknown otherwise. A run that was cancelled or came to a limit goes on too, with what was left of its
-    /// budget unless it is given more; its time begins anew, and so does the count of its model calls where they had come to
-    /// their limit. Where the last run had ended by itself, nothing happens.
+    /// Resumes the run of a thread that was killed or failed, from its last step, whichever process it ran in. Calls
+    /// that had finished are not repeated. A call that had started is repeated if its tool says that this is safe;
+    /// otherwise it is answered as unknown.
     ///
-    /// Messages are said to the run as [`RunHandle::steer`](crate::run::RunHandle::steer) does it, and kept with the thread until
-    /// they are delivered: where calls wait for their results or for a decision, that is behind the results. A result
-    /// among them answers its call.
+    /// A run that was cancelled or reached a limit resumes with the rest of its budget, unless it is given more. Its
+    /// time starts anew, and so does the count of its model calls if that limit was reached. If the last run had
+    /// finished normally, this is a no-op.
+    ///
+    /// Messages are delivered as by [`RunHandle::steer`](crate::run::RunHandle::steer), and stored with the thread
+    /// until then. If calls wait for results or for a decision, the messages follow the results. A tool result among
+    /// them answers its call.
     ///
     /// ```no_run
     /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -121,56 +123,58 @@ impl RunInput {
         Self { thread: Some(thread.into()), resume: true, ..Self::default() }
     }
 
-    /// Names the run, in place of an id that is made for it. While a run with this id is under way on the agent,
-    /// [`Agent::run`](crate::agent::Agent::run) with the same id and the same thread, or none, gives another owner of that
-    /// run and starts none, so that a request can be made again when nobody knows whether it arrived. One that was cancelled,
-    /// also by the drop of its last owner, is given as that: the log does not say which, and nobody who has cancelled a run
-    /// wants it back. [`Run::detach`](crate::run::Run::detach) lets it go on for whoever asks again.
+    /// Sets the run's id, instead of a generated one. If a run with this id and the same thread (or none) is in
+    /// progress on the agent, [`Agent::run`](crate::agent::Agent::run) returns another owner of that run and starts
+    /// none. A request can therefore be repeated when it is not known whether it arrived.
+    ///
+    /// A run that was cancelled is returned as cancelled, even if dropping its last owner cancelled it, because the log
+    /// does not distinguish the two. Use [`Run::detach`](crate::run::Run::detach) to let the run continue for a
+    /// repeated request.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Decides about a call that the thread waits with, by the id of its [`ActionRequest`](crate::interrupt::ActionRequest);
-    /// goes with [`resume`](Self::resume). Several may be decided at once or one after the other. A decision that cannot be
-    /// taken is an error, and none of them is stored then.
+    /// Decides a call that the thread waits for, identified by the id of its
+    /// [`ActionRequest`](crate::interrupt::ActionRequest). Use it with [`resume`](Self::resume). Several calls can be
+    /// decided at once or one after the other. If one decision is not valid, the run fails and stores none of them.
     ///
-    /// A [`Decision`](crate::interrupt::Decision) counts as a person's; a [`DecisionRecord`] says who made it, for the log,
-    /// the events and whoever looks at the thread later.
+    /// A [`Decision`](crate::interrupt::Decision) counts as made by a person. A [`DecisionRecord`] names its author for
+    /// the log, the events and later readers of the thread.
     #[must_use]
     pub fn decide(mut self, request: impl Into<String>, decision: impl Into<DecisionRecord>) -> Self {
         self.answers.push((request.into(), decision.into()));
         self
     }
 
-    /// Begins from an earlier position of the thread. What came after it stays in the log, on a branch of its own.
+    /// Starts from an earlier position of the thread. The later records stay in the log on a branch of their own.
     #[must_use]
     pub fn at(mut self, position: LogPosition) -> Self {
         self.at = Some(position);
         self
     }
 
-    /// How long the thread stays this run's if its process ends without saying so; a minute by default. Until then
-    /// other runs of the thread are refused. The lease is renewed while the run goes on.
+    /// Sets how long the thread stays locked if the run's process dies; one minute by default. Other runs of the thread
+    /// are refused until then. The lease is renewed while the run is in progress.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Takes the thread from a run that still owns it, for instance because its process was killed a moment ago. If that
-    /// run lives, it fails at its next step.
+    /// Takes the thread from a run that still owns it, for example because its process was killed a moment ago. If that
+    /// run is alive, it fails at its next step.
     #[must_use]
     pub fn take_over(mut self) -> Self {
         self.take_over = true;
         self
     }
 
-    /// Sets these keys of the thread's metadata, null removing one, as soon as the thread is this run's: a run that is refused
-    /// the thread changes nothing of it. Under `noted_by` stands the owner that they are of, so that
-    /// [`ThreadInfo::is_noted_by_owner`](crate::journal::ThreadInfo::is_noted_by_owner) tells whether they are of the one who
-    /// works on the thread now.
+    /// Sets these keys of the thread's metadata as soon as the run owns the thread; null removes a key. A run that is
+    /// refused the thread changes nothing. The key `noted_by` holds the owner that set them, so that
+    /// [`ThreadInfo::is_noted_by_owner`](crate::journal::ThreadInfo::is_noted_by_owner) tells whether they are from the
+    /// thread's current owner.
     ///
     /// ```
     /// # use deepagents_core::run::RunInput;
@@ -184,9 +188,9 @@ impl RunInput {
         self
     }
 
-    /// Makes the run the owner of a thread by a lease that the caller has, in place of a claim of its own: nobody comes
-    /// between. The run works on the thread and in the journal of the lease, and releases it when it ends. The first run
-    /// of an input that was cloned has it.
+    /// Makes the run use the caller's lease on a thread, instead of claiming the thread itself, so that no other owner
+    /// can come between. The run works on the lease's thread and in its journal, and releases it at the end. If the
+    /// input was cloned, the first run takes the lease.
     #[must_use]
     pub fn owned(mut self, lease: Lease) -> Self {
         self.thread = Some(lease.thread().to_owned());
@@ -194,59 +198,60 @@ impl RunInput {
         self
     }
 
-    /// The thread to go on with. Needs an agent with a journal.
+    /// Sets the thread to continue. The agent must have a journal.
     #[must_use]
     pub fn thread(mut self, thread: impl Into<ThreadId>) -> Self {
         self.thread = Some(thread.into());
         self
     }
 
-    /// Changes the state before the run begins; an error where a channel is not
-    /// [taken from the input](crate::state::Channel::FROM_INPUT).
+    /// Changes the state before the run starts. The run fails if a channel does not [accept
+    /// input](crate::state::Channel::FROM_INPUT).
     #[must_use]
     pub fn update(mut self, update: Update) -> Self {
         self.update = self.update.and(update);
         self
     }
 
-    /// What the run may spend with all agents below it. What it does not limit, the budget of the agent does.
+    /// Limits what the run and all its sub-agents may spend. The agent's budget applies to anything this one leaves
+    /// unlimited.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget.or(&self.budget);
         self
     }
 
-    /// Ends the run after so many model calls, those of sub-agents included, in place of the agent's own limit; see
+    /// Ends the run after this many model calls, including those of sub-agents, instead of the agent's own limit; see
     /// [`Budget::model_calls`].
     #[must_use]
     pub fn max_model_calls(self, limit: u32) -> Self {
         self.budget(Budget::default().model_calls(limit.into()))
     }
 
-    /// Ends the run and all agents below it after this time; see [`Budget::time`].
+    /// Ends the run and all its sub-agents after this time; see [`Budget::time`].
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.budget(Budget::default().time(timeout))
     }
 
-    /// Makes what this run spends part of what another one does, the time included: for work that an agent starts and
-    /// does not wait for. It stays bound by that budget when the other run has ended.
+    /// Charges this run's spending, including its time, to another run: for work that an agent starts and does not wait
+    /// for. That budget still applies after the other run has ended.
     #[must_use]
     pub fn charge_to(mut self, cx: &Context) -> Self {
         self.above = Some(cx.shared.budget.clone());
         self
     }
 
-    /// Makes what this run spends part of a budget that it shares with other runs, beside its own.
+    /// Charges this run's spending to a budget shared with other runs, in addition to its own.
     #[must_use]
     pub fn within(mut self, budget: &SharedBudget) -> Self {
         self.above = Some(budget.0.clone());
         self
     }
 
-    /// Cancels the run, as [`RunHandle::cancel`](crate::run::RunHandle::cancel) does, as soon as the token is cancelled;
-    /// where it is already, the run ends before its first step: what the input brings is stored, calls that wait are
-    /// answered as cancelled, and no model is asked.
+    /// Cancels the run when the token is cancelled, as [`RunHandle::cancel`](crate::run::RunHandle::cancel) does. If
+    /// the token is already cancelled, the run ends before its first step: the input is stored, pending calls are
+    /// answered as cancelled, and no model is called.
     ///
     /// ```
     /// # use deepagents_core::run::RunInput;
@@ -261,12 +266,12 @@ impl RunInput {
         self
     }
 
-    /// The token of the run.
+    /// Returns the cancellation token for the run.
     pub(super) fn cancel_token(&self) -> CancellationToken {
         self.canceller.as_ref().map(CancellationToken::child_token).unwrap_or_default()
     }
 
-    /// Looked at before anything is stored.
+    /// Validates the input before anything is stored.
     pub(crate) fn check(&self) -> Result<()> {
         self.budget.check()?;
         if self.id.as_ref().is_some_and(String::is_empty) {
@@ -283,23 +288,24 @@ impl RunInput {
         }
     }
 
-    /// One more message to begin with.
+    /// Adds a message.
     #[must_use]
     pub fn message(mut self, message: impl Into<Message>) -> Self {
         self.messages.push(message.into());
         self
     }
 
-    /// Gives what the application gave to another run with [`with`](Self::with), beside what this one has.
+    /// Adds the values that another run received through [`with`](Self::with). Values already in this input take
+    /// precedence.
     #[must_use]
     pub fn with_extensions_of(mut self, cx: &Context) -> Self {
         self.extensions = self.extensions.over(&cx.shared.extensions);
         self
     }
 
-    /// Gives a value to hooks and tools, found again by its type with
-    /// [`Context::extension`](super::Context::extension): the user, the tenant, a connection. The type is the one that is given:
-    /// an `Arc<User>` is found as `extension::<Arc<User>>()`, and `extension::<User>()` is `None` then.
+    /// Passes a value to hooks and tools, such as the user, the tenant or a connection. They get it by its type with
+    /// [`Context::extension`](super::Context::extension). The type must match exactly: `extension::<Arc<User>>()`
+    /// returns an `Arc<User>`, and `extension::<User>()` is `None` in that case.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -314,10 +320,10 @@ impl<M: Into<Message>> From<M> for RunInput {
 }
 
 impl InputRecord {
-    /// The input again.
+    /// Converts the record back into an input.
     ///
     /// # Errors
-    /// When a change is not of its channel's type.
+    /// Returns an error if an update does not have its channel's type.
     pub fn into_input(self, schema: &Schema) -> Result<RunInput, ChannelError> {
         Ok(RunInput {
             id: self.id,
@@ -333,8 +339,8 @@ impl InputRecord {
 }
 
 impl RunInput {
-    /// Puts something between the run and the world. May be called several times: calls of models and tools pass through
-    /// the first one first, and each sees every event.
+    /// Adds an observer, which sees the run's events and wraps its model and tool calls. May be called several times:
+    /// calls pass through the first observer first, and each sees every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn RunObserver>) -> Self {
         let inner = SharedObserver(observer);
@@ -345,10 +351,10 @@ impl RunInput {
         self
     }
 
-    /// The input as data; what is not part of it is lost.
+    /// Returns the input as data. Values that have no place in the record are lost.
     ///
     /// # Errors
-    /// When a change cannot be written as JSON.
+    /// Returns an error if an update cannot be serialised as JSON.
     pub fn record(&self) -> Result<InputRecord, ChannelError> {
         let entries = self.update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
         Ok(InputRecord {

@@ -1,4 +1,4 @@
-//! A run that waits for a person, and its going on.
+//! Interrupts: waiting for a person's decision, and resuming.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,12 +17,12 @@ use crate::state::{State, Update};
 use crate::tool::ChildState;
 
 impl Driver {
-    /// Whether no call of the turn may be made before a question is answered.
+    /// Returns whether an open question blocks all calls of the turn.
     pub(super) fn is_gated(&self) -> bool {
         open_questions(&self.state).any(|question| question.call.path == *self.shared.path && question.is_gate())
     }
 
-    /// Whether a call waits for an answer, to itself or to a sub-agent that it runs.
+    /// Returns whether a call, or a sub-agent that it runs, waits for an answer.
     pub(super) fn is_asking(&self, call: &CallId) -> bool {
         let below = |path: &[String]| {
             let mut children = self.children.values();
@@ -31,7 +31,7 @@ impl Driver {
         open_questions(&self.state).any(|question| question.call == *call || below(&question.call.path))
     }
 
-    /// What a person put in the place of a call.
+    /// Returns the action that a person put in place of a call.
     pub(super) fn edited(&self, call: &CallId) -> Option<&EditedAction> {
         match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision {
             Decision::Edit { edited_action } => Some(edited_action),
@@ -39,7 +39,7 @@ impl Driver {
         }
     }
 
-    /// Takes answers in; every one of them, or none. Gives what is to be told of them.
+    /// Applies all the answers, or none of them. Returns their events.
     pub(super) fn take_answers(&mut self, answers: Vec<(String, DecisionRecord)>) -> Result<Vec<EventKind>> {
         let changes = answers_to(&self.state, answers, self.shared.agent.clock.now())?;
         self.check_edits(&self.state, &changes)?;
@@ -63,8 +63,8 @@ impl Driver {
         Ok(events)
     }
 
-    /// Looks at edits of this agent's own calls whose tools it has. What a rule such as a hook has edited, which nobody is there
-    /// to put right, is looked at when it is made.
+    /// Validates edits of this agent's own calls whose tools it has. Edits by a rule, such as a hook, are validated
+    /// when the call is made, because nobody is there to correct them.
     pub(super) fn check_edits(&self, state: &State, answers: &[ActionRequestChange]) -> Result<()> {
         let tools = self.tools_on_offer();
         for answer in answers {
@@ -84,7 +84,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Keeps what a call asks. Needs a thread, or a run above that has one.
+    /// Records the questions of a call. Needs a thread, or a parent run that has one.
     pub(super) fn record_interrupt(&mut self, call: &CallId, pause: PendingInterrupt) -> Result<()> {
         if let Some(child) = pause.child {
             let (given, left) = *child;
@@ -94,7 +94,7 @@ impl Driver {
         self.update(Update::new::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
     }
 
-    /// Keeps and tells what was decided about a call without a question.
+    /// Records and emits a decision about a call that had no question.
     pub(super) fn record_decision(&mut self, call: &CallId, decided: DecisionRecord) -> Result<()> {
         let event = EventKind::decided(&call.to_string(), &decided);
         self.update(Update::new::<ActionRequests>(vec![ActionRequestChange::Decided(call.clone(), decided)]))?;
@@ -102,7 +102,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Refuses to wait where nobody could ever answer.
+    /// Returns an error if nobody could ever answer.
     pub(super) fn check_can_wait(&self) -> Result<()> {
         if !self.is_below && !self.log.is_kept() {
             return Err(Error::Input(
@@ -113,7 +113,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells what is asked, once the log has that the run waits. The run above tells the questions of all.
+    /// Queues the events of open questions, for when the log contains the interrupt. A parent run reports those of its
+    /// sub-agents.
     pub(super) fn queue_questions(&mut self) {
         if self.is_below {
             return;
@@ -124,15 +125,15 @@ impl Driver {
         }
     }
 
-    /// Forgets what was asked, since the thread goes on without answers, and says whether anything was.
+    /// Discards the questions, because the thread continues without answers. Returns whether there were any.
     pub(super) fn drop_questions(&mut self) -> Result<bool> {
         let asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
         self.forget_questions()?;
         Ok(asked)
     }
 
-    /// Keeps what sub-agents had changed before the process ended or they began to wait: the thread goes on without
-    /// them.
+    /// Merges what sub-agents changed before the process ended or they started to wait, because the thread continues
+    /// without them.
     pub(super) fn join_children(&mut self, children: impl IntoIterator<Item = ChildLog>) -> Result<()> {
         for child in children {
             let ChildState { given, left } = self.left_by(child)?;
@@ -142,15 +143,15 @@ impl Driver {
         Ok(())
     }
 
-    /// What a sub-agent was given and had come to, as its log says. Channels that this agent does not have are none of
-    /// its business.
+    /// Returns the initial and last states of a sub-agent from its log. Channels that this agent lacks are ignored.
     fn left_by(&self, child: ChildLog) -> Result<ChildState> {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
         let (given, left) = child.left(thread, self.state.schema())?;
         Ok(ChildState { given, left })
     }
 
-    /// What an agent has come to with all of its sub-agents that wait: what the agent above keeps if it goes on without it.
+    /// Returns the agent's state merged with those of its waiting sub-agents. The parent keeps this if it continues
+    /// without the agent.
     pub(super) fn state_with_waiting(&self) -> Result<State> {
         let mut state = self.state.clone();
         let paused = self.paused.iter().map(|(_, child)| Ok(child.clone()));
@@ -163,8 +164,8 @@ impl Driver {
         Ok(state)
     }
 
-    /// What sub-agents of a call that does not end have changed so far: those that wait, and those that an earlier
-    /// process left and that this one has not gone on with.
+    /// Returns the changes so far of the sub-agents of a call that does not finish: those that wait, and those that an
+    /// earlier process left and this one has not resumed.
     pub(super) fn left_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Vec<ChildState>> {
         let mut left = Vec::new();
         self.paused.retain(|(of, state)| {
@@ -179,7 +180,7 @@ impl Driver {
         Ok(left)
     }
 
-    /// What the log has of the sub-agents of calls that were aborted before they could hand back what they have done.
+    /// Reads from the log the sub-agents of calls that were aborted before they could return their state.
     pub(super) async fn logged_children(&mut self, calls: &HashSet<CallId>) -> Result<Vec<ChildLog>> {
         let schema = self.state.schema().clone();
         let Some(replay) = self.log.replay(schema.clone(), halted_long_ago(&self.shared)).await? else {
@@ -187,20 +188,20 @@ impl Driver {
         };
         let thread = self.shared.thread.as_deref().unwrap_or_default();
         let (mut children, own) = (replay.children, &*self.shared.path);
-        // From the thread's own agent down to this one.
+        // Descends from the thread's root agent to this one.
         while let Some((_, above)) = children.extract_if(.., |path, _| own.starts_with(path)).next() {
             children = above.open_below(thread, &schema)?;
         }
         Ok(children.into_values().filter(|child| calls.contains(&child.call)).collect())
     }
 
-    /// The logs of a call's sub-agents that an earlier process left.
+    /// Removes and returns the logs of a call's sub-agents that an earlier process left.
     pub(super) fn take_children(&mut self, call: &CallId) -> Vec<ChildLog> {
         let of_call = self.children.extract_if(.., |_, child| child.call == *call);
         of_call.map(|(_, child)| child).collect()
     }
 
-    /// Forgets questions about calls that a hook has answered after they were asked.
+    /// Discards questions about calls that a hook has answered since.
     pub(super) fn forget_answered(&mut self) -> Result<()> {
         let Some(asked) = self.state.get::<ActionRequests>().filter(|asked| !asked.is_empty()) else { return Ok(()) };
         let open: Vec<u32> = message::pending(self.state.messages()).iter().map(|open| open.index).collect();
@@ -209,7 +210,7 @@ impl Driver {
         if drop.is_empty() { Ok(()) } else { self.update(Update::new::<ActionRequests>(drop)) }
     }
 
-    /// Forgets the questions of a turn whose calls all have results.
+    /// Discards the questions of a turn whose calls all have results.
     pub(super) fn forget_questions(&mut self) -> Result<()> {
         if self.state.get::<ActionRequests>().is_none_or(BTreeMap::is_empty) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Calls that are not made, or that came to no end, are answered all the same: every call keeps exactly one result.
+//! Answers for calls that are not made or do not finish: every call gets exactly one result.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,8 +17,8 @@ impl Driver {
         if ops.is_empty() { Ok(()) } else { self.update(Update::new::<MessagesChannel>(ops)) }
     }
 
-    /// Answers every open call: with what an earlier process had finished of the turn, where this one did not come to go
-    /// on with it, and otherwise with an error.
+    /// Answers every open call. Calls of a turn that an earlier process started and this one did not resume get their
+    /// finished results; all others get an error.
     pub(super) fn answer_open(&mut self, why: &str) -> Result<()> {
         let (open, children) = (std::mem::take(&mut self.open), std::mem::take(&mut self.children));
         if open == Open::default() && children.is_empty() {
@@ -33,14 +33,13 @@ impl Driver {
         }
         let left = Left { in_doubt: in_doubt(open.in_doubt, open.outputs), begun };
         self.complete_turn(&left, why, late, &mut given)?;
-        // The results are part of the conversation, and the turn is over.
+        // The results are now part of the conversation, so the turn is over.
         self.log.push(|| Record::ToolsCommitted { calls: Vec::new() });
         Ok(())
     }
 
-    /// Answers the calls that an earlier process left open, in the order of the calls: the results it had come after
-    /// those of earlier calls. Results that are given for open calls are taken; what its tools said beside theirs comes
-    /// last.
+    /// Answers the calls that an earlier process left open. Results are placed in the order of their calls. A matching
+    /// result in `given` is used as the answer. Messages that tools added beside their results come last.
     pub(super) fn complete_turn(
         &mut self,
         left: &Left,
@@ -80,15 +79,15 @@ impl Driver {
     }
 }
 
-/// What an earlier process had begun of a turn.
+/// What an earlier process had started of a turn.
 pub(super) struct Left {
-    /// The ids of the calls that were running when it ended, with what they had put out, where that is known.
+    /// Provider ids of the calls that were running when it ended, with their output so far, if known.
     pub(super) in_doubt: HashMap<String, Option<String>>,
-    /// The places of the calls whose sub-agents had begun.
+    /// Indexes of the calls whose sub-agents had started.
     pub(super) begun: HashSet<u32>,
 }
 
-/// What is shown of what calls had put out.
+/// Appends the partial output of a call to its result text.
 pub(super) fn with_output(text: String, output: Option<&str>) -> String {
     match output {
         Some(output) => format!("{text} What it had put out until then:\n{output}"),
@@ -96,7 +95,7 @@ pub(super) fn with_output(text: String, output: Option<&str>) -> String {
     }
 }
 
-/// The calls that were running, by the provider's ids.
+/// Returns the calls that were running, by the provider's ids.
 pub(super) fn in_doubt(
     calls: BTreeMap<CallId, (String, String, bool)>,
     mut outputs: BTreeMap<CallId, String>,
@@ -104,12 +103,12 @@ pub(super) fn in_doubt(
     calls.into_iter().map(|(call, (id, ..))| (id, outputs.remove(&call))).collect()
 }
 
-/// The places of the calls that these sub-agents work for.
+/// Returns the indexes of the calls that these sub-agents work for.
 pub(super) fn begun_by(children: &BTreeMap<Vec<String>, ChildLog>) -> HashSet<u32> {
     children.values().map(|child| child.call.index).collect()
 }
 
-/// Takes the result of a call out of what a run is given, before any answer there.
+/// Removes and returns the result of a call from the run's input, looking only before the first answer there.
 fn take_result(given: &mut Vec<Message>, call: &PendingCall) -> Option<ToolMessage> {
     let mut before_answers = given.iter().take_while(|message| message.as_assistant().is_none());
     let at =
@@ -121,7 +120,7 @@ fn take_result(given: &mut Vec<Message>, call: &PendingCall) -> Option<ToolMessa
     }
 }
 
-/// What the model is told of a call that began in another process and did not end there.
+/// Returns the result text of a call that another process started and did not finish.
 pub(super) fn unknown_outcome(name: &str) -> String {
     format!("The call of {name} was running when the process ended; whether it took effect is unknown.")
 }
@@ -137,7 +136,7 @@ pub(super) fn declined_with(call: &PendingCall) -> String {
     )
 }
 
-/// Error results for open calls.
+/// Makes error results for open calls.
 pub(super) fn answers(open: &[Pending], text: impl Fn(&PendingCall) -> String) -> Vec<MessageOp> {
     open.iter().map(|open| MessageOp::put(Message::Tool(error_result(&open.call, text(&open.call))))).collect()
 }

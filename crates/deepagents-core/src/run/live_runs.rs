@@ -1,4 +1,4 @@
-//! The runs of an agent that are under way and have an id of the caller's.
+//! Runs in progress that have an id chosen by the caller.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,15 +8,15 @@ use super::{Run, RunHandle, RunInput};
 use crate::context::AgentDefinition;
 use crate::ids::ThreadId;
 
-/// The thread of a run, if it has one, and the id that its caller gave it: an id says nothing across threads.
+/// A run's thread, if it has one, and the id chosen by the caller. Ids are unique only within a thread.
 type Key = (Option<ThreadId>, String);
 
-/// The runs of an agent that are under way, by what their callers named them.
+/// An agent's runs in progress, by key.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRuns(Mutex<HashMap<Key, Weak<Inner>>>);
 
 impl LiveRuns {
-    /// Starts a run, or gives another owner of the one that has the id of the input on its thread and is under way.
+    /// Starts a run, or returns another owner of the run in progress that has the same id and thread.
     pub(crate) fn start(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
         let child = input.thread.clone().filter(|thread| thread.contains('/'));
         let Some(thread) = child else { return self.start_named(agent, input) };
@@ -46,7 +46,7 @@ impl LiveRuns {
 
     fn forget(&self, key: &Key) {
         let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has taken its place stays.
+        // Keep a newer run that has the same key.
         let is_over = |inner: &Weak<Inner>| inner.upgrade().is_none_or(|inner| RunHandle { inner }.is_finished());
         if live.get(key).is_some_and(is_over) {
             live.remove(key);

@@ -1,4 +1,4 @@
-//! An agent's end of its thread's log.
+//! An agent's access to its thread's log.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use crate::journal::{
 use crate::machine::Machine;
 use crate::state::{Schema, State};
 
-/// How long giving up the thread may take.
+/// Time limit for releasing the thread.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Collects the records of an agent and appends them together.
+/// Collects the records of an agent and appends them in batches.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// For the agent that owns the thread.
+    /// Set if the agent owns the thread.
     lease: Option<Lease>,
     to: Option<LogWriter>,
-    /// The agent below another one whose records these are.
+    /// The path of the sub-agent that writes these records, if any.
     path: Option<Arc<[String]>>,
-    /// Where in a tree of agents the thread's own agent is: the path of one in the background.
+    /// The path of the thread's own agent in a tree of agents; not empty for a background agent.
     root: Vec<String>,
     end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
-    /// Bytes of the log that the rule knows of.
+    /// Bytes of the log that the snapshot rule has counted.
     counted: u64,
-    /// What channels that the agent does not have hold.
+    /// Values of channels that the agent does not have.
     kept: UnknownChannels,
-    /// The thread, where it is owned.
+    /// The thread instance, if the agent owns the thread.
     thread: Option<ThreadInstance>,
-    /// The runs that the thread had when it was read, the last one first.
+    /// The runs of the thread when it was read, latest first.
     runs: Vec<String>,
 }
 
 impl Log {
-    /// The log of a thread that is owned.
+    /// The log of an owned thread.
     pub(crate) fn own(
         lease: Lease,
         instance: ThreadInstance,
@@ -52,27 +52,27 @@ impl Log {
         Self { lease: Some(lease), to: Some(writer), end, rule, kept, thread: Some(instance), runs, ..Self::default() }
     }
 
-    /// The part of a log that an agent below has.
+    /// A sub-agent's part of a log.
     pub(crate) fn below(writer: Option<LogWriter>, path: Arc<[String]>) -> Self {
         Self { to: writer, path: Some(path), ..Self::default() }
     }
 
-    /// Says where in a tree of agents the thread's own agent is.
+    /// Sets the path of the thread's own agent in a tree of agents.
     pub(crate) fn set_root(&mut self, path: Vec<String>) {
         self.root = path;
     }
 
-    /// Whether the thread is that of an agent in the background.
+    /// Returns whether the thread belongs to a background agent.
     pub(crate) fn has_root(&self) -> bool {
         !self.root.is_empty()
     }
 
-    /// The thread, where it is owned.
+    /// Returns the thread instance, if the agent owns the thread.
     pub(crate) fn thread(&self) -> Option<&ThreadInstance> {
         self.thread.as_ref()
     }
 
-    /// What agents below write with.
+    /// Returns the writer that sub-agents share.
     pub(crate) fn writer(&self) -> Option<&LogWriter> {
         self.to.as_ref()
     }
@@ -88,37 +88,37 @@ impl Log {
         });
     }
 
-    /// Whether what is written is kept.
+    /// Returns whether records are stored.
     pub(crate) fn is_kept(&self) -> bool {
         self.to.is_some()
     }
 
-    /// Why the thread is lost, if it is. Nothing more is written then: whoever goes on with the run finds the log as a
-    /// crash would have left it.
+    /// Returns why the thread was lost, if it was. Nothing more is written in that case: the next run finds the log as
+    /// after a crash.
     pub(crate) fn why_lost(&self) -> Option<JournalError> {
         self.to.as_ref().and_then(LogWriter::why_lost)
     }
 
-    /// How many records wait to be appended.
+    /// Returns the number of records waiting to be appended.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The position behind what was appended last, where it is known.
+    /// Returns the position after the last append, if known.
     pub(crate) fn end(&self) -> Option<LogPosition> {
         (self.is_kept() && self.end > 0).then_some(self.end)
     }
 
-    /// Whether the next snapshot is due.
+    /// Returns whether a snapshot is due.
     pub(crate) fn is_snapshot_due(&self) -> bool {
         self.lease.is_some() && self.rule.is_due()
     }
 
-    /// Appends what has been collected, unless it is given up first: what was handed over is written all the same if it
-    /// can be.
+    /// Appends the collected records. If `give_up` completes first, this returns an error, but records already handed
+    /// to the writer are still written if possible.
     ///
-    /// After a failure nothing more is written: what follows would lack what was lost. The next run of the thread
-    /// finds the log as a crash would have left it.
+    /// After a failure nothing more is written, because later records would depend on lost ones. The thread's next run
+    /// finds the log as after a crash.
     pub(crate) async fn flush(&mut self, give_up: impl Future<Output = ()>) -> Result<(), JournalError> {
         let (Some(writer), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
         let append = writer.append(std::mem::take(&mut self.waiting));
@@ -142,8 +142,8 @@ impl Log {
         }
     }
 
-    /// What the log of the whole thread amounts to, for an agent with these channels, unless it is given up first; none
-    /// without a log. After a failure nothing more is written.
+    /// Replays the log of the whole thread for an agent with these channels, unless `give_up` completes first. Returns
+    /// `None` without a log. After a failure nothing more is written.
     pub(crate) async fn replay(
         &mut self,
         schema: Arc<Schema>,
@@ -161,7 +161,8 @@ impl Log {
         replay.map(Some)
     }
 
-    /// Writes a snapshot if one is due, unless it is given up first. Everything must be in the log, and no call under way.
+    /// Writes a snapshot if one is due, unless `give_up` completes first. All records must be in the log and no call in
+    /// progress.
     pub(crate) async fn snapshot_if_due(
         &mut self,
         run: &RunId,
@@ -188,7 +189,7 @@ impl Log {
             end: self.end,
             ..Replay::new(state.schema().clone())
         };
-        // A log without a snapshot is read from further back; that is no reason to end the run.
+        // Without a snapshot, reading starts further back in the log. That is no reason to end the run.
         let Ok(snapshot) = replay.snapshot(lease.thread()) else {
             self.rule.taken(0);
             return Ok(());
@@ -206,14 +207,14 @@ impl Log {
         Ok(())
     }
 
-    /// Gives the thread up. Nothing is written after this.
+    /// Releases the thread. Nothing is written after this.
     pub(crate) async fn close(&mut self) -> Result<(), JournalError> {
         self.waiting.clear();
         self.to = None;
         match self.lease.take() {
             Some(lease) => match tokio::time::timeout(RELEASE, lease.release()).await {
                 Ok(released) => released,
-                // It runs out.
+                // The lease expires.
                 Err(_) => Ok(()),
             },
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Runs: what an application holds of one, the decisions, and the driver that waits.
+//! Runs: handles, inputs, outcomes and the driver.
 
 mod abort;
 mod background;
@@ -59,10 +59,10 @@ pub use crate::context::{
 pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
-/// The owner of a run under way: a stream of its events from the first on, and what a [`RunHandle`] is. The run is
-/// cancelled when its last owner is dropped, unless it was [detached](Self::detach).
+/// The owner of a run in progress: a stream of its events from the first one, with the methods of a [`RunHandle`]. The
+/// run is cancelled when its last owner is dropped, unless it was [detached](Self::detach).
 ///
-/// The run does not wait for its reader: one that falls behind by more than 1,024 events misses pieces of answers, see
+/// The run does not wait for its reader. A reader that lags by more than 1,024 events misses pieces of answers; see
 /// [`EventStream`].
 ///
 /// ```no_run
@@ -82,17 +82,17 @@ pub use crate::status::{BudgetKind, FinishReason};
 #[derive(Debug)]
 pub struct Run {
     handle: RunHandle,
-    /// Gone once nobody can read them any more.
+    /// `None` once nobody can read the events any more.
     events: Option<EventStream>,
 }
 
 impl Run {
-    /// Starts a run on the current runtime; `ended` is called once its outcome is there.
+    /// Starts a run on the current runtime. `ended` is called once its outcome is set.
     fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
         Self::start_beside(agent, input, None, None, ended)
     }
 
-    /// Starts a run, below another one that does not wait for it if there is one, on a new thread if one is given.
+    /// Starts a run, optionally in the background of a parent run and on a new thread.
     pub(crate) fn start_beside(
         agent: Arc<AgentDefinition>,
         input: RunInput,
@@ -125,7 +125,8 @@ impl Run {
         }
         let main = Setting::main(id, emitter.clone(), cancel);
         let setting = Setting {
-            // From its start, so that what ends it before its thread is open is told of it, not of the one above.
+            // Set from the start, so that an error before the thread is open is reported at this path, not at the
+            // parent's.
             path: new.as_ref().map_or(main.path.clone(), |new| new.path.clone().into()),
             above: above.map(|above| above.shared.budget.clone()),
             beside: input.thread.as_deref().filter(|_| above.is_some()).map(Arc::from),
@@ -136,7 +137,8 @@ impl Run {
         let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox.clone()));
         let (left, left_path) = (emitter.clone(), path.clone());
         let driver = tokio::spawn(async move {
-            // Also where the runtime ends before the run does. Nothing is told after the end of one that has ended.
+            // Also runs if the runtime shuts down before the run ends. After the end of a run, further events are
+            // dropped.
             let _closed = OnDrop(Some(move || {
                 let (kind, error) = (Error::Left.kind().to_owned(), Error::Left.to_string());
                 left.emit(&left_path, None, || EventKind::RunFailed { kind, error });
@@ -154,12 +156,12 @@ impl Run {
             });
             report.send_replace(Some(result));
         });
-        // Set once, by the only one that has the handle.
+        // This is the only code that sets it.
         let _ = run.handle.inner.abort.set(driver.abort_handle());
         run
     }
 
-    /// One more owner of a run, which reads it from its start.
+    /// Adds an owner of a run, which reads the events from the start.
     fn own(handle: RunHandle) -> Self {
         handle.own();
         let events = Some(handle.subscribe(Subscribe::Start));
@@ -173,18 +175,18 @@ impl Run {
         AssertUnwindSafe(driven).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
 
-    /// Holds the run without owning it.
+    /// Returns a handle that does not own the run.
     pub fn handle(&self) -> RunHandle {
         self.handle.clone()
     }
 
-    /// Lets the run go on without an owner: nothing cancels it but [`RunHandle::cancel`] and its limits.
+    /// Lets the run continue without an owner. Only [`RunHandle::cancel`] and its limits then end it early.
     pub fn detach(self) -> RunHandle {
         self.handle.inner.detached.store(true, Ordering::Release);
         self.handle.clone()
     }
 
-    /// The run's id; see [`RunHandle::id`].
+    /// Returns the run's id; see [`RunHandle::id`].
     pub fn id(&self) -> &str {
         self.handle.id()
     }
@@ -199,7 +201,7 @@ impl Run {
         self.handle.interrupt();
     }
 
-    /// Cancels the run from elsewhere.
+    /// Returns the token that cancels the run.
     pub fn canceller(&self) -> CancellationToken {
         self.handle.inner.cancel.clone()
     }
@@ -209,13 +211,14 @@ impl Run {
         self.handle.steer(message)
     }
 
-    /// Waits for the end. Events not yet read are thrown away.
+    /// Waits for the run to end. Unread events are discarded.
     ///
     /// # Errors
-    /// When the run fails; the error holds what it had finished.
+    /// Returns an error if the run fails. The error holds what the run had finished.
     pub async fn outcome(mut self) -> Result<Outcome, Box<RunError>> {
         self.events = None;
-        // The driver ends the run, not the last holder of a context: a task that a tool left behind may keep one.
+        // The outcome comes from the driver and does not wait for every context to be dropped: a task that a tool left
+        // behind may hold one.
         self.handle.outcome().await
     }
 }
@@ -237,13 +240,13 @@ impl Drop for Run {
     }
 }
 
-/// How a run ends in which code that is not ours has panicked.
+/// The error of a run in which third-party code panicked.
 fn panicked(panic: &(dyn Any + Send)) -> Box<RunError> {
     let error = Error::other(format!("the run panicked: {}", panic_text(panic)));
     Box::new(RunError::new(error, State::default(), Usage::default()))
 }
 
-/// Does something at the end of a block, however it ends.
+/// Calls a function when dropped.
 struct OnDrop<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> Drop for OnDrop<F> {

@@ -1,4 +1,4 @@
-//! What a model answers becomes part of the conversation.
+//! Calls the model and adds its answer to the conversation.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Driver {
         };
         self.machine.model_asked();
         let answered = self.guard_foreign(call).await;
-        // However the call has ended.
+        // Applies however the call ended.
         self.update(self.shared.take_kept())?;
         let response = match answered {
             Ok(response) => response?,
@@ -45,7 +45,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What the model is asked, once the log has all that it is told.
+    /// Builds the model request, once the log contains everything that goes into it.
     async fn next_request(&mut self, turn: u32) -> Result<(ModelRequest, Context), Break> {
         self.forget_shape()?;
         if self.log.waiting() > 0 || self.log.is_snapshot_due() {
@@ -94,10 +94,10 @@ impl Driver {
         request
     }
 
-    /// Makes an answer part of the conversation.
+    /// Adds an answer to the conversation.
     fn take_answer(&mut self, turn: u32, output: ModelOutput, attempt: Option<u32>) -> Result<()> {
         let ModelOutput { mut message, usage, stop } = output;
-        // Providers repeat their ids, and give them when pieces of the answer have been seen.
+        // Providers reuse ids, and send them only after pieces of the answer have been emitted.
         message.id = match attempt {
             Some(attempt) => self.shared.answer_id_of(attempt),
             None => self.shared.answer_id(),
@@ -106,12 +106,12 @@ impl Driver {
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);
         let shape = match &self.shared.agent.format {
-            // Text that fits is an answer also where the model was given a tool for it.
+            // Text that parses counts as the structured answer even if the model was given a tool for it.
             Some(format) if !message.has_calls() => format.parse(&message.text()).ok(),
             _ => None,
         };
         let id = message.id.clone();
-        // An answer that a wrap made itself follows whatever was tried before.
+        // An answer made by a middleware counts as part of the last attempt.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
         if self.shared.streamed_attempts().is_empty() {
             self.tell_text(turn, attempt, &message);
@@ -129,7 +129,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the text of an answer of which no piece was told, so that whoever shows pieces shows it too.
+    /// Emits the text of an answer of which no piece was streamed, for subscribers that show pieces.
     fn tell_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
         let text = answer.text();
         if !text.is_empty() {
@@ -137,16 +137,16 @@ impl Driver {
         }
     }
 
-    /// The answer with which a hook ends the run, in the place of one of the model, as a piece to tell.
+    /// Returns the event for an answer with which a hook ends the run, in place of one from the model.
     pub(super) fn closing_answer(&self, update: &Update) -> Option<EventKind> {
         let MessageOp::Put(message) = update.get::<MessagesChannel>().flatten().last()? else { return None };
         let text = message.as_assistant()?.text();
-        // A try of its own: what the model said in this turn is another answer.
+        // Uses an attempt of its own, because the model's text in this turn is another answer.
         let (turn, attempt) = (self.machine.turn(), self.shared.attempt.load(Ordering::Relaxed));
         (!text.is_empty()).then_some(EventKind::TextDelta { turn, attempt, text })
     }
 
-    /// The answer in a wanted shape is of the last model answer only.
+    /// Clears the structured answer, which belongs to the last model answer only.
     pub(super) fn forget_shape(&mut self) -> Result<()> {
         if self.state.get::<StructuredResponse>().is_some_and(Option::is_some) {
             self.update(Update::new::<StructuredResponse>(None))?;
@@ -154,7 +154,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Keeps the history whole where a hook leads away from calls, and asks again where a wanted shape is missing.
+    /// Answers the open calls if a hook jumps away from them, and asks again if the structured answer is missing.
     pub(super) fn after_answer(&mut self, go: JumpTo) -> Result<()> {
         if go.leaves_calls() {
             return self.answer_pending(not_made);
@@ -181,8 +181,8 @@ impl Driver {
         self.update(Update::message(Message::harness(advice)))
     }
 
-    /// Makes a change right after an answer leave calls and results together: where the run goes elsewhere, the open
-    /// calls are answered before what the change adds.
+    /// Adjusts a change made right after an answer so that calls and results stay together. If the run jumps elsewhere,
+    /// the open calls are answered before the messages that the change adds.
     pub(super) fn fit_after_answer(&self, update: Update, go: JumpTo) -> Result<Update> {
         let Some(at) = self.state.messages().last_assistant() else { return Ok(update) };
         let ops: Vec<MessageOp> = update.get::<MessagesChannel>().flatten().cloned().collect();
@@ -205,7 +205,7 @@ impl Driver {
         Ok(Update::new::<MessagesChannel>(answers).and(update))
     }
 
-    /// Counts a wrong answer to a wanted shape.
+    /// Counts an invalid structured answer.
     pub(super) fn shape_refused(&mut self, reason: String) -> Result<()> {
         self.shape_tries += 1;
         match &self.shared.agent.format {
@@ -221,7 +221,7 @@ pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
     answer.text().trim().is_empty() && !answer.content.iter().any(|block| matches!(block, Block::Media(_)))
 }
 
-/// Makes calls malformed whose arguments are nested too deep to be stored and read again.
+/// Turns calls into invalid ones if their arguments are nested too deep to be stored and read back.
 fn refuse_deep_arguments(content: &mut [Block]) {
     for block in content {
         let Block::ToolCall(call) = block else { continue };
@@ -233,7 +233,7 @@ fn refuse_deep_arguments(content: &mut [Block]) {
     }
 }
 
-/// Whether every call has an id of its own: nearly always so.
+/// Returns whether every call has a distinct id, as is nearly always the case.
 fn are_distinct(content: &[Block]) -> bool {
     let ids = || {
         content.iter().filter_map(|block| match block {
@@ -248,12 +248,12 @@ fn are_distinct(content: &[Block]) -> bool {
     }
 }
 
-/// Gives calls without an id, or with one that an earlier call of the turn has, an id of their own.
+/// Gives a new id to calls that have none or share that of an earlier call of the turn.
 fn distinguish_calls(content: &mut [Block], turn: u32) {
     if are_distinct(content) {
         return;
     }
-    // The first call with an id keeps it; fresh ids avoid those of all calls.
+    // The first call with an id keeps it. New ids avoid those of all calls.
     let ids = content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some(call.id.clone()),
         Block::InvalidToolCall(call) => Some(call.id.clone()),
@@ -273,7 +273,7 @@ fn distinguish_calls(content: &mut [Block], turn: u32) {
                 fresh.push('_');
             }
             *id = fresh;
-            // The provider's own item carries the id that does not distinguish.
+            // The provider's own item contains the ambiguous id.
             *native = None;
         }
         seen.insert(id.clone());

@@ -1,4 +1,4 @@
-//! The tools that a model is offered: those of the agent, and those that its middlewares offer for a request.
+//! The tools offered to the model: the agent's own, and those that its middlewares offer per request.
 
 use std::sync::PoisonError;
 
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::tool::{ToolSet, ToolSetError};
 
 impl Driver {
-    /// The tools that calls of the present turn are made with.
+    /// Returns the tools for calls of the current turn.
     pub(super) fn tools_on_offer(&self) -> ToolSet {
         self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks the middlewares for their tools if this process has not done so yet: an answer of an earlier process is gone
-    /// on with.
+    /// Collects the middlewares' tools if this process has not done so yet, which is the case when it resumes with an
+    /// answer from an earlier process.
     pub(super) async fn offer_tools_once(&mut self) -> Result<(), Break> {
         if self.offered.is_some() { Ok(()) } else { self.offer_tools().await }
     }
 
-    /// Asks the middlewares for the tools of the next request.
+    /// Collects the middlewares' tools for the next request.
     pub(super) async fn offer_tools(&mut self) -> Result<(), Break> {
         let cx = Context::at(&self.shared, &self.state, self.machine.turn());
         let offered = self.guard_foreign(offered_tools(&cx)).await.map_err(Break::Halt)??;
@@ -36,7 +36,7 @@ impl Driver {
     }
 }
 
-/// Asks the middlewares of an agent for their tools.
+/// Collects the tools that an agent's middlewares offer.
 pub(crate) async fn offered_tools(cx: &Context) -> Result<Vec<ToolSet>> {
     let mut offered = Vec::new();
     for middleware in cx.shared.agent.stack.iter() {
@@ -50,7 +50,7 @@ pub(crate) async fn offered_tools(cx: &Context) -> Result<Vec<ToolSet>> {
     Ok(offered)
 }
 
-/// The tools of an agent and those that are offered, in place of those that were `before`.
+/// Joins the agent's own tools with the offered ones, replacing the set `before`.
 pub(crate) fn join_offered(agent: &AgentDefinition, offered: &[ToolSet], before: &ToolSet) -> Result<ToolSet> {
     let joined = agent.tools.joined(offered, before).map_err(|error| clash(&error))?;
     match agent.format.as_ref().filter(|format| joined.get(format.name()).is_some()) {

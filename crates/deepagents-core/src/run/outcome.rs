@@ -1,4 +1,4 @@
-//! How a run ends.
+//! The outcome of a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::message::{Message, Messages, Usage};
 use crate::state::{State, StructuredResponse};
 use crate::status::FinishReason;
 
-/// How a run ended, and what it left.
+/// The outcome of a run: why it ended, and its final state.
 ///
 /// ```
 /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -23,37 +23,37 @@ use crate::status::FinishReason;
 /// # Ok(()) }
 /// ```
 ///
-/// As JSON it is an [`OutcomeRecord`](super::OutcomeRecord).
+/// It serialises as an [`OutcomeRecord`](super::OutcomeRecord).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Why it ended.
+    /// Why the run ended.
     pub stop: FinishReason,
     /// The state of the thread.
     pub state: State,
-    /// Tokens of all its agents.
+    /// Tokens used by all its agents.
     pub usage: Usage,
-    /// Tokens by agent; the main one under its own name.
+    /// Tokens by agent name, including the main agent.
     pub usage_by_agent: BTreeMap<String, Usage>,
-    /// Answers of the main agent's model.
+    /// Number of model calls of the main agent, not counting retries.
     pub model_calls: u32,
-    /// What all its agents have spent; of a resumed run that has a budget, or has asked a model beside its conversation, from
-    /// its beginning.
+    /// The amount spent by all its agents. For a resumed run this counts from the run's start if the run has a budget
+    /// or has called a model outside its conversation.
     pub spent: BudgetUsage,
-    /// The thread, when there is one.
+    /// The thread, if there is one.
     pub thread: Option<ThreadId>,
-    /// The run.
+    /// The run's id.
     pub run: String,
 }
 
 impl Outcome {
-    /// The conversation.
+    /// Returns the conversation.
     pub fn messages(&self) -> &Messages {
         self.state.messages()
     }
 
-    /// The answer: the text of the last message, whoever said it; empty when the run did not come to one. A result of a
-    /// tool is none where a middleware has ended the run behind it.
+    /// Returns the answer: the text of the last message, whoever wrote it. Empty if the run produced no answer. A tool
+    /// result does not count as the answer if a middleware ended the run after it.
     pub fn text(&self) -> String {
         match self.messages().last().map(|m| &**m) {
             Some(Message::User(_)) | None => String::new(),
@@ -67,16 +67,16 @@ impl Outcome {
         self.state.action_requests()
     }
 
-    /// The answer in the shape that was asked for, if there is one. A null that was asked for with
+    /// Returns the structured answer as JSON, if there is one. A null requested with
     /// [`ResponseFormat::for_type`](crate::structured::ResponseFormat::for_type) is `{"value": null}` here.
     pub fn structured_json(&self) -> Option<&Value> {
         self.state.get::<StructuredResponse>()?.as_ref()
     }
 
-    /// The answer in the shape that was asked for.
+    /// Returns the structured answer.
     ///
     /// # Errors
-    /// When there is none or it is not of this type.
+    /// Returns an error if there is none or it does not deserialise as `T`.
     pub fn structured<T: DeserializeOwned>(&self) -> Result<T> {
         let value = self.structured_json().ok_or_else(|| {
             Error::Input("the run gave no structured response; ask for one with `response_format`".to_owned())
@@ -85,7 +85,7 @@ impl Outcome {
     }
 }
 
-/// Why a run failed, and what it left.
+/// The error of a failed run, with its final state.
 ///
 /// ```
 /// # async fn f(agent: deepagents_core::agent::Agent) {
@@ -95,18 +95,18 @@ impl Outcome {
 /// # }
 /// ```
 ///
-/// As JSON it is a [`RunErrorRecord`](super::RunErrorRecord).
+/// It serialises as a [`RunErrorRecord`](super::RunErrorRecord).
 #[derive(Clone)]
 pub struct RunError {
-    /// What went wrong; shared, since all holders of a run are given it.
+    /// The cause. Shared because all holders of the run receive it.
     pub error: Arc<Error>,
-    /// The state of the thread: everything the run had finished.
+    /// The state of the thread, with everything that the run had finished.
     pub state: State,
-    /// Tokens spent.
+    /// Tokens used.
     pub usage: Usage,
 }
 
-/// Without the state: a `main` that ends with the error shows this.
+/// Omits the state, because a `main` that returns the error prints this.
 impl std::fmt::Debug for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut out = f.debug_struct("RunError");
@@ -123,7 +123,7 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // It says what the error says, so what comes next in a chain is that one's reason.
+        // `Display` already shows the error itself, so the chain continues with its source.
         self.error.source()
     }
 }

@@ -1,4 +1,4 @@
-//! How a run ended, as data: for queues, other processes and languages.
+//! Outcomes of runs as data, for queues, other processes and other languages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::message::Usage;
 use crate::state::{ChannelError, Schema, State};
 use crate::status::FinishReason;
 
-/// Version of the JSON forms of [`Outcome`] and [`RunError`]. It grows when a field changes its meaning or goes away, not
-/// when one is added.
+/// Version of the JSON forms of [`Outcome`] and [`RunError`]. It is incremented when a field changes meaning or is
+/// removed, not when one is added.
 pub const OUTCOME_VERSION: u32 = 1;
 
-/// An [`Outcome`] as data: what its JSON is read as where the agent's channels are not known. Private channels are not
-/// part of it.
+/// An [`Outcome`] as data. Deserialise its JSON as this type if the agent's channels are not known. Private channels
+/// are not included.
 ///
 /// ```
 /// # async fn f(agent: deepagents_core::agent::Agent) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,23 +34,23 @@ pub const OUTCOME_VERSION: u32 = 1;
 pub struct OutcomeRecord {
     /// [`OUTCOME_VERSION`].
     pub v: u32,
-    /// The run.
+    /// The run's id.
     pub run: String,
-    /// The thread, when there is one.
+    /// The thread, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
-    /// Why it ended.
+    /// Why the run ended.
     pub stop: FinishReason,
-    /// Tokens of all its agents.
+    /// Tokens used by all its agents.
     pub usage: Usage,
-    /// Tokens by agent.
+    /// Tokens by agent name.
     #[serde(default)]
     pub usage_by_agent: BTreeMap<String, Usage>,
-    /// Answers of the main agent's model.
+    /// Number of model calls of the main agent, not counting retries.
     pub model_calls: u32,
-    /// What all its agents have spent.
+    /// The amount spent by all its agents.
     pub spent: BudgetUsage,
-    /// The state, channel by channel, as [`State::to_json`] gives it.
+    /// The state by channel, as [`State::to_json`] returns it.
     pub state: Map<String, Value>,
 }
 
@@ -60,21 +60,21 @@ pub struct OutcomeRecord {
 pub struct RunErrorRecord {
     /// [`OUTCOME_VERSION`].
     pub v: u32,
-    /// A stable word for the class of the error, see [`Error::kind`](crate::error::Error::kind).
+    /// A stable identifier for the class of the error; see [`Error::kind`](crate::error::Error::kind).
     pub kind: String,
-    /// The error in words.
+    /// The error as text.
     pub error: String,
-    /// Tokens spent.
+    /// Tokens used.
     pub usage: Usage,
-    /// The state, channel by channel, as [`State::to_json`] gives it.
+    /// The state by channel, as [`State::to_json`] returns it.
     pub state: Map<String, Value>,
 }
 
 impl OutcomeRecord {
-    /// The outcome again, for an agent with these channels; those it does not have are left out.
+    /// Converts the record into an outcome for an agent with these channels. Values of other channels are left out.
     ///
     /// # Errors
-    /// When a value is not of its channel's type.
+    /// Returns an error if a value does not have its channel's type.
     pub fn into_outcome(self, schema: &Arc<Schema>) -> Result<Outcome, ChannelError> {
         Ok(Outcome {
             stop: self.stop,
@@ -90,10 +90,10 @@ impl OutcomeRecord {
 }
 
 impl Outcome {
-    /// The outcome as data.
+    /// Returns the outcome as data.
     ///
     /// # Errors
-    /// When a value cannot be written as JSON.
+    /// Returns an error if a value cannot be serialised as JSON.
     pub fn record(&self) -> Result<OutcomeRecord, ChannelError> {
         Ok(OutcomeRecord {
             v: OUTCOME_VERSION,
@@ -110,10 +110,10 @@ impl Outcome {
 }
 
 impl RunError {
-    /// The error as data.
+    /// Returns the error as data.
     ///
     /// # Errors
-    /// When a value of the state cannot be written as JSON.
+    /// Returns an error if a value of the state cannot be serialised as JSON.
     pub fn record(&self) -> Result<RunErrorRecord, ChannelError> {
         Ok(RunErrorRecord {
             v: OUTCOME_VERSION,
@@ -125,21 +125,21 @@ impl RunError {
     }
 }
 
-/// As an [`OutcomeRecord`].
+/// Serialises as an [`OutcomeRecord`].
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.record().map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
-/// As a [`RunErrorRecord`].
+/// Serialises as a [`RunErrorRecord`].
 impl Serialize for RunError {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.record().map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
-/// As an [`InputRecord`](super::InputRecord), which says what is not part of it.
+/// Serialises as an [`InputRecord`](super::InputRecord), which says what it leaves out.
 impl Serialize for RunInput {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.record().map_err(S::Error::custom)?.serialize(serializer)

@@ -1,4 +1,4 @@
-//! What was said to a run that ended before it could deliver it, kept with its thread.
+//! Messages that a run ended too early to deliver, stored with its thread.
 
 use super::driver::Driver;
 use crate::context::RunControl;
@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::state::{Undelivered, UndeliveredMessage, Update};
 
 impl Driver {
-    /// Keeps with the thread what was said too late for this run, follow-ups too: the one that goes on delivers it.
+    /// Stores the undelivered messages and follow-ups with the thread, for the run that resumes this one.
     pub(super) fn keep_undelivered(&mut self) -> Result<()> {
         if self.is_below {
             return Ok(());
@@ -17,7 +17,7 @@ impl Driver {
         self.keep(said)
     }
 
-    /// Takes up what was said to an earlier run too late.
+    /// Restores the messages that an earlier run did not deliver.
     pub(super) fn take_undelivered(&mut self) {
         let (mut said, mut follow_ups) = (Vec::new(), Vec::new());
         for kept in self.state.get::<Undelivered>().cloned().unwrap_or_default() {
@@ -30,21 +30,21 @@ impl Driver {
         self.follow_ups = follow_ups.into();
     }
 
-    /// Keeps what was said and waits for the next call of the model, so that a process that is killed does not lose it.
+    /// Stores the messages that wait for the next model call, so that they survive if the process is killed.
     pub(super) fn keep_said(&mut self) -> Result<()> {
         let said = self.undelivered.clone();
         self.keep(said)
     }
 
-    /// Once what was said is part of the conversation, only follow-ups stay with the thread.
+    /// Removes delivered messages from the thread, keeping only follow-ups.
     pub(super) fn forget_delivered(&mut self) -> Result<()> {
         self.keep(Vec::new())
     }
 
-    /// The next message for a run that would end: what an earlier one has kept comes first.
+    /// Takes the next follow-up for a run that would finish. Those left by an earlier run come first.
     pub(super) fn next_follow_up(&mut self) -> bool {
         if let Some(next) = self.follow_ups.pop_front() {
-            // The middlewares let it in before it was kept.
+            // It passed the middlewares before it was stored.
             self.undelivered.push(next);
             return true;
         }
@@ -55,17 +55,17 @@ impl Driver {
         })
     }
 
-    /// Takes the follow-ups that wait, and no more from now on.
+    /// Takes the waiting follow-ups, and closes their queue.
     fn take_follow_ups(&mut self) {
         let Some(control) = self.shared.events.control() else { return };
         control.close();
         for message in control.retract() {
-            // One that a middleware refuses is not kept, as none that was said.
+            // A refused message is not kept, just as with `steer`.
             self.follow_ups.extend(self.received(vec![message]).unwrap_or_default());
         }
     }
 
-    /// Keeps this, and the follow-ups that were not taken.
+    /// Stores these messages, and the remaining follow-ups.
     fn keep(&mut self, said: Vec<Message>) -> Result<()> {
         let follow_ups =
             self.follow_ups.iter().map(|message| UndeliveredMessage::FollowUp { follow_up: message.clone() });

@@ -1,14 +1,14 @@
-//! Schemas that are put together of several: providers take arguments as one object, and nothing beside it.
+//! Merges combined schemas: providers accept only a plain object for arguments.
 
 use serde_json::{Map, Value, json};
 
-/// How deep combinations are gone into.
+/// Maximum depth of nested combinations.
 const DEEPEST: usize = 8;
-/// Parts of combinations that are gone into, all together: those that refer to themselves multiply with each level.
+/// Maximum number of parts in total. Recursive combinations multiply at each level.
 const PARTS: usize = 1_000;
 
-/// Makes one object of a schema that is a reference or a combination, whose properties are those of all. What it wants
-/// of them beside is given in words, which are empty as a rule. `whole` is what references lead into.
+/// Turns a schema that is a reference or a combination into one object with the properties of all parts. Returns
+/// further constraints as text, which is usually empty. `whole` is the schema that references point into.
 pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
     resolve(schema, whole);
     let (mut said, mut parts) = (Vec::new(), PARTS);
@@ -19,7 +19,8 @@ pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
     said.join(" ")
 }
 
-/// What stands at a place of a schema, which is a JSON pointer without its first `/`, as it is written in references.
+/// Returns the value at a place in a schema, given as a JSON pointer without its leading `/` and escaped as in
+/// references.
 pub fn part_at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
     let unescaped = |word: &str| word.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
     let mut words = place.split('/').map(unescaped);
@@ -31,7 +32,7 @@ pub fn part_at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Va
     })
 }
 
-/// Puts in place of a reference what it refers to.
+/// Replaces a reference with its target.
 fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
     for _ in 0..DEEPEST {
         let place = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
@@ -63,7 +64,7 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
     }
 }
 
-/// A part of a combination as one object; nothing where it is about something else.
+/// Returns a part of a combination as one object, or `None` if it does not describe an object.
 fn branch(
     branch: &Value,
     whole: &Value,
@@ -88,7 +89,8 @@ fn of(branch: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     branch.get("properties").and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Adds the properties of the parts. One that several have may be what it is in any of them, or has to be all of it.
+/// Adds the properties of the parts. A property of several parts must match any of them, or all of them if `all` is
+/// set.
 fn properties(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], all: bool) {
     let mut found: Map<String, Value> = Map::new();
     let mut kinds: Vec<(String, Vec<Value>)> = Vec::new();
@@ -123,7 +125,7 @@ fn names(branch: &Map<String, Value>) -> Vec<String> {
     required.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Adds what is required: of every part, or what all of them require.
+/// Adds required properties: those of every part if `all` is set, otherwise those that all parts require.
 fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], all: bool) {
     let wanted: Vec<String> = match (branches, all) {
         ([], _) => return,
@@ -144,7 +146,7 @@ fn required(schema: &mut Map<String, Value>, branches: &[Map<String, Value>], al
     schema.insert("required".to_owned(), json!(own));
 }
 
-/// What one object cannot say of a choice.
+/// Describes what a single object cannot express about a choice.
 fn choice(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
     let sets = branches.iter().map(|branch| {
         let required = names(branch);
@@ -152,7 +154,7 @@ fn choice(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
             true => of(branch).map(|(name, _)| name.clone()).collect(),
             false => required,
         };
-        // One that is always the same says which of the sets it is.
+        // A constant property identifies the set.
         let with_value = |name: String| {
             let constant =
                 of(branch).find(|(known, _)| **known == name).and_then(|(_, property)| property.get("const"));
@@ -162,7 +164,7 @@ fn choice(branches: &[Map<String, Value>], keyword: &str) -> Option<String> {
             }
         };
         let set: Vec<String> = named.into_iter().map(with_value).collect();
-        // Each token of a schema is paid on every call: the first line says what it is.
+        // Every token of a schema is paid for on every call, so only the first line of the description is used.
         let about = branch.get("description").and_then(Value::as_str).and_then(|about| about.lines().next());
         match about.filter(|_| !set.is_empty()) {
             Some(about) => format!("{} ({about})", set.join(", ")),

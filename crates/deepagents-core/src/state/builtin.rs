@@ -1,4 +1,4 @@
-//! The channels every agent has, and the macro for the common kind.
+//! The channels that every agent has, and the macro for last-value channels.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Channel, ChannelError, Sharing};
 use crate::message::{Message, MessageOp, Messages};
 
-/// The conversation. A sub-agent starts with an empty one and keeps its own.
+/// The conversation. A sub-agent starts with an empty one of its own.
 #[derive(Debug)]
 pub struct MessagesChannel;
 
@@ -22,7 +22,7 @@ impl Channel for MessagesChannel {
     }
 }
 
-/// The answer in the shape that was asked for, of the last run only.
+/// The structured answer of the last run.
 #[derive(Debug)]
 pub struct StructuredResponse;
 
@@ -38,17 +38,17 @@ impl Channel for StructuredResponse {
     }
 }
 
-/// What was said to a run that came to wait before it could deliver it: the run that goes on does.
+/// Messages that a run stopped too early to deliver. The run that resumes it delivers them.
 #[derive(Debug)]
 pub(crate) struct Undelivered;
 
-/// A message that was not delivered yet. Earlier versions kept the messages alone, since they kept no follow-ups.
+/// A message that has not been delivered. Earlier versions stored plain messages, as they kept no follow-ups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum UndeliveredMessage {
-    /// For when the run would end.
+    /// To be delivered when the run would finish.
     FollowUp { follow_up: Message },
-    /// For the next call of the model.
+    /// To be delivered with the next model call.
     Said(Message),
 }
 
@@ -65,8 +65,8 @@ impl Channel for Undelivered {
     }
 }
 
-/// Declares a channel that holds the last value written. Two calls of one turn may not both write it. Sub-agents share
-/// it; where they shall not, `copied`, `separate` or `private` follows, as [`Sharing`] calls these kinds.
+/// Declares a channel that holds the last value written. Two calls of one turn must not both write it. Sub-agents share
+/// it, unless the name of another kind of [`Sharing`] follows: `copied`, `separate` or `private`.
 ///
 /// ```
 /// deepagents_core::last_value!(
@@ -93,7 +93,7 @@ macro_rules! last_value {
             const CONCURRENT: $crate::state::Concurrent = $crate::state::Concurrent::Refuse;
             type Value = $value;
             type Update = $value;
-            // Whatever `Result` is where the macro is used.
+            // Independent of the `Result` in scope where the macro is used.
             fn reduce(value: &mut $value, update: $value) -> ::std::result::Result<(), $crate::state::ChannelError> {
                 *value = update;
                 ::std::result::Result::Ok(())

@@ -1,4 +1,4 @@
-//! Channels and their erased form.
+//! Channels and their type-erased form.
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
@@ -13,9 +13,10 @@ use super::Sharing;
 use super::storable::storable;
 use crate::panics::panic_text;
 
-/// A named, typed part of the state. Implemented by a zero-sized key type.
+/// A named, typed part of the state, implemented by a zero-sized key type.
 ///
-/// *Update* differs from *Value* on purpose: the journal stores updates, so that a step costs what it added.
+/// *Update* and *Value* are deliberately separate types: the journal stores updates, so the cost of a step depends only
+/// on what it adds.
 ///
 /// ```
 /// use deepagents_core::state::{Channel, ChannelError, Sharing};
@@ -34,45 +35,48 @@ use crate::panics::panic_text;
 /// }
 /// ```
 pub trait Channel: Send + Sync + 'static {
-    /// The name in JSON views and journals; unique within an agent.
+    /// The name used in JSON and in journals; unique within an agent.
     const NAME: &'static str;
-    /// What sub-agents and callers see of it, and what comes back from sub-agents.
+    /// What sub-agents and callers see of the channel, and what sub-agents return.
     const SHARING: Sharing<Self::Value, Self::Update>;
-    /// Whether the update that a run is given with its input may change it. What an agent keeps by its own rules is
-    /// changed by its tools and hooks, and otherwise through [`Agent::update_state`](crate::agent::Agent::update_state).
+    /// Whether the update in a run's input may change the channel. If `false`, only tools, hooks and
+    /// [`Agent::update_state`](crate::agent::Agent::update_state) change it.
     const FROM_INPUT: bool = true;
-    /// What happens when two tool calls of one turn write it.
+    /// What happens if two tool calls of one turn write the channel.
     const CONCURRENT: Concurrent = Concurrent::Apply;
-    /// What it holds.
+    /// The value type.
     type Value: Clone + Default + Send + Sync + Serialize + DeserializeOwned + 'static;
-    /// How it changes.
+    /// The update type.
     type Update: Clone + Send + Sync + Serialize + DeserializeOwned + 'static;
 
-    /// Applies an update. A thread is loaded by applying its updates again, in whatever process and later version: what
-    /// comes of it must follow from the value and the update alone, not from time, chance or settings, and an update
-    /// that was taken once must always be taken. A rule that becomes stricter is for those who make updates. An update
-    /// whose form has changed is read in its earlier forms by its `Deserialize`.
+    /// Applies an update.
+    ///
+    /// A thread is loaded by applying its updates again, in any process and in later versions of the program. The
+    /// result must therefore depend only on the value and the update, not on time, randomness or settings, and an
+    /// update that was accepted once must always be accepted. Stricter rules belong in the code that makes updates. If
+    /// the format of updates changes, their `Deserialize` must accept the earlier formats.
     ///
     /// # Errors
-    /// When the update cannot be applied; the whole update it belongs to is dropped then.
+    /// Returns an error if the update cannot be applied; the whole [`Update`](super::Update) it belongs to is then
+    /// dropped.
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError>;
 }
 
-/// What happens when two tool calls of one turn write a channel.
+/// What happens if two tool calls of one turn write a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrent {
-    /// Both updates are applied, in the order the calls finish.
+    /// Both updates are applied, in the order in which the calls finish.
     Apply,
-    /// The second call gets an error result and its update is dropped.
+    /// The second call gets an error result, and its update is dropped.
     Refuse,
 }
 
-/// The outcome of joining a sub-agent's value into its parent's.
+/// The result of merging a sub-agent's value into its parent's.
 #[derive(Clone, Debug)]
 pub struct Merge<U> {
-    /// What changes for the parent.
+    /// The change to the parent's value.
     pub update: Option<U>,
-    /// Real conflicts, told to the model; what the parent has is kept.
+    /// Conflicts to report to the model. The parent's values are kept.
     pub conflicts: Vec<String>,
 }
 
@@ -82,45 +86,45 @@ impl<U> Default for Merge<U> {
     }
 }
 
-/// Why an update could not be applied.
+/// Error from applying an update.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// The channel's own rules forbid it.
+    /// The channel's own rules refuse it.
     #[error("channel `{channel}`: {reason}")]
     Refused {
         /// The channel.
         channel: &'static str,
-        /// Why, in words for the writer.
+        /// The reason, written for whoever made the update.
         reason: String,
     },
-    /// A run does not take the channel from its input.
+    /// The channel cannot be changed by a run's input.
     #[error("channel `{0}` cannot be given with the input of a run: the agent keeps it; change it with `update_state`")]
     NotInput(&'static str),
-    /// Nothing of this agent declares the channel.
+    /// This agent does not declare the channel.
     #[error(
         "channel `{0}` is not declared in this agent: return it from `channels` of the middleware or tool that writes it, or \
          give it with `.channel` to the agent or the tool"
     )]
     Undeclared(String),
-    /// The JSON is not of the channel's type.
+    /// The JSON does not have the channel's type.
     #[error("channel `{channel}`: {reason}")]
     Json {
         /// The channel.
         channel: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// It would not come back from the log as it is: it holds what JSON has no form for, or what the channel's types do
-    /// not read again.
+    /// The value would not survive being stored in the log: it contains data that JSON cannot express or that the
+    /// channel's types do not read back.
     #[error("channel `{channel}`: this cannot be stored as JSON and read again: {reason}")]
     NotStorable {
         /// The channel.
         channel: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Two types use one name.
+    /// Two types use the same name.
     #[error("two types use the channel name `{0}`")]
     TypeClash(String),
 }
@@ -128,10 +132,10 @@ pub enum ChannelError {
 pub(super) type AnyValue = Arc<dyn Any + Send + Sync>;
 pub(super) type AnyUpdate = Arc<dyn Any + Send + Sync>;
 type JsonResult<T> = Result<T, ChannelError>;
-/// What changes for the parent, and the conflicts.
+/// The change to the parent's value, and the conflicts.
 type AnyJoin = (Option<AnyUpdate>, Vec<String>);
 
-/// The erased form of a [`Channel`]: a `Copy` table of functions.
+/// The type-erased form of a [`Channel`]: a `Copy` table of functions.
 ///
 /// ```
 /// use deepagents_core::state::ChannelSpec;
@@ -218,37 +222,37 @@ fn json_error<C: Channel>(error: &serde_json::Error) -> ChannelError {
 }
 
 impl ChannelSpec {
-    /// The erased form of a channel.
+    /// Returns the type-erased form of a channel.
     pub const fn new<C: Channel>() -> Self {
         Self { table: &Of::<C>::TABLE }
     }
 
-    /// The channel's name.
+    /// Returns the channel's name.
     pub fn name(&self) -> &'static str {
         self.table.name
     }
 
-    /// Whether it is hidden from callers.
+    /// Returns whether the channel is hidden from callers.
     pub fn is_private(&self) -> bool {
         self.table.private
     }
 
-    /// Whether sub-agents begin with anything of it.
+    /// Returns whether sub-agents start with a value from it.
     pub fn is_inherited(&self) -> bool {
         self.table.inherited
     }
 
-    /// Whether the input of a run may change it.
+    /// Returns whether a run's input may change it.
     pub fn is_from_input(&self) -> bool {
         self.table.from_input
     }
 
-    /// What happens when two calls of one turn write it.
+    /// Returns what happens if two calls of one turn write it.
     pub fn concurrent(&self) -> Concurrent {
         self.table.concurrent
     }
 
-    /// Whether it stands for this key type.
+    /// Returns whether it is the channel of this key type.
     pub fn is<C: Channel>(&self) -> bool {
         (self.table.type_id)() == TypeId::of::<C>()
     }
@@ -281,15 +285,15 @@ impl ChannelSpec {
         self.guarded(|| (self.table.update_to_json)(update))
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     ///
     /// # Errors
-    /// When it would not be read again.
+    /// Returns an error if the JSON could not be read back.
     pub(super) fn checked_value(&self, value: &AnyValue) -> JsonResult<Value> {
         self.guarded(|| (self.table.value_check)(value).map_err(|reason| self.not_storable(reason)))
     }
 
-    /// Refuses an update that would not be read again.
+    /// Returns an error if the update could not be read back.
     pub(super) fn check_update(&self, update: &AnyUpdate) -> JsonResult<()> {
         self.guarded(|| (self.table.update_check)(update).map_err(|reason| self.not_storable(reason)))?;
         Ok(())
@@ -311,7 +315,7 @@ impl ChannelSpec {
         self.guarded(|| (self.table.join)(parent, given, child))
     }
 
-    /// Runs code of the channel's author: a panic in it refuses the update like any other error.
+    /// Runs code of the channel's author. A panic in it refuses the update like any other error.
     fn guarded<T>(&self, work: impl FnOnce() -> JsonResult<T>) -> JsonResult<T> {
         std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             let reason = format!("it panicked: {}", panic_text(&*panic));

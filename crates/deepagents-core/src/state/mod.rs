@@ -1,8 +1,8 @@
 //! The state of a thread: typed channels, changed by updates.
 //!
 //! A channel is a zero-sized key type that implements [`Channel`]. Middlewares declare the channels they use with
-//! [`ChannelSpec::new`]; a [`Schema`] collects them when an agent is built and refuses two types with one name. Values
-//! are typed in Rust and JSON at every border. What sub-agents see of a channel is its [`Sharing`].
+//! [`ChannelSpec::new`]. A [`Schema`] collects them when an agent is built and rejects two types with the same name.
+//! Values are typed in Rust and become JSON at every boundary. [`Sharing`] defines what sub-agents see of a channel.
 
 mod builtin;
 mod channel;

@@ -2,29 +2,29 @@
 
 use super::ChannelSpec;
 
-/// The channels of an agent, in order of name, each name once.
+/// The channels of an agent, sorted by name, with unique names.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     channels: Vec<ChannelSpec>,
 }
 
-/// Two types claim one channel name.
+/// Error: two types use the same channel name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two types claim the channel name `{name}`: {first} and {second}; rename one of them")]
 pub struct SchemaError {
     /// The name.
     pub name: String,
-    /// One type.
+    /// The first type.
     pub first: &'static str,
-    /// The other.
+    /// The second type.
     pub second: &'static str,
 }
 
 impl Schema {
-    /// Collects channels; the same channel may come several times.
+    /// Collects channels. The same channel may occur several times.
     ///
     /// # Errors
-    /// When two types claim one name.
+    /// Returns an error if two types use the same name.
     pub fn new(specs: impl IntoIterator<Item = ChannelSpec>) -> Result<Self, SchemaError> {
         let mut channels: Vec<ChannelSpec> = Vec::new();
         for spec in specs {
@@ -45,17 +45,17 @@ impl Schema {
         Ok(Self { channels })
     }
 
-    /// The channels.
+    /// Returns the channels.
     pub fn channels(&self) -> &[ChannelSpec] {
         &self.channels
     }
 
-    /// The channel with a name.
+    /// Returns the channel with a name.
     pub fn by_name(&self, name: &str) -> Option<ChannelSpec> {
         self.position(name).and_then(|at| self.channels.get(at)).copied()
     }
 
-    /// Whether a channel is among them, by its type.
+    /// Returns whether it contains the channel, compared by type.
     pub(crate) fn has(&self, spec: &ChannelSpec) -> bool {
         self.by_name(spec.name()).is_some_and(|known| known.same(spec))
     }

@@ -1,20 +1,20 @@
-//! What sub-agents see of a channel, and what comes back from them.
+//! How channels are shared with sub-agents.
 
 use super::Merge;
 
-/// What sub-agents and callers see of a channel, and what comes back from a sub-agent: all of it said in one place, as
+/// What sub-agents and callers see of a channel, and what a sub-agent returns. It is set with
 /// [`Channel::SHARING`](super::Channel::SHARING).
 ///
-/// | kind | a sub-agent begins with | comes back | callers see it |
+/// | kind | a sub-agent starts with | it returns | callers see it |
 /// |---|---|---|---|
-/// | [`shared`](Self::shared) | the value | the value it left, if it changed it | yes |
-/// | [`shared_by`](Self::shared_by) | the value | what a function says it changed | yes |
+/// | [`shared`](Self::shared) | the value | its final value, if it changed | yes |
+/// | [`shared_by`](Self::shared_by) | the value | its change, computed by a function | yes |
 /// | [`copied`](Self::copied) | the value | nothing | yes |
 /// | [`separate`](Self::separate) | an empty value | nothing | yes |
 /// | [`private`](Self::private) | an empty value | nothing | no |
-/// | [`merged`](Self::merged) | what a function makes of the value | what another makes of it | yes |
+/// | [`merged`](Self::merged) | the value, transformed by a function | the result of a merge function | yes |
 ///
-/// Sub-agents that see the whole conversation begin with the value of every channel.
+/// Sub-agents that see the whole conversation start with the value of every channel.
 ///
 /// ```
 /// use deepagents_core::state::{Channel, ChannelError, Sharing};
@@ -46,14 +46,14 @@ enum Fork<V> {
 
 enum Join<V, U> {
     Nothing,
-    /// What a sub-agent changed, unless the agent above changed the channel meanwhile.
+    /// The sub-agent's new value, unless the parent agent changed the channel meanwhile.
     Replace(fn(&V, &V, &V) -> Replacement<U>),
-    /// What a sub-agent changed.
+    /// The sub-agent's change.
     Change(fn(&V, &V) -> Option<U>),
     Merge(fn(&V, &V, &V) -> Merge<U>),
 }
 
-/// What becomes of a value that takes the place of another.
+/// The result of replacing the parent's value.
 enum Replacement<U> {
     Unchanged,
     Changed(U),
@@ -70,21 +70,22 @@ impl<V, U> std::fmt::Debug for Sharing<V, U> {
 }
 
 impl<V: Clone, U> Sharing<V, U> {
-    /// Sub-agents begin with the value; what they make of it is theirs.
+    /// Sub-agents start with the value. Their changes are not returned.
     pub const fn copied() -> Self {
         Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Nothing }
     }
 
-    /// Sub-agents begin with the value. What one changed comes back as an update, which the function makes of what it was
-    /// given and what it left: for channels whose updates add to the value.
+    /// Sub-agents start with the value. A sub-agent returns its changes as an update, which the function computes from
+    /// its initial and final values. For channels whose updates add to the value.
     pub const fn shared_by(change: fn(given: &V, left: &V) -> Option<U>) -> Self {
         Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Change(change) }
     }
 }
 
 impl<V: Clone + PartialEq> Sharing<V, V> {
-    /// Sub-agents begin with the value, and the one that they leave takes its place: for channels whose update is the
-    /// new value. Where the agent above, or another sub-agent, has changed it meanwhile, that stays and the model is told.
+    /// Sub-agents start with the value, and the final value of a sub-agent replaces the parent's. For channels whose
+    /// update is the new value. If the parent agent or another sub-agent has changed the value meanwhile, that value is
+    /// kept, and the model is told.
     pub const fn shared() -> Self {
         Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Replace(replacement::<V>) }
     }
@@ -101,25 +102,26 @@ fn replacement<V: Clone + PartialEq>(parent: &V, given: &V, left: &V) -> Replace
 }
 
 impl<V, U> Sharing<V, U> {
-    /// Each sub-agent has its own, empty at first, and keeps it.
+    /// Each sub-agent has its own value, empty at first, which is not returned.
     pub const fn separate() -> Self {
         Self { hidden: false, fork: Fork::Empty, join: Join::Nothing }
     }
 
-    /// As [`separate`](Self::separate), for what a middleware remembers: it is left out where a state is shown, by servers, as
-    /// JSON and by `Debug`, and cannot be given with the input of a server's run. Whoever names its type reads it, in hooks and
-    /// with [`State::get`](crate::state::State::get) of an outcome; the journal keeps it. It is no place for secrets.
+    /// As [`separate`](Self::separate), for a middleware's internal state. It is omitted when a state is shown by
+    /// servers, as JSON or by `Debug`, and cannot be set with the input of a server's run. Code that can name the type
+    /// can read it, in hooks and with [`State::get`](crate::state::State::get) on an outcome, and the journal stores
+    /// it. Do not put secrets in it.
     pub const fn private() -> Self {
         Self::separate().hidden()
     }
 
-    /// Sub-agents begin with what `fork` makes of the value. `join` says what a value that one left means for the agent
-    /// above: it is given the value there now, what the sub-agent was given, and what it left.
+    /// Sub-agents start with the result of `fork`. `join` merges a sub-agent's final value: it receives the parent's
+    /// current value, and the sub-agent's initial and final values.
     pub const fn merged(fork: fn(&V) -> V, join: fn(parent: &V, given: &V, left: &V) -> Merge<U>) -> Self {
         Self { hidden: false, fork: Fork::Value(fork), join: Join::Merge(join) }
     }
 
-    /// The same, not shown to callers.
+    /// Hides the channel from callers.
     #[must_use]
     pub const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
@@ -129,12 +131,12 @@ impl<V, U> Sharing<V, U> {
         self.hidden
     }
 
-    /// Whether sub-agents begin with anything.
+    /// Returns whether sub-agents start with a value.
     pub(super) const fn is_inherited(&self) -> bool {
         matches!(self.fork, Fork::Value(_))
     }
 
-    /// What a sub-agent begins with.
+    /// Returns the initial value of a sub-agent.
     pub fn fork(&self, value: &V) -> V
     where
         V: Default,
@@ -145,7 +147,7 @@ impl<V, U> Sharing<V, U> {
         }
     }
 
-    /// What a value that a sub-agent left means for the agent above; `channel` is the name for what the model is told.
+    /// Merges the final value of a sub-agent into the parent's. `channel` is the name to use in reports to the model.
     pub fn join(&self, channel: &str, parent: &V, given: &V, left: &V) -> Merge<U> {
         match self.join {
             Join::Nothing => Merge::default(),
@@ -165,7 +167,7 @@ impl<V, U> Sharing<V, U> {
     }
 }
 
-// By hand, since the values themselves need not be `Copy`.
+// Not derived, because the values need not be `Copy`.
 impl<V, U> Clone for Sharing<V, U> {
     fn clone(&self) -> Self {
         *self

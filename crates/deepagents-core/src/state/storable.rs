@@ -1,4 +1,4 @@
-//! Whether a value comes back from its JSON.
+//! Checks that values survive a round trip through JSON.
 
 use std::fmt::Display;
 
@@ -11,10 +11,10 @@ use serde_json::{Error, Value};
 
 use crate::message::{DEEPEST, is_deeper};
 
-/// A value as JSON that its type reads again, and readers of JSON take as a part of a record.
+/// Converts a value to JSON that its type reads back and that JSON parsers accept as part of a record.
 ///
 /// # Errors
-/// Why it would not come back, in words for whoever made it.
+/// Returns the reason if the value would not survive, written for whoever made it.
 pub(super) fn storable<T: Serialize + DeserializeOwned>(value: Option<&T>) -> Result<Value, String> {
     let value = value.ok_or("it is of another type")?;
     value.serialize(Finite).map_err(text)?;
@@ -30,12 +30,13 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-/// What is said of a value that is nested too deep.
+/// Returns the error text for a value that is nested too deep.
 pub(crate) fn too_deep() -> String {
     format!("it is nested more than {DEEPEST} levels deep")
 }
 
-/// Looks for numbers that JSON does not have: writers put null in their place, which an optional number reads as none.
+/// Finds numbers that JSON cannot express. Serialisers write null for them, which an optional number reads back as
+/// `None`.
 #[derive(Clone, Copy)]
 struct Finite;
 
@@ -45,7 +46,7 @@ impl Finite {
     }
 }
 
-/// Methods for what holds no number of floating point.
+/// Defines methods for types that contain no floating-point number.
 macro_rules! nothing {
     ($($name:ident: $type:ty,)*) => {
         $(fn $name(self, _: $type) -> Result<(), Error> {
@@ -150,7 +151,7 @@ impl Serializer for Finite {
     }
 }
 
-/// The parts of what has parts.
+/// Implements the traits for compound types.
 macro_rules! parts {
     ($($part:ident::$name:ident($($key:ty)?),)*) => {
         $(impl $part for Finite {
@@ -177,7 +178,7 @@ parts! {
     SerializeStructVariant::serialize_field(&'static str),
 }
 
-/// Keys are looked at where they are written.
+/// Keys need no check, because writing them fails if they are not valid.
 impl SerializeMap for Finite {
     type Ok = ();
     type Error = Error;

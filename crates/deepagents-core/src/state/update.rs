@@ -1,4 +1,4 @@
-//! Updates: changes to the state, as values.
+//! Updates: changes to the state.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema};
 use crate::env::Ids;
 use crate::message::{Message, MessageOp};
 
-/// Changes to some channels, applied together or not at all.
+/// Changes to channels, applied atomically.
 ///
 /// ```
 /// use deepagents_core::message::Message;
@@ -31,37 +31,37 @@ pub struct UpdateEntry {
 }
 
 impl UpdateEntry {
-    /// The channel.
+    /// Returns the channel.
     pub fn spec(&self) -> ChannelSpec {
         self.spec
     }
 
-    /// The change as JSON.
+    /// Returns the change as JSON.
     ///
     /// # Errors
-    /// When the channel's update type cannot be written as JSON.
+    /// Returns an error if the channel's update type cannot be serialised as JSON.
     pub fn to_json(&self) -> Result<Value, ChannelError> {
         self.spec.update_to_json(&self.update)
     }
 
-    /// The change, if it is one of channel `C`.
+    /// Returns the change, if it is to channel `C`.
     pub fn get<C: Channel>(&self) -> Option<&C::Update> {
         if self.spec.is::<C>() { self.update.downcast_ref() } else { None }
     }
 }
 
 impl Update {
-    /// No change.
+    /// Creates an empty update.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// A change to one channel.
+    /// Creates a change to one channel.
     pub fn new<C: Channel>(update: C::Update) -> Self {
         Self::none().with::<C>(update)
     }
 
-    /// Appends a message, or replaces the one with its id.
+    /// Creates an update that appends a message, or replaces the one with the same id.
     pub fn message(message: impl Into<Message>) -> Self {
         Self::new::<MessagesChannel>(vec![MessageOp::put(message)])
     }
@@ -73,29 +73,29 @@ impl Update {
         self
     }
 
-    /// Adds all changes of another update after these.
+    /// Appends all changes of another update.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
         self
     }
 
-    /// Whether nothing changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The changes in order.
+    /// Returns the changes in order.
     pub fn entries(&self) -> &[UpdateEntry] {
         &self.entries
     }
 
-    /// Names of the channels that change, with repeats.
+    /// Iterates over the names of the changed channels, including repeats.
     pub fn channels(&self) -> impl Iterator<Item = &'static str> {
         self.entries.iter().map(|e| e.spec.name())
     }
 
-    /// The changes of one channel.
+    /// Iterates over the changes of one channel.
     pub fn get<C: Channel>(&self) -> impl Iterator<Item = &C::Update> {
         self.entries.iter().filter_map(UpdateEntry::get::<C>)
     }
@@ -107,20 +107,20 @@ impl Update {
         (mine, Self { entries: rest })
     }
 
-    /// Adds a change given as JSON.
+    /// Adds a change in JSON form.
     ///
     /// # Errors
-    /// When no channel has the name or the JSON is not of its type.
+    /// Returns an error if no channel has this name or the JSON does not have its type.
     pub fn push_json(&mut self, schema: &Schema, channel: &str, update: Value) -> Result<(), ChannelError> {
         let spec = schema.by_name(channel).ok_or_else(|| ChannelError::Undeclared(channel.to_owned()))?;
         self.entries.push(UpdateEntry { spec, update: spec.update_from_json(update)? });
         Ok(())
     }
 
-    /// An update from a JSON object of channel names to changes.
+    /// Creates an update from a JSON object that maps channel names to changes.
     ///
     /// # Errors
-    /// When a name is unknown or a change is not of its channel's type.
+    /// Returns an error if a name is unknown or a change does not have its channel's type.
     pub fn from_json(schema: &Schema, updates: Map<String, Value>) -> Result<Self, ChannelError> {
         let mut out = Self::none();
         for (channel, update) in updates {
@@ -129,11 +129,11 @@ impl Update {
         Ok(out)
     }
 
-    /// Refuses what could not be stored and read again. Messages are of types that are known to: only the values in them
-    /// are looked at.
+    /// Returns an error if a change could not be stored and read back. Message types are known to be storable, so only
+    /// the values in messages are checked.
     ///
     /// # Errors
-    /// [`ChannelError::NotStorable`] for the first change that would not come back.
+    /// Returns [`ChannelError::NotStorable`] for the first change that could not be read back.
     pub(crate) fn check_storable(&self) -> Result<(), ChannelError> {
         for entry in &self.entries {
             match entry.get::<MessagesChannel>() {

@@ -10,7 +10,7 @@ use super::channel::AnyValue;
 use super::{Channel, ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
 use crate::message::Messages;
 
-/// A version of a thread's state. Cloning it costs a few reference counts; versions share what did not change.
+/// A version of a thread's state. Cloning it only increments a few reference counts. Versions share unchanged values.
 ///
 /// ```
 /// use deepagents_core::message::Message;
@@ -27,57 +27,57 @@ pub struct State {
     origin: Option<Arc<Origin>>,
 }
 
-/// How the state of a sub-agent was made of its parent's.
+/// How the state of a sub-agent was derived from its parent's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Inheritance {
-    /// It was not.
+    /// It was not derived.
     #[default]
     Nothing,
-    /// With [`State::fork`].
+    /// By [`State::fork`].
     Fork,
-    /// With [`State::project`].
+    /// By [`State::project`].
     Project,
 }
 
-/// Which state another was made of, so that a log can say so instead of holding it once more.
+/// The state that another was derived from, so that a log can refer to it instead of storing it again.
 struct Origin {
     inheritance: Inheritance,
-    /// The other state's values.
+    /// The values of the parent state.
     parent: Vec<AnyValue>,
-    /// What was made of them.
+    /// The values derived from them.
     made: Vec<AnyValue>,
 }
 
 impl State {
-    /// The empty state of a schema.
+    /// Creates the empty state of a schema.
     pub fn new(schema: Arc<Schema>) -> Self {
         let slots = schema.channels().iter().map(ChannelSpec::empty).collect();
         Self { schema, slots, origin: None }
     }
 
-    /// The channels.
+    /// Returns the channels.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The value of a channel, if the agent has it.
+    /// Returns the value of a channel, if the agent has it.
     pub fn get<C: Channel>(&self) -> Option<&C::Value> {
         let at = self.schema.position(C::NAME)?;
         self.slots.get(at)?.downcast_ref()
     }
 
-    /// The messages.
+    /// Returns the messages.
     pub fn messages(&self) -> &Messages {
         static EMPTY: std::sync::LazyLock<Messages> = std::sync::LazyLock::new(Messages::new);
         self.get::<MessagesChannel>().unwrap_or(&EMPTY)
     }
 
-    /// Applies an update, all of it or nothing.
+    /// Applies an update atomically.
     ///
     /// # Errors
-    /// When a channel is not declared or refuses its part.
+    /// Returns an error if a channel is not declared or refuses its change.
     pub fn apply(&mut self, update: &Update) -> Result<(), ChannelError> {
         let mut slots = self.slots.clone();
         for entry in update.entries() {
@@ -93,18 +93,18 @@ impl State {
         Ok(())
     }
 
-    /// The state as a JSON object, private channels only if asked for.
+    /// Returns the state as a JSON object. Private channels are included only if `private` is set.
     ///
     /// # Errors
-    /// When a value cannot be written as JSON.
+    /// Returns an error if a value cannot be serialised as JSON.
     pub fn to_json(&self, private: bool) -> Result<Map<String, Value>, ChannelError> {
         self.to_json_where(|spec| private || !spec.is_private())
     }
 
-    /// The values of some channels as a JSON object; those of others are not written for it.
+    /// Returns the values of selected channels as a JSON object. Other channels are not serialised.
     ///
     /// # Errors
-    /// When a value cannot be written as JSON.
+    /// Returns an error if a value cannot be serialised as JSON.
     pub fn to_json_where(&self, wanted: impl Fn(&ChannelSpec) -> bool) -> Result<Map<String, Value>, ChannelError> {
         let mut out = Map::new();
         for (spec, slot) in self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| wanted(spec)) {
@@ -113,27 +113,27 @@ impl State {
         Ok(out)
     }
 
-    /// The values of all channels, to be written as JSON that [`from_json`](Self::from_json) reads again.
+    /// Returns the values of all channels, in a form that [`from_json`](Self::from_json) can read back once serialised.
     ///
     /// # Errors
-    /// [`ChannelError::NotStorable`] for a value that would not be read again.
+    /// Returns [`ChannelError::NotStorable`] for a value that could not be read back.
     pub(crate) fn to_storable(&self) -> Result<StorableState<'_>, ChannelError> {
         let slots = self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| !spec.is::<MessagesChannel>());
         let others = slots.map(|(spec, slot)| Ok((spec.name().to_owned(), spec.checked_value(slot)?)));
         Ok(StorableState { messages: self.messages(), others: others.collect::<Result<_, ChannelError>>()? })
     }
 
-    /// A state from the JSON object that [`to_json`](Self::to_json) made; names without a channel are left out.
+    /// Creates a state from a JSON object made by [`to_json`](Self::to_json). Names without a channel are ignored.
     ///
     /// # Errors
-    /// When a value is not of its channel's type.
+    /// Returns an error if a value does not have its channel's type.
     pub fn from_json(schema: Arc<Schema>, values: Map<String, Value>) -> Result<Self, ChannelError> {
         let mut state = Self::new(schema);
         state.set_json(values)?;
         Ok(state)
     }
 
-    /// Replaces the values of channels; names without a channel are left out.
+    /// Replaces the values of channels. Names without a channel are ignored.
     pub(crate) fn set_json(&mut self, values: impl IntoIterator<Item = (String, Value)>) -> Result<(), ChannelError> {
         for (name, value) in values {
             let Some(at) = self.schema.position(&name) else { continue };
@@ -144,8 +144,9 @@ impl State {
         Ok(())
     }
 
-    /// How this state was made of another one, and the values that it has beside: together they give it again. The
-    /// values of a state that was not made of the other are all that are not empty.
+    /// Returns how this state was derived from another, and the values that differ from the derived ones; together they
+    /// reproduce this state. For a state that was not derived from the other one, these are all values that are not
+    /// empty.
     pub(crate) fn inherited_from(&self, parent: &Self) -> Result<(Inheritance, Vec<(String, Value)>), ChannelError> {
         let origin = self.origin.as_deref().filter(|origin| {
             let mut pairs = origin.parent.iter().zip(&parent.slots);
@@ -156,7 +157,7 @@ impl State {
             if origin.and_then(|origin| origin.made.get(at)).is_some_and(|made| is_same(made, slot)) {
                 continue;
             }
-            // Messages are known to be readable.
+            // Messages can always be read back.
             let value =
                 if spec.is::<MessagesChannel>() { spec.value_to_json(slot)? } else { spec.checked_value(slot)? };
             if origin.is_some() || spec.value_to_json(&spec.empty())? != value {
@@ -166,7 +167,7 @@ impl State {
         Ok((origin.map(|origin| origin.inheritance).unwrap_or_default(), values))
     }
 
-    /// A state that was made of this one in a way, see [`inherited_from`](Self::inherited_from).
+    /// Derives a state from this one; see [`inherited_from`](Self::inherited_from).
     pub(crate) fn inherit(&self, inheritance: Inheritance, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         match inheritance {
             Inheritance::Nothing => Ok(Self::new(schema)),
@@ -181,10 +182,10 @@ impl State {
         self
     }
 
-    /// What a sub-agent with this schema starts with: each shared channel's fork.
+    /// Creates the initial state of a sub-agent with this schema: the fork of each shared channel.
     ///
     /// # Errors
-    /// When two types use one name in the two agents.
+    /// Returns an error if two types use the same name in the two agents.
     pub fn fork(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         let mut child = Self::new(schema);
         for (at, spec) in child.schema.channels().iter().enumerate() {
@@ -199,10 +200,10 @@ impl State {
         Ok(child.made_of(self, Inheritance::Fork))
     }
 
-    /// This state under another schema: every channel that both have, private ones too.
+    /// Creates the same state under another schema, with every channel that both have, including private ones.
     ///
     /// # Errors
-    /// When two types use one name in the two schemas.
+    /// Returns an error if two types use the same name in the two schemas.
     pub fn project(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         let mut other = Self::new(schema);
         for (at, spec) in other.schema.channels().iter().enumerate() {
@@ -217,11 +218,11 @@ impl State {
         Ok(other.made_of(self, Inheritance::Project))
     }
 
-    /// What a finished sub-agent changes here: `given` is what it started with, `child` what it left. The conflicts
-    /// name what both sides changed; this side's is kept.
+    /// Merges the changes of a finished sub-agent. `given` is its initial state, and `child` its final state. The
+    /// conflicts name what both sides changed; this side's values are kept.
     ///
     /// # Errors
-    /// When two types use one name in the two agents.
+    /// Returns an error if two types use the same name in the two agents.
     pub fn join(&self, given: &Self, child: &Self) -> Result<(Update, Vec<String>), ChannelError> {
         let mut update = Update::none();
         let mut conflicts = Vec::new();
@@ -241,15 +242,15 @@ impl State {
     }
 }
 
-/// A state that can be written as JSON and read again.
+/// A state that can be serialised as JSON and read back.
 pub(crate) struct StorableState<'a> {
-    /// Known to be readable; they are nearly all there is, so they are written as they are.
+    /// Messages can always be read back. They make up most of a state, so they are serialised directly.
     messages: &'a Messages,
     others: Map<String, Value>,
 }
 
 impl StorableState<'_> {
-    /// Adds channels that the state does not have; what it has of itself stays.
+    /// Adds the values of channels that the state does not have. The state's own values are kept.
     pub(crate) fn add_unknown(&mut self, unknown: &Map<String, Value>) {
         for (name, value) in unknown.iter().filter(|(name, _)| name.as_str() != MessagesChannel::NAME) {
             self.others.entry(name.clone()).or_insert_with(|| value.clone());
@@ -268,13 +269,13 @@ impl Serialize for StorableState<'_> {
     }
 }
 
-/// Whether two values are one and the same.
+/// Returns whether two values are the same allocation.
 fn is_same(a: &AnyValue, b: &AnyValue) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
 
 impl Default for State {
-    /// A state with messages alone.
+    /// Creates a state with only a messages channel.
     fn default() -> Self {
         Self::new(Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap_or_default()))
     }

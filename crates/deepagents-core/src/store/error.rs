@@ -1,23 +1,23 @@
-//! Why a store fails, and what it checks before it writes.
+//! Errors of stores, and checks before writing.
 
 use serde_json::Value;
 
 use super::Namespace;
 use crate::message::{DEEPEST, is_deeper};
 
-/// Why a store failed.
+/// The error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The namespace cannot be used.
+    /// The namespace is not valid.
     #[error("the namespace {namespace:?} cannot be used: {reason}")]
     Namespace {
         /// The namespace.
         namespace: Namespace,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// The key cannot be used.
+    /// The key is not valid.
     #[error("the key {key:?} cannot be used: it contains NUL")]
     Key {
         /// The key.
@@ -28,10 +28,10 @@ pub enum StoreError {
     Value {
         /// The key.
         key: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The item is not at the version that was expected.
+    /// The item does not have the expected version.
     #[error("`{key}` in {namespace:?} was changed by somebody else; read it again")]
     Conflict {
         /// The namespace.
@@ -44,19 +44,19 @@ pub enum StoreError {
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Checks where an item is to be written: the namespace as [`check_namespace`] does, the key for NUL.
+/// Checks the place of an item to be written: the namespace as [`check_namespace`] does, and the key for NUL.
 ///
 /// # Errors
-/// When either cannot be used.
+/// Returns an error if either is not valid.
 pub fn check_place(namespace: &[String], key: &str) -> Result<(), StoreError> {
     check_namespace(namespace)?;
     if key.contains('\0') { Err(StoreError::Key { key: key.to_owned() }) } else { Ok(()) }
 }
 
-/// Checks a value to be written: readers of JSON have to take it, so it may be nested 96 levels deep.
+/// Checks that a value can be parsed as JSON again: it may be nested at most 96 levels deep.
 ///
 /// # Errors
-/// When it is nested deeper.
+/// Returns an error if it is nested deeper.
 pub fn check_value(key: &str, value: &Value) -> Result<(), StoreError> {
     if is_deeper(value, DEEPEST) {
         let reason = format!("it is nested more than {DEEPEST} levels deep");
@@ -65,10 +65,10 @@ pub fn check_value(key: &str, value: &Value) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks a namespace to be written to: not empty, labels not empty and without NUL.
+/// Checks a namespace to be written to: it must not be empty, and its labels must not be empty or contain NUL.
 ///
 /// # Errors
-/// When it is not so.
+/// Returns an error if it is not valid.
 pub fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     let reason = if namespace.is_empty() {
         "it is empty"

@@ -1,4 +1,4 @@
-//! A stored value, and how one is stored.
+//! Items and options for writing them.
 
 use std::time::Duration;
 
@@ -10,57 +10,58 @@ use super::Namespace;
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// Where it is.
+    /// The item's namespace.
     pub namespace: Namespace,
-    /// Its key.
+    /// The item's key.
     pub key: String,
     /// The value.
     pub value: Value,
-    /// Grows with every write of the item; an item that is stored again after it was removed has a greater one too.
+    /// Increases with every write of the item. An item that is stored again after it was removed gets a greater version
+    /// too.
     pub version: u64,
-    /// Bytes: what its writer said in [`Write::size`], otherwise those of the value as JSON.
+    /// Size in bytes: [`Write::size`] if its writer set it, otherwise that of the value as JSON.
     #[serde(default)]
     pub size: u64,
-    /// When it was first stored, RFC 3339.
+    /// When it was first stored, as RFC 3339.
     pub created_at: String,
-    /// When it was last stored, RFC 3339.
+    /// When it was last stored, as RFC 3339.
     pub updated_at: String,
-    /// When it will be gone, RFC 3339.
+    /// When it expires, as RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
-/// Under what conditions a value is stored, for how long, and as what size.
+/// Options for storing a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Write {
-    /// What must be there.
+    /// The required current version.
     pub expected: Expected,
-    /// How long the item lives from now on, whether or not it is read; for ever if not said.
+    /// Time to live from now, whether or not the item is read; `None` for ever.
     pub ttl: Option<Duration>,
-    /// The size to tell of the item, in bytes, where the value stands for something that has one; that of the value as
-    /// JSON if not said.
+    /// The size to report for the item, in bytes, if the value stands for something with a size of its own; by default
+    /// that of the value as JSON.
     pub size: Option<u64>,
 }
 
 impl Write {
-    /// The size of the item that stores a value.
+    /// Returns the size of an item with this value.
     pub fn size_of(&self, value: &Value) -> u64 {
         self.size.unwrap_or_else(|| value.to_string().len() as u64)
     }
 }
 
-/// What must be there for a value to be stored.
+/// The current version required for a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
-    /// Whatever there is.
+    /// Any version, or no item.
     #[default]
     Any,
-    /// An item at this version, or none.
+    /// An item at this version, or `None` for no item.
     Version(Option<u64>),
 }
 
 impl Expected {
-    /// Whether an item at this version, or none, will do.
+    /// Returns whether an item at this version, or `None` for no item, satisfies the requirement.
     pub fn allows(self, version: Option<u64>) -> bool {
         match self {
             Self::Any => true,

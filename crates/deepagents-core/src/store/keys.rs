@@ -1,8 +1,8 @@
-//! Keys of a namespace, without the values.
+//! Listing of keys without values.
 
 use super::Item;
 
-/// Which keys of a namespace to list.
+/// A query for the keys of a namespace.
 ///
 /// ```
 /// use deepagents_core::store::{KeyQuery, MemoryStore, Store};
@@ -23,12 +23,12 @@ use super::Item;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyQuery {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Only keys that come after this one. The last key of a page leads to the next page, whatever was written or
-    /// deleted in between.
+    /// Only keys after this one. Passing the last key of a page returns the next page, whatever was written or deleted
+    /// in between.
     pub after: Option<String>,
-    /// At most so many.
+    /// Maximum number of keys.
     pub limit: usize,
 }
 
@@ -39,48 +39,48 @@ impl Default for KeyQuery {
 }
 
 impl KeyQuery {
-    /// Only keys that begin so.
+    /// Selects keys with this prefix.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only keys that come after this one.
+    /// Selects keys after this one.
     #[must_use]
     pub fn after(mut self, key: impl Into<String>) -> Self {
         self.after = Some(key.into());
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of keys.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Whether a key is one of those, the limit aside.
+    /// Returns whether a key matches, apart from the limit.
     pub fn matches(&self, key: &str) -> bool {
         key.starts_with(&self.prefix) && self.after.as_deref().is_none_or(|after| key > after)
     }
 
-    /// No key that is asked for comes before this text.
+    /// Returns a lower bound of the selected keys.
     pub fn start(&self) -> &str {
         self.after.as_deref().map_or(&*self.prefix, |after| after.max(&self.prefix))
     }
 }
 
-/// What is known of an item without its value.
+/// An item without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Its key.
+    /// The item's key.
     pub key: String,
-    /// Its version.
+    /// The item's version.
     pub version: u64,
-    /// Its size in bytes, see [`Item::size`].
+    /// The item's size in bytes; see [`Item::size`].
     pub size: u64,
-    /// When it was last stored, RFC 3339.
+    /// When it was last stored, as RFC 3339.
     pub updated_at: String,
 }
 

@@ -14,8 +14,7 @@ use crate::env::{Clock, SystemClock, Timestamp};
 #[derive(Default)]
 struct Items {
     live: BTreeMap<(Namespace, String), Item>,
-    /// The greatest version of an item that was removed: what is stored anew begins after it, so that no version of a
-    /// key comes again.
+    /// The greatest version of a removed item. New items start after it, so that no version of a key is reused.
     last_removed: u64,
 }
 
@@ -26,7 +25,7 @@ impl Items {
         removed.is_some()
     }
 
-    /// Removes what is over; returns how many items that were.
+    /// Removes expired items. Returns the number removed.
     fn sweep(&mut self, now: Timestamp) -> u64 {
         let over = self.live.iter().filter(|(_, item)| is_over(item, now)).map(|(at, _)| at.clone());
         let over: Vec<_> = over.collect();
@@ -34,7 +33,7 @@ impl Items {
     }
 }
 
-/// Keeps items in memory, for tests and for programs whose memory need not outlive them.
+/// Stores items in memory, for tests and for programs whose memory need not outlive them.
 pub struct MemoryStore {
     items: Mutex<Items>,
     clock: Arc<dyn Clock>,
@@ -47,7 +46,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that takes its times from a clock.
+    /// Creates an empty store that takes its times from a clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { items: Mutex::default(), clock }
     }
@@ -57,7 +56,7 @@ impl MemoryStore {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The items that are not over, and the time.
+    /// Locks the items, after removing expired ones. Also returns the time.
     fn live(&self) -> (MutexGuard<'_, Items>, Timestamp) {
         let now = self.clock.now();
         let mut items = self.lock();

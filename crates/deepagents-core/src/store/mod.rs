@@ -21,11 +21,11 @@ pub use query::{Comparison, Filter, Query};
 /// A path of labels that groups keys, such as `["users", "ada", "notes"]`.
 pub type Namespace = Vec<String>;
 
-/// Keeps values beyond a thread.
+/// Stores values that outlive a thread.
 ///
-/// Six methods are required. The rest have defaults built on them, which a database answers better by itself:
-/// [`list_keys`](Self::list_keys) without reading values, [`get_many`](Self::get_many) at once. `store_suite!` of
-/// `deepagents-testing` says of any store whether it keeps the rules.
+/// Six methods are required. The others have defaults built on them, which a database can replace with better ones:
+/// [`list_keys`](Self::list_keys) without reading values, [`get_many`](Self::get_many) in one query. `store_suite!` of
+/// `deepagents-testing` tests whether a store follows the rules.
 ///
 /// ```
 /// use deepagents_core::store::{MemoryStore, Query, Store};
@@ -38,17 +38,17 @@ pub type Namespace = Vec<String>;
 /// # Ok::<(), deepagents_core::store::StoreError>(()) }).unwrap();
 /// ```
 pub trait Store: Send + Sync + 'static {
-    /// The item under a key.
+    /// Returns the item with this key.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>>;
 
-    /// The items under some keys, in the order of the keys; what is not there is left out. The default gets one after
-    /// the other.
+    /// Returns the items with these keys, in the order of the keys. Missing items are left out. The default gets one
+    /// item after the other.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn get_many<'a>(
         &'a self,
         namespace: &'a [String],
@@ -63,11 +63,11 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
-    /// Stores a value under conditions; the time of creation of what is there stays.
+    /// Stores a value with options. An existing item keeps its creation time.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when the item is not at the version that is expected, [`StoreError::Namespace`] and
-    /// [`StoreError::Key`] when its place cannot be used, [`StoreError::Value`] when the value cannot be stored.
+    /// Returns [`StoreError::Conflict`] if the item does not have the expected version, [`StoreError::Namespace`] or
+    /// [`StoreError::Key`] if its place is not valid, and [`StoreError::Value`] if the value cannot be stored.
     fn write<'a>(
         &'a self,
         namespace: &'a [String],
@@ -76,7 +76,7 @@ pub trait Store: Send + Sync + 'static {
         write: Write,
     ) -> BoxFuture<'a, Result<Item, StoreError>>;
 
-    /// Stores a value for good, replacing what is there.
+    /// Stores a value without expiry, replacing any existing one.
     ///
     /// # Errors
     /// See [`write`](Self::write).
@@ -89,7 +89,7 @@ pub trait Store: Send + Sync + 'static {
         self.write(namespace, key, value, Write::default())
     }
 
-    /// Stores a value only if the item is at this version, `None` meaning that there is none.
+    /// Stores a value only if the item has this version; `None` means that there must be no item.
     ///
     /// # Errors
     /// See [`write`](Self::write).
@@ -103,30 +103,30 @@ pub trait Store: Send + Sync + 'static {
         self.write(namespace, key, value, Write { expected: Expected::Version(version), ..Write::default() })
     }
 
-    /// Removes an item; returns whether there was one.
+    /// Removes an item. Returns whether it existed.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Items in a namespace and all below it, by namespace and key.
+    /// Returns the items in a namespace and all below it, sorted by namespace and key.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
 
-    /// The keys of one namespace, in the order of their bytes, with what is known of the items but their values. What
-    /// is in namespaces below is not among them. The default searches, so it reads the values.
+    /// Lists the keys of one namespace in byte order, with everything about the items except their values. Excludes
+    /// namespaces below it. The default searches, so it reads the values.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn list_keys<'a>(
         &'a self,
         namespace: &'a [String],
         query: &'a KeyQuery,
     ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>> {
         Box::pin(async move {
-            // The namespace's own come first.
+            // The namespace's own items come first.
             let limit = if query.after.is_none() { query.limit } else { usize::MAX };
             let all = Query { key_prefix: query.prefix.clone(), limit, ..Query::default() };
             let items = self.search(namespace, &all).await?;
@@ -135,24 +135,24 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
-    /// The namespaces below a prefix, sorted, each once.
+    /// Lists the namespaces that start with a prefix, sorted and without duplicates.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
 
-    /// The namespaces a query asks for, sorted, each once.
+    /// Lists the namespaces that match a query, sorted and without duplicates.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn list_namespaces<'a>(&'a self, query: &'a NamespaceQuery) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>> {
         Box::pin(async move { Ok(query.select(self.namespaces(query.fixed()).await?)) })
     }
 
-    /// Deletes the items whose time is over, and returns how many there were. They are gone for every other method
-    /// before that.
+    /// Deletes expired items and returns their number. Expired items are invisible to all other methods even before
+    /// that.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns an error if the storage fails.
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 }

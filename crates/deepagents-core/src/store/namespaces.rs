@@ -1,11 +1,11 @@
-//! Which namespaces to list.
+//! Queries for listing namespaces.
 
 use super::Namespace;
 
-/// Stands for any label in a pattern.
+/// Matches any label in a pattern.
 const ANY: &str = "*";
 
-/// Which namespaces to list. In a pattern `*` stands for any label.
+/// A query for listing namespaces. In a pattern, `*` matches any label.
 ///
 /// ```
 /// use deepagents_core::store::NamespaceQuery;
@@ -15,15 +15,15 @@ const ANY: &str = "*";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NamespaceQuery {
-    /// Only those that begin with these labels.
+    /// Only namespaces that start with these labels.
     pub prefix: Vec<String>,
-    /// Only those that end with these labels.
+    /// Only namespaces that end with these labels.
     pub suffix: Vec<String>,
-    /// Only so many labels of each; those that are the same then are listed once.
+    /// Truncates namespaces to this number of labels, without duplicates.
     pub depth: Option<usize>,
-    /// At most so many.
+    /// Maximum number of namespaces.
     pub limit: usize,
-    /// Leaving out so many first.
+    /// Number of namespaces to skip.
     pub offset: usize,
 }
 
@@ -34,48 +34,48 @@ impl Default for NamespaceQuery {
 }
 
 impl NamespaceQuery {
-    /// Only those that begin with these labels.
+    /// Selects namespaces that start with these labels.
     #[must_use]
     pub fn prefix(mut self, labels: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.prefix = labels.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Only those that end with these labels.
+    /// Selects namespaces that end with these labels.
     #[must_use]
     pub fn suffix(mut self, labels: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.suffix = labels.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Only so many labels of each; those that are the same then are listed once.
+    /// Truncates namespaces to this number of labels, without duplicates.
     #[must_use]
     pub fn depth(mut self, labels: usize) -> Self {
         self.depth = Some(labels);
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of namespaces.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Leaving out so many first.
+    /// Sets the number of namespaces to skip.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// The labels that all namespaces in question begin with as they are.
+    /// Returns the labels before the first wildcard, which all matching namespaces start with.
     pub(super) fn fixed(&self) -> &[String] {
         let until = self.prefix.iter().position(|label| label == ANY).unwrap_or(self.prefix.len());
         self.prefix.get(..until).unwrap_or_default()
     }
 
-    /// Those of sorted namespaces that are asked for.
+    /// Returns the matching ones of these sorted namespaces.
     pub(super) fn select(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
         let mut found: Vec<Namespace> = namespaces.into_iter().filter(|namespace| self.matches(namespace)).collect();
         if let Some(depth) = self.depth {

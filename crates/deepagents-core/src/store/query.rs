@@ -1,21 +1,21 @@
-//! What items are searched for by.
+//! Search queries.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// What to search for.
+/// A search query.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub key_prefix: String,
     /// Only values with these fields, compared as JSON.
     pub fields: serde_json::Map<String, Value>,
-    /// Only values that pass all of these.
+    /// Only values that pass all these filters.
     pub filters: Vec<Filter>,
-    /// At most so many.
+    /// Maximum number of items.
     pub limit: usize,
-    /// Leaving out so many first.
+    /// Number of items to skip.
     pub offset: usize,
 }
 
@@ -32,7 +32,7 @@ impl Default for Query {
 }
 
 impl Query {
-    /// Whether an item is one of those, limit and offset aside.
+    /// Returns whether an item matches, apart from limit and offset.
     pub fn matches(&self, key: &str, value: &Value) -> bool {
         key.starts_with(&self.key_prefix)
             && self.fields.iter().all(|(field, wanted)| value.get(field) == Some(wanted))
@@ -53,35 +53,35 @@ impl Query {
 pub struct Filter {
     /// The field; `a.b` is the field `b` of the field `a`.
     pub field: String,
-    /// What it is compared with.
+    /// The comparison.
     pub is: Comparison,
 }
 
-/// What a field is compared with. Numbers are compared with numbers and texts with texts; nothing else has an order. A
-/// field that is missing counts as null.
+/// A comparison with a field. Numbers are ordered among numbers and strings among strings; no other values are ordered.
+/// A missing field counts as null.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Comparison {
-    /// The same JSON.
+    /// Equal to this JSON.
     Equal(Value),
-    /// Other JSON.
+    /// Not equal to this JSON.
     NotEqual(Value),
-    /// Before this.
+    /// Less than this.
     Below(Value),
-    /// Before this, or the same.
+    /// Less than or equal to this.
     AtMost(Value),
-    /// After this.
+    /// Greater than this.
     Above(Value),
-    /// After this, or the same.
+    /// Greater than or equal to this.
     AtLeast(Value),
 }
 
 impl Filter {
-    /// A condition on a field.
+    /// Creates a condition on a field.
     pub fn new(field: impl Into<String>, is: Comparison) -> Self {
         Self { field: field.into(), is }
     }
 
-    /// Whether a value passes.
+    /// Returns whether a value passes.
     pub fn passes(&self, value: &Value) -> bool {
         let found = self.field.split('.').try_fold(value, |value, name| value.get(name)).unwrap_or(&Value::Null);
         match &self.is {

@@ -1,4 +1,4 @@
-//! A store that several share.
+//! Stores behind an `Arc`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Item, KeyInfo, KeyQuery, Namespace, NamespaceQuery, Query, Store, StoreError, Write};
 
-/// So that a builder takes a store and a shared one alike.
+/// Lets a builder accept both a store and a shared one.
 impl<S: Store + ?Sized> Store for Arc<S> {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>> {
         (**self).get(namespace, key)

@@ -1,4 +1,4 @@
-//! The trait that tools are written with.
+//! The trait that tool authors implement.
 
 use std::future::Future;
 
@@ -10,8 +10,8 @@ use crate::state::ChannelSpec;
 
 /// A tool with typed arguments.
 ///
-/// Arguments that do not fit the type answer the model; they never reach the tool. Where only the writing differs and
-/// the schema leaves one meaning, they are read: `"5"` for an integer, `"true"` for a truth value.
+/// Arguments that do not match the type never reach the tool: the model receives an error. Values of the wrong JSON
+/// type are converted if the schema allows only one meaning: `"5"` for an integer, `"true"` for a boolean.
 ///
 /// ```
 /// use deepagents_core::tool::{Effect, Tool, ToolContext, ToolError, ToolOutput};
@@ -34,48 +34,49 @@ use crate::state::ChannelSpec;
 /// }
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// The arguments: a struct, whose fields have doc comments as their descriptions, or `()` where there are none.
+    /// The arguments: a struct whose doc comments describe its fields, or `()` if there are none.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
-    /// The name, `[A-Za-z0-9_-]{1,64}`.
+    /// Returns the tool's name, matching `[A-Za-z0-9_-]{1,64}`.
     fn name(&self) -> &str;
 
-    /// What it does and when to use it, for the model.
+    /// Describes to the model what the tool does and when to use it.
     fn description(&self) -> &str;
 
-    /// What a call with these arguments touches.
+    /// Returns what a call with these arguments touches.
     fn effect(&self, _args: &Self::Args) -> Effect {
         Effect::External
     }
 
-    /// Whether a call with these arguments may be made again after a crash that left its outcome unknown. The call's
-    /// [`key`](ToolContext::key) is the same then, and the sub-agents that it [runs](ToolContext::run_child) go on where
-    /// they were.
+    /// Returns whether a call with these arguments may be repeated after a crash that left its outcome unknown. The
+    /// repeated call has the same [`key`](ToolContext::key), and the sub-agents that it [runs](ToolContext::run_child)
+    /// resume where they stopped.
     fn idempotent(&self, _args: &Self::Args) -> bool {
         false
     }
 
-    /// Whether the run ends with this tool's result as its answer.
+    /// Returns whether the run ends with this tool's result as its answer.
     fn return_direct(&self) -> bool {
         false
     }
 
-    /// The channels that its calls read and write. Whoever has the tool has them, sub-agents that inherit it included.
+    /// Returns the channels that its calls read and write. Every agent that has the tool gets these channels, including
+    /// sub-agents that inherit it.
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
     }
 
-    /// Whether its results stay within a bound of their own whatever it is asked, so that none has to be moved to a file
-    /// because of its size. A promise: what is said here is not checked.
+    /// Returns whether the tool limits the size of its results itself, so that none has to be moved to a file. The
+    /// limit is not checked.
     fn bounds_results(&self) -> bool {
         false
     }
 
-    /// Does it.
+    /// Makes the call.
     fn call(&self, args: Self::Args, cx: ToolContext) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// What a call touches; decides what may overlap within a turn and what a resumed run may repeat.
+/// What a call touches. Determines which calls of a turn may overlap and which a resumed run may repeat.
 ///
 /// ```
 /// use deepagents_core::tool::Effect;
@@ -86,8 +87,8 @@ pub trait Tool: Send + Sync + 'static {
 pub enum Effect {
     /// Changes nothing: overlaps with everything and may be repeated.
     Read,
-    /// Changes these paths: calls that touch the same path, or one below it, wait for each other in call order. Without
-    /// paths it waits for every other write.
+    /// Changes these paths. Calls that touch the same path, or one below it, run in call order. A write without paths
+    /// waits for every other write.
     Write {
         /// Absolute paths.
         paths: Vec<String>,
@@ -97,7 +98,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Changes one path.
+    /// Creates the effect of writing a single path.
     pub fn write(path: impl Into<String>) -> Self {
         Self::Write { paths: vec![path.into()] }
     }

@@ -1,4 +1,4 @@
-//! Arguments that are right but for how a model wrote them: a number or a truth value in quotes.
+//! Conversion of arguments that a model wrote with the wrong JSON type, such as a number or a boolean in quotes.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 use super::DynTool;
 use crate::message::PendingCall;
 
-/// The arguments with numbers and truth values as their schema wants them; nothing where that changes nothing.
+/// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
 ///
-/// Only what has one meaning is read: `"5"` and `5.0` for an integer, `"0.5"` for a number, `"true"`, `1` for a truth
-/// value. A text is never made of anything else.
+/// Only unambiguous values are converted: `"5"` and `5.0` for an integer, `"0.5"` for a number, `"true"` and `1` for a
+/// boolean. Nothing is ever converted to a string.
 pub(super) fn coerced(schema: &Value, args: &Value) -> Option<Value> {
     let mut coerced = args.clone();
     fit(schema, schema, &mut coerced).then_some(coerced)
 }
 
-/// How often a schema may lead to another before one names a type; more is a circle.
+/// Maximum number of schemas to follow until one names a type; more indicates a cycle.
 const HOPS: usize = 8;
 
-/// The schema that names the type: behind references, and what may be there besides null.
+/// Returns the schema that names the type, following references and the single non-null alternative.
 fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..HOPS {
         let Some(next) = referred(root, schema).or_else(|| only(schema)) else { break };
@@ -33,14 +33,14 @@ fn referred<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
     root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
 }
 
-/// The one alternative that is not null.
+/// Returns the only alternative that is not null.
 fn only(schema: &Value) -> Option<&Value> {
     let alternatives = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
     let mut others = alternatives.iter().filter(|other| other.get("type").is_none_or(|kind| kind != "null"));
     others.next().filter(|_| others.next().is_none())
 }
 
-/// Fits a value in place and says whether anything was changed.
+/// Converts a value in place. Returns whether anything changed.
 fn fit(root: &Value, schema: &Value, value: &mut Value) -> bool {
     let schema = plain(root, schema);
     if let Some(other) = scalar(schema, value) {
@@ -66,7 +66,7 @@ fn fit(root: &Value, schema: &Value, value: &mut Value) -> bool {
     changed
 }
 
-/// What a scalar means under a schema that does not take it as it is.
+/// Returns the meaning of a scalar under a schema that does not accept it as it is.
 fn scalar(schema: &Value, value: &Value) -> Option<Value> {
     let schema = schema.as_object()?;
     match value {
@@ -92,16 +92,16 @@ fn scalar(schema: &Value, value: &Value) -> Option<Value> {
     }
 }
 
-/// A number without a fraction as an integer.
+/// Converts a number without a fraction to an integer.
 fn integer(value: &Value) -> Option<Value> {
     if value.is_i64() || value.is_u64() {
         return Some(value.clone());
     }
-    // The digits of a whole number, so that no rounding comes in.
+    // Goes through the decimal digits, to avoid rounding.
     value.as_f64().filter(|float| float.fract() == 0.0)?.to_string().parse().ok().map(Value::Number)
 }
 
-/// Whether a schema names a type.
+/// Returns whether a schema names a type.
 fn takes(schema: &Map<String, Value>, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == name,
@@ -110,10 +110,10 @@ fn takes(schema: &Map<String, Value>, name: &str) -> bool {
     }
 }
 
-/// A call with the arguments that its tool makes of what the model wrote.
+/// Coerces the arguments of a call as its tool does.
 pub(crate) fn coerce_call(mut call: PendingCall, tool: Option<&Arc<dyn DynTool>>) -> PendingCall {
     if let (PendingCall::Valid(call), Some(tool)) = (&mut call, tool) {
-        // A tool that cannot say answers when it is called.
+        // If `coerced` panics, the call reports the problem.
         let coerced = std::panic::catch_unwind(AssertUnwindSafe(|| tool.coerced(&call.args)));
         if let Ok(Some(args)) = coerced {
             call.args = args;

@@ -1,4 +1,4 @@
-//! What a tool knows of its call.
+//! The context of a tool call.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, Deci
 use crate::journal::ChildLog;
 use crate::message::ToolCall;
 
-/// What a tool is given beside its arguments: the run's [`Context`] and its own call.
+/// The context that a tool receives with its arguments: the run's [`Context`] and data about the call.
 ///
 /// ```
 /// use deepagents_core::tool::{ToolContext, tool_fn};
@@ -33,13 +33,13 @@ use crate::message::ToolCall;
 pub struct ToolContext {
     context: Context,
     call: Arc<CallInfo>,
-    /// The call as it is made, where a wrap has changed it.
+    /// The call as it is made, if a wrap hook has changed it.
     changed: Option<Arc<ToolCall>>,
-    /// What words of progress pass through, as they go out.
+    /// Filters progress text before it is emitted.
     progress: Option<Arc<ProgressFilter>>,
 }
 
-/// Changes words of progress; nothing is told where it gives none.
+/// Changes progress text; `None` suppresses it.
 type ProgressFilter = dyn Fn(String) -> Option<String> + Send + Sync;
 
 pub(crate) struct CallInfo {
@@ -47,18 +47,18 @@ pub(crate) struct CallInfo {
     pub(crate) provider_call_id: String,
     pub(crate) name: String,
     pub(crate) args: Value,
-    /// Questions that this call has asked so far, answered ones counted again each time it is made.
+    /// Number of questions asked so far. Answered ones are counted again each time the call is made.
     pub(crate) asked: AtomicU32,
-    /// Sub-agents that it runs now.
+    /// Number of its sub-agents running now.
     pub(crate) children: AtomicU32,
-    /// Sub-agents that it ran in an earlier process and has not gone on with yet.
+    /// Sub-agents that it ran in an earlier process and has not resumed yet.
     left: Mutex<Vec<ChildLog>>,
-    /// What it has told of its progress.
+    /// The tail of its progress output.
     output: Mutex<ProgressTail>,
 }
 
 impl CallInfo {
-    /// A call that begins, with the sub-agents that it ran in an earlier process.
+    /// Creates the data of a call that starts, with the sub-agents that it ran in an earlier process.
     pub(crate) fn new(id: CallId, call: ToolCall, left: Vec<ChildLog>) -> Self {
         Self {
             id,
@@ -72,12 +72,12 @@ impl CallInfo {
         }
     }
 
-    /// The last of what it has told of its progress, if it has told something.
+    /// Takes the tail of the progress output, if there is any.
     pub(crate) fn take_output(&self) -> Option<String> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes what an earlier process left of the sub-agents that the call ran; of one of them, if it is named.
+    /// Takes what an earlier process left of the call's sub-agents, or only of the one with this label.
     pub(crate) fn take_left(&self, label: Option<&str>) -> Vec<ChildLog> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.extract_if(.., |child| label.is_none_or(|label| child.label == label)).collect()
@@ -85,14 +85,14 @@ impl CallInfo {
 }
 
 impl ToolContext {
-    /// The context of a call that no model has made, for tests of tools and wraps. See
+    /// Creates the context of a call that no model made, for tests of tools and wrap hooks. See
     /// [`ContextBuilder`](crate::run::ContextBuilder).
     pub fn new(context: Context, tool: impl Into<String>, args: Value) -> Self {
         let id = CallId { path: context.path().to_vec(), turn: context.turn, index: 0 };
         Self::for_call(context, id, "call_0".to_owned(), tool.into(), args)
     }
 
-    /// The context of a call under an id.
+    /// Creates the context of a call with an id.
     pub(crate) fn for_call(context: Context, id: CallId, provider_call_id: String, name: String, args: Value) -> Self {
         let call = ToolCall { id: provider_call_id, name, args, ..ToolCall::default() };
         Self::with_call(context, Arc::new(CallInfo::new(id, call, Vec::new())))
@@ -102,39 +102,39 @@ impl ToolContext {
         Self { context, call, changed: None, progress: None }
     }
 
-    /// The run's context.
+    /// Returns the run's context.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Our identity of the call.
+    /// Returns the harness's own id of the call.
     pub fn call_id(&self) -> &CallId {
         &self.call.id
     }
 
-    /// The provider's id of the call.
+    /// Returns the provider's id of the call.
     pub fn provider_call_id(&self) -> &str {
         &self.call.provider_call_id
     }
 
-    /// The name the tool was called by.
+    /// Returns the name by which the tool was called.
     pub fn tool_name(&self) -> &str {
         &self.call.name
     }
 
-    /// A key for services that accept one: the same if the call is made again, by this process or another one, different
-    /// for every other call. It is made of the run's id and the call's, so it is as unique as an id that is given with
-    /// [`RunInput::id`](crate::run::RunInput::id) is. A run that goes on in a [copy](crate::journal::Threads::copy) of its thread
-    /// makes calls of its own there, under keys of their own.
+    /// Returns an idempotency key: the same if this or another process repeats the call, and different for every other
+    /// call. It consists of the run's id and the call's id, so it is unique only if ids given with
+    /// [`RunInput::id`](crate::run::RunInput::id) are. If the run is resumed in a [copy](crate::journal::Threads::copy)
+    /// of its thread, its calls there have different keys.
     pub fn key(&self) -> String {
         format!("{}:{}", self.context.shared.run.keys(), self.call.id)
     }
 
-    /// Asks a person. The first time the call ends here, with an error to be handed on with `?`, and the run waits;
-    /// once there is an answer the call is made again from its beginning, and this gives the decision.
+    /// Asks a person. The first time, this returns an error to propagate with `?`, and the run waits. Once there is an
+    /// answer, the call is repeated from its beginning, and this returns the decision.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while there is no answer.
+    /// Returns [`ToolError::Interrupted`] while there is no answer.
     pub fn interrupt(
         &self,
         text: impl Into<String>,
@@ -143,10 +143,10 @@ impl ToolContext {
         self.interrupt_with(self.question().text(text).allowed(allowed))
     }
 
-    /// Asks a person because of a rule, which the question names, as [`interrupt`](Self::interrupt) does.
+    /// Asks a person because of a rule, which the question names. Otherwise the same as [`interrupt`](Self::interrupt).
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while there is no answer.
+    /// Returns [`ToolError::Interrupted`] while there is no answer.
     pub fn interrupt_by(
         &self,
         rule: impl Into<String>,
@@ -156,10 +156,11 @@ impl ToolContext {
         self.interrupt_with(self.question().rule(rule).text(text).allowed(allowed))
     }
 
-    /// Asks a person for words that fit a form, as [`interrupt`](Self::interrupt) does; the person may also decline.
+    /// Asks a person for an answer that fits a form, as [`interrupt`](Self::interrupt) does. The person may also
+    /// decline.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while there is no answer.
+    /// Returns [`ToolError::Interrupted`] while there is no answer.
     pub fn interrupt_for_answer(
         &self,
         text: impl Into<String>,
@@ -169,7 +170,7 @@ impl ToolContext {
         self.interrupt_with(ActionRequest { form, ..question })
     }
 
-    /// A question about this call, as it is made.
+    /// Creates a question about this call as it is made.
     fn question(&self) -> ActionRequest {
         let (name, args) = match &self.changed {
             Some(call) => (&call.name, &call.args),
@@ -178,7 +179,7 @@ impl ToolContext {
         ActionRequest::about(&self.call.id, name, args.clone(), self.clock().now().to_string())
     }
 
-    /// The same for a call that wraps may have changed: what a person is asked about is what is made.
+    /// Returns the context for a call that wrap hooks may have changed: a person is asked about the call that is made.
     pub(crate) fn changed_to(mut self, call: &ToolCall) -> Self {
         let same = (&call.name, &call.args) == (&self.call.name, &self.call.args);
         self.changed = (!same).then(|| Arc::new(call.clone()));
@@ -191,13 +192,13 @@ impl ToolContext {
         answer.ok_or_else(|| ToolError::Interrupted(Box::new(waits())))
     }
 
-    /// A question of this call under its id, with its answer. An answer goes with what was asked, not with its place:
-    /// a call that is made again may ask something else first.
+    /// Returns a question of this call with its id, and its answer if there is one. Answers are matched by content, not
+    /// by position, because a repeated call may ask something else first.
     fn asked(&self, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
         self.asked_as(&self.call.id, &self.call.asked, question)
     }
 
-    /// The same for a question about another call, of which so many have been asked.
+    /// Does the same as `asked` for a question about another call, with that call's question counter.
     pub(crate) fn asked_as(
         &self,
         call: &CallId,
@@ -221,11 +222,11 @@ impl ToolContext {
         }
     }
 
-    /// Asks what others want to know, all of it at once, as [`interrupt`](Self::interrupt) does. A person sees their calls and not this
-    /// one; what may be decided is what those questions allow. Gives the decisions in order.
+    /// Asks a person several questions on behalf of other calls at once, as [`interrupt`](Self::interrupt) does. The
+    /// person sees those calls, not this one, and may decide what each question allows. Returns the decisions in order.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while an answer is missing.
+    /// Returns [`ToolError::Interrupted`] while an answer is missing.
     pub fn interrupt_for(&self, others: &[ActionRequest]) -> Result<Vec<Decision>, ToolError> {
         let mut decisions = Vec::new();
         let mut open = Vec::new();
@@ -242,17 +243,17 @@ impl ToolContext {
         }
     }
 
-    /// The same call in another context.
+    /// Returns the same call in another context.
     pub(crate) fn in_context(&self, context: Context) -> Self {
         Self { context, ..self.clone() }
     }
 
-    /// What an earlier process left of a sub-agent of the call.
+    /// Takes what an earlier process left of a sub-agent of the call.
     pub(crate) fn take_left(&self, label: &str) -> Option<ChildLog> {
         self.call.take_left(Some(label)).into_iter().next()
     }
 
-    /// A sub-agent of the call runs until this is dropped.
+    /// Counts a running sub-agent of the call until the guard is dropped.
     pub(crate) fn with_child(&self) -> impl Drop + use<> {
         struct Child(Arc<CallInfo>);
         impl Drop for Child {
@@ -264,9 +265,9 @@ impl ToolContext {
         Child(self.call.clone())
     }
 
-    /// Tells how far the call is, without waiting for anybody who reads it. What is told is one text in pieces, so a
-    /// line of its own ends with a newline. Where the call does not come to its end, since the
-    /// run is cancelled, fails or is out of time, the model is told the last 4 kB of it.
+    /// Reports progress without waiting for subscribers. The reported texts are pieces of one text, so end a line with
+    /// a newline. If the call does not finish because the run is cancelled, fails or exceeds its time, the model is
+    /// shown the last 4 kB.
     pub fn progress(&self, text: impl Into<String>) {
         let text = match &self.progress {
             Some(filter) => filter(text.into()),
@@ -278,8 +279,7 @@ impl ToolContext {
         self.context.emit(|| EventKind::ToolProgress { call, text });
     }
 
-    /// The same call, with what it tells of its progress changed before it goes out. Where the function gives nothing, nothing
-    /// is told.
+    /// Returns the same call with a filter on its progress text. If the filter returns `None`, nothing is reported.
     #[must_use]
     pub fn with_progress(&self, filter: impl Fn(String) -> Option<String> + Send + Sync + 'static) -> Self {
         let outer = self.progress.clone();

@@ -14,7 +14,8 @@ use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, is_unit, schema_of, value_schema_of};
 use crate::state::ChannelSpec;
 
-/// A tool behind a pointer. Every [`Tool`] is one; implement it directly where arguments are only known at run time.
+/// The object-safe form of [`Tool`], implemented for every tool. Implement it directly if the arguments are only known
+/// at run time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,21 +31,22 @@ use crate::state::ChannelSpec;
             arguments"
 )]
 pub trait DynTool: Send + Sync + 'static {
-    /// What the model is told. Asked for once, when the agent or the [`ToolSet`](super::ToolSet) is built.
+    /// Returns what the model sees of the tool. Called once, when the agent or the [`ToolSet`](super::ToolSet) is
+    /// built.
     fn spec(&self) -> ToolSpec;
 
-    /// What a call with these arguments touches; arguments may be wrong here.
+    /// Returns what a call with these arguments touches. The arguments may be invalid here.
     fn effect(&self, args: &Value) -> Effect;
 
-    /// What a call makes of arguments that are right but for their writing, see [`Tool`]; nothing where it takes them as
-    /// they are. Hooks see the call with these arguments, so that what they decide on is what is done.
+    /// Returns the arguments converted to the types of the schema, as described at [`Tool`], or `None` if the call
+    /// accepts them unchanged. Hooks see the call with these arguments, so they decide on what is actually done.
     fn coerced(&self, args: &Value) -> Option<Value> {
         let _ = args;
         None
     }
 
-    /// Why a call with these arguments would be refused by their shape alone, so that nobody is asked about it; what the model
-    /// is shown of their schema may take more.
+    /// Returns why a call with these arguments would be rejected because of their shape, so that nobody is asked about
+    /// it. This may be stricter than the schema that the model is shown.
     fn misfit(&self, args: &Value) -> Option<String> {
         SchemaCheck::new(self.spec().schema).check(args).err()
     }
@@ -84,7 +86,7 @@ impl<T: Tool> DynTool for T {
     }
 
     fn effect(&self, args: &Value) -> Effect {
-        // Arguments that cannot be read touch nothing: the call will only answer with an error.
+        // Unreadable arguments touch nothing: the call only returns an error.
         read_args::<T::Args>(args).map_or(Effect::Read, |args| Tool::effect(self, &args))
     }
 
@@ -125,7 +127,7 @@ impl<T: Tool> DynTool for T {
     }
 }
 
-/// So that a builder takes a tool and a shared one alike.
+/// Lets a builder accept both a tool and a shared one.
 impl<T: DynTool + ?Sized> DynTool for Arc<T> {
     fn spec(&self) -> ToolSpec {
         (**self).spec()
@@ -164,12 +166,12 @@ impl<T: DynTool + ?Sized> DynTool for Arc<T> {
     }
 }
 
-/// Reads arguments, and where they do not fit, what they mean.
+/// Deserialises arguments, coercing them if they do not fit.
 fn read_args<A: DeserializeOwned + JsonSchema + 'static>(
     args: &Value,
 ) -> Result<A, serde_path_to_error::Error<serde_json::Error>> {
     serde_path_to_error::deserialize(args).or_else(|error| {
-        // A model gives an object, also where there is nothing to say.
+        // Models send an object even if the tool takes no arguments.
         if args.is_object() && is_unit(&value_schema_of::<A>()) {
             return A::deserialize(Value::Null).map_err(|_| error);
         }
@@ -178,10 +180,10 @@ fn read_args<A: DeserializeOwned + JsonSchema + 'static>(
     })
 }
 
-/// Reads arguments, or says everything that is wrong with them.
+/// Deserialises arguments, or returns an error with everything that is wrong with them.
 fn parse_args<A: DeserializeOwned + JsonSchema + 'static>(tool: &str, args: &Value) -> Result<A, ToolError> {
     read_args(args).map_err(|error| {
-        // The type stops at its first problem; its schema knows them all.
+        // Deserialisation stops at the first problem; the schema check finds all of them.
         if let Err(problems) = SchemaCheck::new(schema_of::<A>()).check(args) {
             return bad_args(tool, &problems);
         }

@@ -1,4 +1,4 @@
-//! Tools made of a closure.
+//! Tools made from a closure.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use crate::state::{Channel, ChannelSpec};
 
-/// A tool made of a closure; see [`tool_fn`].
+/// A tool made from a closure; see [`tool_fn`].
 pub struct FnTool<A, F> {
     name: String,
     description: String,
@@ -20,7 +20,7 @@ pub struct FnTool<A, F> {
     args: PhantomData<fn(A)>,
 }
 
-/// Makes a tool of a closure. Its arguments are the fields of a struct; one that takes none has `()`.
+/// Makes a tool from a closure. The arguments are the fields of a struct, or `()` if there are none.
 ///
 /// ```
 /// use deepagents_core::tool::{Effect, tool_fn};
@@ -51,7 +51,7 @@ where
 }
 
 impl<A, F> FnTool<A, F> {
-    /// Says what its calls touch.
+    /// Sets what its calls touch.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;

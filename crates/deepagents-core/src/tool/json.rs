@@ -13,12 +13,12 @@ use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, as_args, has_alternatives};
 use crate::state::{Channel, ChannelSpec};
 
-/// A tool with a schema given as JSON; see [`json_tool`].
+/// A tool with a JSON schema; see [`json_tool`].
 pub struct JsonTool<F> {
     name: String,
     description: String,
     check: SchemaCheck,
-    /// The schema as the model is given it.
+    /// The schema as shown to the model.
     shown: Arc<Value>,
     effect: Effect,
     return_direct: bool,
@@ -26,9 +26,9 @@ pub struct JsonTool<F> {
     call: F,
 }
 
-/// Makes a tool of a JSON schema and a closure. Arguments that do not fit the schema answer the model; see [`Tool`](super::Tool)
-/// for what is read all the same. A schema with alternatives at its root is shown to the model as one object, as
-/// [`schema_of`](super::schema_of) does it, and holds as it is.
+/// Makes a tool from a JSON schema and a closure. If arguments do not match the schema, the model receives an error;
+/// [`Tool`](super::Tool) says which values are converted first. A schema with alternatives at its root is shown to the
+/// model as one object, as [`schema_of`](super::schema_of) does, but is checked in its original form.
 ///
 /// ```
 /// use deepagents_core::tool::json_tool;
@@ -63,7 +63,7 @@ where
 }
 
 impl<F> JsonTool<F> {
-    /// Says what its calls touch.
+    /// Sets what its calls touch.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
@@ -84,13 +84,13 @@ impl<F> JsonTool<F> {
         self
     }
 
-    /// The arguments if they fit, and where they do not, what they mean.
+    /// Returns the arguments if they match the schema, coerced if necessary.
     fn checked(&self, args: Value) -> Result<Value, ToolError> {
         let Err(problem) = self.check.check(&args) else { return Ok(args) };
         self.meant(&args).ok_or_else(|| bad_args(&self.name, &problem))
     }
 
-    /// What arguments that do not fit mean.
+    /// Coerces arguments that do not match the schema.
     fn meant(&self, args: &Value) -> Option<Value> {
         coerced(self.check.schema(), args).filter(|args| self.check.check(args).is_ok())
     }

@@ -1,7 +1,7 @@
-//! Tools: what a model can ask to be done.
+//! Tools, which a model can call.
 //!
-//! Write a type with [`Tool`], a closure with [`tool_fn`], or, where the schema is only known at run time, a closure
-//! with [`json_tool`]. All of them become [`DynTool`]s.
+//! Implement [`Tool`] on a type, or make a tool from a closure with [`tool_fn`]. If the schema is only known at run
+//! time, use [`json_tool`]. All of them are [`DynTool`]s.
 
 mod author;
 mod coerce;

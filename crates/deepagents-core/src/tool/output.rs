@@ -1,4 +1,4 @@
-//! What a tool gives back.
+//! The output and errors of tools.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::interrupt::PendingInterrupt;
 use crate::message::Block;
 use crate::state::{State, Update};
 
-/// What a tool gives back when it succeeds.
+/// The output of a successful tool call.
 ///
 /// ```
 /// use deepagents_core::tool::ToolOutput;
@@ -16,61 +16,61 @@ use crate::state::{State, Update};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// What the model is shown.
+    /// The content shown to the model.
     pub content: Vec<Block>,
-    /// Whether the call failed all the same: the model is shown an error, and what changed stays changed.
+    /// Whether the call failed all the same: the model is shown an error, and the state changes are kept.
     pub is_error: bool,
-    /// What changes in the state; messages are appended after the results of the turn.
+    /// The state changes. Messages are appended after the results of the turn.
     pub update: Update,
     /// Data for the application, never shown to the model.
     pub artifact: Option<Value>,
-    /// The state a sub-agent leaves, to be joined into the agent's.
+    /// The state that a sub-agent leaves, to be merged into the agent's.
     pub child_state: Option<ChildState>,
 }
 
-/// What a sub-agent was given and what it left. Each channel says what the difference means for the agent above, at the
-/// moment the call ends; what both have changed stays as the agent above has it, and the model is told.
+/// The initial and final states of a sub-agent. When the call ends, each channel merges the difference into the parent
+/// agent's state. If both changed the same thing, the parent's value is kept, and the model is told.
 #[derive(Clone, Debug)]
 pub struct ChildState {
-    /// The state the sub-agent began with.
+    /// The sub-agent's initial state.
     pub given: State,
-    /// The state it ended with.
+    /// The sub-agent's final state.
     pub left: State,
 }
 
 impl ToolOutput {
-    /// A text for the model.
+    /// Creates an output with a text for the model.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)], ..Self::default() }
     }
 
-    /// Blocks for the model.
+    /// Creates an output with content blocks for the model.
     pub fn blocks(content: Vec<Block>) -> Self {
         Self { content, ..Self::default() }
     }
 
-    /// Changes the state too.
+    /// Adds state changes.
     #[must_use]
     pub fn with_update(mut self, update: Update) -> Self {
         self.update = self.update.and(update);
         self
     }
 
-    /// Tells the model that the call failed, and keeps what it changed.
+    /// Marks the output as an error for the model, but keeps its state changes.
     #[must_use]
     pub fn as_error(mut self) -> Self {
         self.is_error = true;
         self
     }
 
-    /// Hands back the state of a sub-agent.
+    /// Passes on the state of a sub-agent.
     #[must_use]
     pub fn with_child_state(mut self, child_state: ChildState) -> Self {
         self.child_state = Some(child_state);
         self
     }
 
-    /// Gives data to the application.
+    /// Adds data for the application.
     #[must_use]
     pub fn with_artifact(mut self, artifact: Value) -> Self {
         self.artifact = Some(artifact);
@@ -91,7 +91,7 @@ impl From<&str> for ToolOutput {
 }
 
 impl From<Value> for ToolOutput {
-    /// JSON is shown as compact text, a string as itself.
+    /// Shows JSON as compact text, and a string as itself.
     fn from(value: Value) -> Self {
         match value {
             Value::String(text) => Self::text(text),
@@ -100,10 +100,10 @@ impl From<Value> for ToolOutput {
     }
 }
 
-/// Why a tool did not succeed.
+/// The error of a tool call.
 ///
-/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. That holds for
-/// whatever can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a text.
+/// Any error becomes [`Model`](Self::Model) through `?`: an error result that the model can react to. This works for
+/// anything that can be boxed, such as an `anyhow::Error`, a [`BoxError`] or a string.
 ///
 /// ```
 /// use deepagents_core::error::BoxError;
@@ -123,49 +123,51 @@ impl From<Value> for ToolOutput {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The model is told and the run goes on.
+    /// The model receives an error, and the run continues.
     Model {
-        /// What it is told.
+        /// The text for the model.
         text: String,
-        /// The error behind it, for wraps that look for its type.
+        /// The underlying error, for wrap hooks that downcast it.
         source: Option<BoxError>,
     },
-    /// The call is not allowed; the model is told and the run goes on. Who refused it is in the log.
+    /// The call is not allowed. The model receives an error, and the run continues. The log records who refused the
+    /// call.
     Denied {
-        /// What the model is told.
+        /// The text for the model.
         text: String,
-        /// The rule that refuses it, in words.
+        /// The rule that refused it, as text.
         rule: Option<String>,
     },
-    /// The call waits for a decision; made by [`ToolContext::interrupt`](super::ToolContext::interrupt), to be handed on with `?`.
+    /// The call waits for a decision. Returned by [`ToolContext::interrupt`](super::ToolContext::interrupt); propagate
+    /// it with `?`.
     Interrupted(Box<PendingInterrupt>),
-    /// The run ends with this error, once the other calls of the turn have finished.
+    /// The run fails with this error, once the other calls of the turn have finished.
     Fatal(BoxError),
 }
 
 impl ToolError {
-    /// An error for the model.
+    /// Creates an error for the model.
     pub fn model(text: impl Into<String>) -> Self {
         Self::Model { text: text.into(), source: None }
     }
 
-    /// A refusal for the model.
+    /// Creates a refusal for the model.
     pub fn denied(text: impl Into<String>) -> Self {
         Self::Denied { text: text.into(), rule: None }
     }
 
-    /// A refusal by a rule, for the model.
+    /// Creates a refusal by a rule, for the model.
     pub fn denied_by(rule: impl Into<String>, text: impl Into<String>) -> Self {
         Self::Denied { text: text.into(), rule: Some(rule.into()) }
     }
 
-    /// An error that ends the run.
+    /// Creates an error that ends the run.
     pub fn fatal(error: impl Into<BoxError>) -> Self {
         Self::Fatal(error.into())
     }
 }
 
-/// So that a wrap around a call can use `?`: an error that the model is to be told stays one.
+/// Lets a wrap hook use `?`. Errors for the model remain errors for the model.
 impl From<ToolError> for Error {
     fn from(error: ToolError) -> Self {
         match error {

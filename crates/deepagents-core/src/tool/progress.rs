@@ -1,26 +1,26 @@
-//! The last of what a call has told of its progress, for whoever learns that it did not come to its end.
+//! The tail of a call's progress output, shown if the call does not finish.
 
-/// How much is kept of it, in bytes.
+/// Maximum size of the tail in bytes.
 const KEPT: usize = 4096;
 
-/// The end of what a call has told.
+/// The tail of a call's progress output.
 #[derive(Default)]
 pub(crate) struct ProgressTail {
     text: String,
-    /// Whether there was more before it.
+    /// Whether earlier output was cut off.
     is_cut: bool,
 }
 
 impl ProgressTail {
     pub(crate) fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
-        // Cut now and then: each cut moves what stays.
+        // Cut only now and then, because each cut moves the rest.
         if self.text.len() > 2 * KEPT {
             self.cut();
         }
     }
 
-    /// The words, unless there are none.
+    /// Takes the text, unless it is blank.
     pub(crate) fn take(&mut self) -> Option<String> {
         self.cut();
         let text = std::mem::take(&mut self.text);

@@ -1,4 +1,4 @@
-//! Tools by name.
+//! Sets of tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::DynTool;
 use crate::model::ToolSpec;
 
-/// Tools by name, with what a model is told of them. Cloning it costs a reference count.
+/// Tools by name, with their specs. Cloning it only increments a reference count.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -25,19 +25,19 @@ pub struct ToolSet {
 
 #[derive(Default)]
 struct Inner {
-    /// By name, so that the prefix sent to a model is the same from request to request.
+    /// Sorted by name, so that the prefix sent to a model is the same for every request.
     specs: Vec<Arc<ToolSpec>>,
-    /// In the order of their specifications.
+    /// In the same order as the specs.
     tools: Vec<Arc<dyn DynTool>>,
-    /// Names that were offered before and are not any more.
+    /// Names that were offered before and no longer are.
     gone: BTreeSet<String>,
 }
 
-/// Why tools cannot be offered together.
+/// Error from offering tools together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolSetError {
-    /// A tool's name is one that providers refuse.
+    /// Providers reject the tool's name.
     #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
     /// A tool's schema does not describe an object.
@@ -45,16 +45,16 @@ pub enum ToolSetError {
         "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
     )]
     Schema(String),
-    /// Two tools have one name.
+    /// Two tools have the same name.
     #[error("two tools are named `{0}`; rename one or leave it out")]
     Twice(String),
 }
 
 impl ToolSet {
-    /// These tools.
+    /// Creates a set of these tools.
     ///
     /// # Errors
-    /// When two have one name, or one cannot be offered to a model.
+    /// Returns an error if two tools have the same name, or a tool cannot be offered to a model.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Result<Self, ToolSetError> {
         let mut by_name = BTreeMap::new();
         for tool in tools {
@@ -73,35 +73,35 @@ impl ToolSet {
         Self { inner: Arc::new(Inner { specs, tools, gone }) }
     }
 
-    /// The tool with a name.
+    /// Returns the tool with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.inner.tools.get(self.index(name)?)
     }
 
-    /// The names, sorted.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.inner.specs.iter().map(|spec| spec.name.as_str())
     }
 
-    /// What a model is told of the tools, by name.
+    /// Returns what a model sees of the tools, sorted by name.
     pub fn specs(&self) -> &[Arc<ToolSpec>] {
         &self.inner.specs
     }
 
-    /// Whether both are one set, not only equal ones.
+    /// Returns whether both are the same set, not merely equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Whether a tool with the name was offered before, and is not any more.
+    /// Returns whether a tool of this name was offered before and no longer is.
     pub(crate) fn is_gone(&self, name: &str) -> bool {
         self.inner.gone.contains(name)
     }
 
-    /// These and others, in place of those that were offered `before`, whose specs are used again where they are equal.
+    /// Joins this set with others, replacing the set offered `before`. Reuses its specs where they are equal.
     ///
     /// # Errors
-    /// When two sets have a tool of one name.
+    /// Returns an error if two sets have a tool of the same name.
     pub(crate) fn joined<'a>(
         &'a self,
         others: impl IntoIterator<Item = &'a Self>,
@@ -125,13 +125,13 @@ impl ToolSet {
         self.inner.specs.binary_search_by(|spec| spec.name.as_str().cmp(name)).ok()
     }
 
-    /// What a model is told of the tool with a name.
+    /// Returns what a model sees of the tool with this name.
     pub(crate) fn spec(&self, name: &str) -> Option<&Arc<ToolSpec>> {
         self.inner.specs.get(self.index(name)?)
     }
 }
 
-/// Looks whether a tool can be offered to a model.
+/// Checks whether a tool can be offered to a model.
 pub(crate) fn check_spec(spec: &ToolSpec) -> Result<(), ToolSetError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(legal) {

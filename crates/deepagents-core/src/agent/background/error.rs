@@ -1,46 +1,46 @@
-//! Why something cannot be done with an agent in the background.
+//! Errors of background agents.
 
 use crate::error::Error;
 use crate::ids::ThreadId;
 use crate::journal::JournalError;
 
-/// Why something cannot be done with an agent in the background.
+/// Error of an operation on a background agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackgroundError {
-    /// As many run as may run at once.
+    /// The limit of concurrently running tasks is reached.
     #[error("{running} tasks are running; wait for one, or cancel one")]
     TooMany {
-        /// How many.
+        /// The number of running tasks.
         running: usize,
     },
-    /// It is run elsewhere: by another process, or another agent object.
+    /// Another process, or another agent object, runs the task.
     #[error("task `{thread}` is run by {owner}, in another process: do it there, or wait until that ends")]
     Elsewhere {
-        /// Its thread.
+        /// The task's thread.
         thread: ThreadId,
-        /// Who owns that.
+        /// The owner of the thread.
         owner: String,
     },
-    /// Nobody runs it.
+    /// No process runs the task.
     #[error("nobody runs task `{thread}`: run its parent, or resume it")]
     NotRunning {
-        /// Its thread.
+        /// The task's thread.
         thread: ThreadId,
     },
-    /// There is no such task any more.
+    /// The task does not exist, or no longer exists.
     #[error("there is no task `{thread}`")]
     NotFound {
-        /// Its thread.
+        /// The task's thread.
         thread: ThreadId,
     },
-    /// Its run failed.
+    /// The task's run failed.
     #[error("{reason}")]
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(#[from] Error),
 }

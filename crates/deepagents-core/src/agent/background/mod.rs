@@ -1,5 +1,5 @@
-//! Agents in the background: runs that nobody waits for, on threads of their own below that of the run that started
-//! them. They outlive it, and the process.
+//! Background agents: runs that nothing waits for. Each has its own thread, a child of the thread of the run that
+//! started it. They outlive that run and the process.
 
 mod error;
 mod task;
@@ -21,8 +21,8 @@ use crate::tool::ToolContext;
 pub use error::BackgroundError;
 pub use task::{BackgroundReport, BackgroundTask};
 
-/// The agents in the background of one conversation. What each does is in the log of a thread of its own, `PARENT/ID`:
-/// in the journal of the conversation's thread or, without one, in memory.
+/// The background agents of one conversation. Each logs to its own thread, `PARENT/ID`, in the journal of the
+/// conversation's thread, or in memory if the conversation has no thread.
 ///
 /// ```no_run
 /// # async fn f(
@@ -38,34 +38,34 @@ pub use task::{BackgroundReport, BackgroundTask};
 /// ```
 #[derive(Clone)]
 pub struct BackgroundTasks {
-    /// The agent that has started them.
+    /// The agent that started them.
     agent: Arc<AgentDefinition>,
     journal: Arc<dyn Journal>,
     parent: ThreadId,
-    /// The run that attends to them, if one does.
+    /// The run that supervises them, if any.
     run: Option<Context>,
 }
 
-/// What an agent in the background is to do.
+/// A task for a background agent.
 #[derive(Clone, Debug)]
 pub struct NewTask {
-    /// Names it among those of the conversation, and its thread.
+    /// Identifies the task within its conversation, and its thread.
     pub id: String,
-    /// The name under which the agent that starts it [knows it](crate::middleware::Middleware::background_agent).
+    /// The name by which the starting agent [looks it up](crate::middleware::Middleware::background_agent).
     pub name: String,
-    /// The agent.
+    /// The agent that runs the task.
     pub agent: Agent,
-    /// What it begins with, such as [`State::fork`] makes.
+    /// The initial state, for example from [`State::fork`].
     pub state: State,
-    /// What it is given; a thread and an [observer](crate::run::RunObserver) have no part in it.
+    /// The input. Its thread and its [observer](crate::run::RunObserver) are ignored.
     pub input: RunInput,
 }
 
 impl Agent {
-    /// The agents in the background of a thread, in order of their beginning, whichever process runs them.
+    /// Lists the background agents of a thread in order of creation, whichever process runs them.
     ///
     /// # Errors
-    /// When the agent has no journal or it cannot be read.
+    /// Returns an error if the agent has no journal or the journal cannot be read.
     pub async fn background(&self, thread: &str) -> Result<Vec<BackgroundTask>> {
         let (agent, journal) = (self.definition.clone(), self.definition.journal()?.clone());
         BackgroundTasks { agent, journal, parent: thread.to_owned(), run: None }.list().await
@@ -73,10 +73,10 @@ impl Agent {
 }
 
 impl ThreadAccess {
-    /// The agents in the background of a thread, in order of their beginning, whichever process runs them.
+    /// Lists the background agents of a thread in order of creation, whichever process runs them.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub async fn background(&self, thread: &str) -> Result<Vec<BackgroundTask>> {
         let journal = self.journal.clone();
         let definition = AgentDefinition {
@@ -91,8 +91,8 @@ impl ThreadAccess {
 }
 
 impl Context {
-    /// The agents in the background of this conversation. What they spend is bound by the budget of the run that starts
-    /// or resumes them, and their events are events of that run too while it is under way.
+    /// Returns the background agents of this conversation. The budget of the run that starts or resumes them limits
+    /// what they spend. While that run is in progress, it forwards their events.
     pub fn background(&self) -> BackgroundTasks {
         let agent = self.shared.agent.clone();
         let (journal, parent) = match (&agent.journal, self.thread()) {
@@ -104,20 +104,20 @@ impl Context {
 }
 
 impl BackgroundTasks {
-    /// Whether they are kept in memory, since the conversation has no thread.
+    /// Returns whether the tasks are held in memory only, because the conversation has no thread.
     pub fn is_private(&self) -> bool {
         self.run.as_ref().is_some_and(|cx| cx.thread().is_none())
     }
 
-    /// The thread of a task.
+    /// Returns the thread of a task.
     pub fn thread(&self, id: &str) -> ThreadId {
         format!("{}/{id}", self.parent)
     }
 
-    /// All there are, in order of their beginning.
+    /// Lists all tasks in order of creation.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub async fn list(&self) -> Result<Vec<BackgroundTask>> {
         let query = ThreadQuery::default().parent(self.parent.as_str());
         let infos = self.journal.threads().list(&query).await?;
@@ -126,27 +126,27 @@ impl BackgroundTasks {
         Ok(tasks)
     }
 
-    /// One of them, if there is one.
+    /// Returns the task with this id, if there is one.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub async fn get(&self, id: &str) -> Result<Option<BackgroundTask>> {
         let info = self.journal.threads().get(&self.thread(id)).await?;
         Ok(info.and_then(|info| BackgroundTask::new(self, info)))
     }
 
-    /// Those that run in this process.
+    /// Returns the ids of the tasks that run in this process.
     pub fn running(&self) -> Vec<String> {
         let prefix = self.parent.len() + 1;
         let threads = self.agent.background.below(&self.parent);
         threads.iter().filter_map(|thread| thread.get(prefix..)).map(str::to_owned).collect()
     }
 
-    /// Starts a task on a thread of its own, unless it has one and runs already. It belongs to the agent object: it stops
-    /// where it is when that is dropped, and goes on where it is resumed.
+    /// Starts a task on its own new thread, or returns the handle of the task if it is already running. The task
+    /// belongs to the agent object: it is aborted when the agent is dropped, and can be resumed later.
     ///
     /// # Errors
-    /// [`BackgroundError::TooMany`] when not fewer than `limit` run here.
+    /// Returns [`BackgroundError::TooMany`] if `limit` or more tasks run in this process.
     pub fn start(&self, task: NewTask, limit: usize) -> Result<RunHandle, BackgroundError> {
         let NewTask { id, name, agent, mut state, input } = task;
         forget_asked(&mut state).map_err(crate::error::Error::from)?;
@@ -156,7 +156,7 @@ impl BackgroundTasks {
         self.launch(&id, &agent, input, Some(new), limit)
     }
 
-    /// Runs a task that has a thread again: with more to do, or [resumed](RunInput::resume) with what is `input`'s.
+    /// Runs a task that already has a thread: with further messages, or [resumed](RunInput::resume), as `input` says.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -189,7 +189,7 @@ impl BackgroundTasks {
         started.map_err(|running| BackgroundError::TooMany { running })
     }
 
-    /// Makes the events of tasks that run here events of the run that attends to them.
+    /// Forwards the events of the tasks running in this process to the supervising run.
     pub fn follow(&self) {
         let Some(cx) = &self.run else { return };
         for thread in self.agent.background.below(&self.parent) {
@@ -199,17 +199,17 @@ impl BackgroundTasks {
         }
     }
 
-    /// Counts as spent by the run that attends to them what a task has spent and no run has counted.
+    /// Charges the supervising run with what a task has spent and no run has counted yet.
     pub fn count(&self, task: &BackgroundTask, spent: &BudgetUsage) {
         if let Some(cx) = &self.run {
             cx.shared.budget.take_over(&task.thread, &task.agent, spent);
         }
     }
 
-    /// Deletes the thread of a task, of this conversation or another, with all it has.
+    /// Deletes the thread of a task, of this conversation or another, with all its data.
     ///
     /// # Errors
-    /// When the journal fails.
+    /// Returns an error if the journal fails.
     pub async fn delete(&self, thread: &str) -> Result<()> {
         if !self.agent.background.private().threads().delete(thread).await? {
             self.journal.threads().delete(thread).await?;
@@ -217,10 +217,10 @@ impl BackgroundTasks {
         Ok(())
     }
 
-    /// Whether the last run of a task has ended, of this conversation or another.
+    /// Returns whether the last run of a task has ended. The task may belong to another conversation.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub async fn has_ended(&self, thread: &str) -> Result<bool> {
         let info = match self.agent.background.private().threads().get(thread).await? {
             Some(info) => Some(info),
@@ -237,8 +237,8 @@ impl std::fmt::Debug for BackgroundTasks {
 }
 
 impl ToolContext {
-    /// The same for work that goes on when the run has ended: it emits no events, and only `cancel` cancels it. Nobody
-    /// answers what it asks.
+    /// Returns a copy of this context for work that outlives the run: it emits no events, and only `cancel` cancels it.
+    /// Its interrupts are never answered.
     #[must_use]
     pub fn beside(&self, cancel: CancellationToken) -> Self {
         let shared = &self.context().shared;

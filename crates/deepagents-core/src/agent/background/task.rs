@@ -1,4 +1,4 @@
-//! One agent in the background, whichever process runs it.
+//! A single background agent, whichever process runs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,42 +17,42 @@ use crate::run::{AGENT, BudgetUsage, ERROR, Outcome, RunHandle, agent_of};
 use crate::state::{Schema, State};
 use crate::status::FinishReason;
 
-/// How long the thread of a task may be owned while its end is written.
+/// Lease on a task's thread while its end is written.
 const LEASE: Duration = Duration::from_secs(60);
-/// An agent in the background as it was when its conversation was asked for it.
+/// A snapshot of a background agent, taken when it was looked up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackgroundTask {
-    /// Names it among those of the conversation.
+    /// Identifies the task within its conversation.
     pub id: String,
-    /// The name by which the agent that started it knows the agent.
+    /// The name by which the agent that started it knows its agent.
     pub agent: String,
-    /// Its thread.
+    /// The task's thread.
     pub thread: ThreadId,
-    /// How its last run stands.
+    /// The status of its last run.
     pub status: RunStatus,
-    /// Who works on it, in this process or another; none where the process is known to be gone.
+    /// The owner that works on it, in this process or another. `None` if that process is known to be gone.
     pub owner: Option<String>,
-    /// Where its log ends.
+    /// The end of its log.
     pub end: LogPosition,
-    /// When it began.
+    /// When the task was created.
     pub created_at: Timestamp,
-    /// Why its last run failed, if that is known.
+    /// Why its last run failed, if known.
     pub error: Option<String>,
     tasks: BackgroundTasks,
 }
 
-/// What an agent in the background has come to, as its log says.
+/// The results of a background agent, read from its log.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackgroundReport {
-    /// Its state.
+    /// The task's state.
     pub state: State,
-    /// How its last run ended, if it did; none within where it failed.
+    /// How its last run ended, if it has ended. The inner value is `None` if that run failed.
     pub ended: Option<Option<Outcome>>,
-    /// What it waits for, without what counts as rejected by now.
+    /// The open action requests, except those that have expired and count as rejected.
     pub action_requests: Vec<ActionRequest>,
-    /// What all its runs have spent.
+    /// The total spent by all runs of the task.
     pub spent: BudgetUsage,
 }
 
@@ -73,36 +73,36 @@ impl BackgroundTask {
         })
     }
 
-    /// Its run, if that is under way in this process, on this agent object.
+    /// Returns the handle of the task's run if it is in progress in this process, on this agent object.
     pub fn handle(&self) -> Option<RunHandle> {
         self.tasks.agent.background.get(&self.thread)
     }
 
-    /// Whether its last run has not ended and nobody works on it: its process is gone.
+    /// Returns whether the last run has not ended and no process works on it, because its process is gone.
     pub fn is_abandoned(&self) -> bool {
         self.status.is_claimable() && self.owner.is_none() && self.handle().is_none()
     }
 
-    /// How it stands now.
+    /// Returns the current status of the task.
     ///
     /// # Errors
-    /// [`BackgroundError::NotFound`] when it was deleted.
+    /// Returns [`BackgroundError::NotFound`] if the task was deleted.
     pub async fn refresh(&self) -> Result<Self, BackgroundError> {
         let found = self.tasks.get(&self.id).await?;
         found.ok_or_else(|| BackgroundError::NotFound { thread: self.thread.clone() })
     }
 
-    /// Waits until its run has ended, also if that waits for a decision then, and says how. That of another process is
-    /// looked at now and then.
+    /// Waits until the task's run has ended, which includes stopping to wait for a decision, and returns the outcome. A
+    /// run in another process is polled.
     ///
     /// # Errors
-    /// [`BackgroundError::Failed`] when its run failed, [`BackgroundError::NotRunning`] when it has not ended and nobody
-    /// runs it.
+    /// Returns [`BackgroundError::Failed`] if the run failed, and [`BackgroundError::NotRunning`] if it has not ended
+    /// and no process runs it.
     pub async fn outcome(&self) -> Result<Outcome, BackgroundError> {
         let mut pause = POLL.0;
         loop {
             if let Some(handle) = self.handle() {
-                // How it ended is in its log, also where this run could not begin.
+                // The log says how the run ended, even if the run could not start.
                 let _ = handle.outcome().await;
             }
             let now = self.refresh().await?;
@@ -121,7 +121,8 @@ impl BackgroundTask {
         }
     }
 
-    /// Waits for records of its log from a position on, and gives them; none when its run has ended without any.
+    /// Waits for records from a position of the log onwards, and returns them. Returns an empty list if the run ended
+    /// without adding any.
     ///
     /// # Errors
     /// As [`outcome`](Self::outcome).
@@ -143,19 +144,20 @@ impl BackgroundTask {
         }
     }
 
-    /// Says something to its model, as [`RunHandle::steer`] does.
+    /// Sends the task's model a message, as [`RunHandle::steer`] does.
     ///
     /// # Errors
-    /// When it does not run in this process.
+    /// Returns an error if the task does not run in this process.
     pub fn steer(&self, message: impl Into<Message>) -> Result<(), BackgroundError> {
         let received = self.here()?.steer(message);
         received.then_some(()).ok_or_else(|| BackgroundError::NotRunning { thread: self.thread.clone() })
     }
 
-    /// Follows the events of its run.
+    /// Subscribes to the events of the task's run.
     ///
     /// # Errors
-    /// When it does not run in this process; [`records`](Self::records) follows its log.
+    /// Returns an error if the task does not run in this process. Use [`records`](Self::records) to follow its log
+    /// instead.
     pub fn subscribe(&self, from: Subscribe) -> Result<EventStream, BackgroundError> {
         Ok(self.here()?.subscribe(from))
     }
@@ -168,11 +170,11 @@ impl BackgroundTask {
         })
     }
 
-    /// Ends it, and waits until that is written. Of one that nobody runs the end is written; nothing happens to one that
-    /// has ended.
+    /// Cancels the task and waits until its end is written. If no process runs the task, this writes its end. A no-op
+    /// if the task has ended.
     ///
     /// # Errors
-    /// [`BackgroundError::Elsewhere`] when it is run elsewhere.
+    /// Returns [`BackgroundError::Elsewhere`] if another process runs the task.
     pub async fn cancel(&self) -> Result<(), BackgroundError> {
         if let Some(handle) = self.handle() {
             handle.cancel();
@@ -190,15 +192,16 @@ impl BackgroundTask {
             let end = Record::RunFinished { run, stop: Some(FinishReason::Cancelled) };
             written = journal.append(&self.thread, lease.fence(), now.end, vec![end]).await.map(drop);
         }
-        // A lease that cannot be given up runs out.
+        // A lease that cannot be released expires.
         let _ = lease.release().await;
         Ok(written?)
     }
 
-    /// What it had come to at a position of its log, by default at the end, seen with these channels.
+    /// Returns the task's results at a position of its log, by default the end, seen with the given channels.
     ///
     /// # Errors
-    /// [`NoState`](crate::journal::JournalError::NoState) when that was pruned; when the log cannot be read.
+    /// Returns [`NoState`](crate::journal::JournalError::NoState) if that position was pruned, and an error if the log
+    /// cannot be read.
     pub async fn report(&self, schema: Arc<Schema>, at: Option<LogPosition>) -> Result<BackgroundReport> {
         let fold = load_replay(&*self.tasks.journal, &self.thread, schema, at).await?.fold;
         let ledger = fold.machine.as_ref().and_then(Machine::ledger);

@@ -1,4 +1,4 @@
-//! All threads in memory.
+//! All threads of a journal in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use crate::journal::{Fence, JournalError, check_thread};
 
 #[derive(Default)]
 pub(super) struct Inner {
-    /// By name, so that those below a thread follow it.
+    /// Sorted by name, so that a thread's descendants follow it.
     pub(super) threads: BTreeMap<ThreadId, Thread>,
-    /// That of the last claim of any thread.
+    /// The epoch of the last claim of any thread.
     pub(super) epoch: u64,
 }
 
@@ -23,7 +23,7 @@ impl Inner {
         self.threads.get_mut(id)
     }
 
-    /// Whether the time to live of a thread has passed, and nobody works on it or on one below it.
+    /// Returns whether a thread's time to live has passed and nobody works on it or on a descendant.
     pub(super) fn is_over(&self, id: &str, now: Timestamp) -> bool {
         let works = |id: &str| self.threads.get(id).is_some_and(|thread| thread.is_worked_on(now));
         self.threads.get(id).is_some_and(|thread| thread.has_expired(now))
@@ -31,7 +31,7 @@ impl Inner {
             && !self.descendants(id).iter().any(|id| works(id))
     }
 
-    /// The threads below one, parents before their children.
+    /// Returns a thread's descendants, parents before their children.
     pub(super) fn descendants(&self, id: &str) -> Vec<ThreadId> {
         let (mut family, mut found, below) = (BTreeSet::from([id]), Vec::new(), format!("{id}/"));
         for (id, thread) in self.threads.range(below.clone()..).take_while(|(id, _)| id.starts_with(&below)) {
@@ -43,7 +43,7 @@ impl Inner {
         found
     }
 
-    /// Removes a thread and those below it; returns how many.
+    /// Removes a thread and its descendants. Returns the number of threads removed.
     pub(super) fn remove(&mut self, id: &str) -> u64 {
         let below = self.descendants(id);
         let removed = below.iter().map(String::as_str).chain([id]).filter_map(|id| self.threads.remove(id));

@@ -1,4 +1,4 @@
-//! One thread in memory.
+//! A thread in memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::status::RunStatus;
 
 #[derive(Clone)]
 pub(super) struct Thread {
-    /// Its owner is that of the field beside, as long as the lease lasts.
+    /// Its `owner` is filled in from the field below while the lease is valid.
     info: ThreadInfo,
     entries: Vec<SizedEntry>,
     snapshots: BTreeMap<LogPosition, String>,
@@ -21,7 +21,7 @@ pub(super) struct Thread {
     ttl: Option<Duration>,
 }
 
-/// An entry, and the bytes of its record as JSON.
+/// An entry with the size of its record as JSON.
 #[derive(Clone)]
 struct SizedEntry {
     entry: LogEntry,
@@ -73,22 +73,22 @@ impl Thread {
         !(query.claimable && self.is_worked_on(now)) && query.matches(&self.info)
     }
 
-    /// Whether its time to live has passed.
+    /// Returns whether its time to live has passed.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
         self.info.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Whether it has an owner whose lease lasts.
+    /// Returns whether it has an owner with a valid lease.
     pub(super) fn is_worked_on(&self, now: Timestamp) -> bool {
         self.owner(now).is_some()
     }
 
-    /// Who works on it, while the lease lasts.
+    /// Returns the owner while its lease is valid.
     fn owner(&self, now: Timestamp) -> Option<&str> {
         self.owner.as_deref().filter(|_| self.lease_until > now)
     }
 
-    /// Whoever claimed it last owns it until it is released, also past the end of the lease.
+    /// The last owner to claim it owns it until it is released, even after the lease expires.
     pub(super) fn is_owned_by(&self, fence: Fence) -> bool {
         self.epoch == fence.epoch() && self.owner.is_some()
     }
@@ -106,7 +106,7 @@ impl Thread {
         self.lease_until = until;
     }
 
-    /// Gives the thread up; returns whether there is nothing in it.
+    /// Releases the thread. Returns whether it is empty.
     pub(super) fn release(&mut self, now: Timestamp) -> bool {
         (self.owner, self.lease_until) = (None, now);
         self.info.end == 0 && self.info.metadata.is_empty() && self.info.parent.is_none()
@@ -133,7 +133,7 @@ impl Thread {
         self.touch(now);
     }
 
-    /// Appends records, each with its bytes as JSON.
+    /// Appends records, each with its size as JSON.
     pub(super) fn append(&mut self, records: Vec<(Record, u64)>, now: Timestamp) {
         self.info.status = self.info.status.after(records.iter().map(|(record, _)| record));
         for (record, bytes) in records {
@@ -144,7 +144,7 @@ impl Thread {
         self.touch(now);
     }
 
-    /// Whether the log ends with these records, the first of them at a position.
+    /// Returns whether the log ends with these records, starting at a position.
     pub(super) fn ends_with(&self, position: LogPosition, records: &[(Record, u64)]) -> bool {
         let there = self.between(&(position..self.info.end));
         let same = |(entry, (record, bytes)): (&SizedEntry, &(Record, u64))| {
@@ -166,7 +166,7 @@ impl Thread {
         self.between(positions).iter().map(|sized| sized.entry.clone()).collect()
     }
 
-    /// The last snapshot that is not after a position.
+    /// Returns the last snapshot at or before a position.
     pub(super) fn snapshot(&self, until: LogPosition) -> Option<Snapshot> {
         let (position, body) = self.snapshots.range(..=until).next_back()?;
         Some(Snapshot { position: *position, body: body.clone() })
@@ -176,7 +176,7 @@ impl Thread {
         self.snapshots.contains_key(&position)
     }
 
-    /// Keeps a snapshot; returns its bytes.
+    /// Stores a snapshot and returns its size.
     pub(super) fn put_snapshot(&mut self, Snapshot { position, body }: Snapshot) -> u64 {
         let bytes = body.len() as u64;
         let replaced = self.snapshots.insert(position, body).map_or(0, |old| old.len() as u64);
@@ -197,7 +197,7 @@ impl Thread {
         self.info.bytes = records + snapshots;
     }
 
-    /// A copy of the thread up to a position, which has no owner, no time to live and no parent.
+    /// Copies the thread up to a position. The copy has no owner, no time to live and no parent.
     pub(super) fn copy_until(
         &self,
         to: &str,

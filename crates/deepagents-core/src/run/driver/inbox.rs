@@ -1,4 +1,4 @@
-//! What is said to a run while it goes on.
+//! Messages sent to a run while it is in progress.
 
 use super::Driver;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::state::Update;
 
 impl Driver {
-    /// Takes what was said with `steer` into the conversation.
+    /// Adds the messages sent with `steer` to the conversation.
     pub(super) fn drain_inbox(&mut self) -> Result<()> {
         if let Some(control) = self.shared.events.control().filter(|_| self.inbox.is_some()) {
             control.set_said(false);
@@ -24,8 +24,8 @@ impl Driver {
         self.forget_delivered()
     }
 
-    /// Whether something was said that the run, about to end, has not taken in, or a follow-up waits. If not, nothing more
-    /// can be said.
+    /// Returns whether a run about to finish has undelivered messages or a waiting follow-up. If not, the inbox is
+    /// closed.
     pub(super) fn has_pending_input(&mut self) -> bool {
         if self.poll_inbox() {
             return true;
@@ -37,14 +37,14 @@ impl Driver {
         self.poll_inbox()
     }
 
-    /// Nothing more can be said from now on; what was said before can still be read.
+    /// Closes the inbox to new messages. Messages sent earlier can still be read.
     pub(super) fn close_inbox(&mut self) {
         if let Some(inbox) = &self.inbox {
             inbox.close();
         }
     }
 
-    /// Reads the inbox; says whether anything waits.
+    /// Reads the inbox. Returns whether anything is pending.
     pub(in crate::run) fn poll_inbox(&mut self) -> bool {
         while let Some(message) = self.inbox.as_ref().and_then(|inbox| inbox.pop()) {
             self.let_in(message);
@@ -52,7 +52,7 @@ impl Driver {
         !self.undelivered.is_empty() || self.refused.is_some()
     }
 
-    /// Takes a message from outside, unless a middleware refuses it: the run fails then where it would be delivered.
+    /// Accepts a message from outside. If a middleware refuses it, the run fails at the point of delivery.
     pub(in crate::run) fn let_in(&mut self, message: Message) {
         match self.received(vec![message]) {
             Ok(messages) => self.undelivered.extend(messages),

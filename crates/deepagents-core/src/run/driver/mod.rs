@@ -1,4 +1,4 @@
-//! The driver: it waits for models, tools and the journal, and does what the machine decides.
+//! The driver: it awaits models, tools and the journal, and carries out what the state machine decides.
 
 mod inbox;
 mod setting;
@@ -30,45 +30,45 @@ pub(crate) struct Driver {
     pub(super) state: State,
     pub(super) machine: Machine,
     pub(super) log: Log,
-    /// The turn that the run goes on with when it is resumed in the middle of one.
+    /// The open turn, if the run is resumed in the middle of one.
     pub(super) open: Open,
     /// Sub-agents of that turn, as an earlier process left them.
     pub(super) children: BTreeMap<Vec<String>, ChildLog>,
-    /// Sub-agents of the present turn that wait for decisions.
+    /// Sub-agents of the current turn that wait for decisions.
     pub(super) paused: Vec<(CallId, ChildState)>,
-    /// Whether the agent shares the thread of one above it.
+    /// Whether the agent shares the thread of a parent agent.
     pub(super) is_below: bool,
-    /// The step that the log was told of last.
+    /// The state machine as last logged.
     pub(super) logged_step: Option<Machine>,
-    /// What is to be told once its record is in the log, with how many records wait up to that one.
+    /// Events to emit once their record is in the log, each with the number of queued records up to that record.
     queued_events: Vec<(usize, EventKind)>,
-    /// What is in the log and is to be told, with the position behind its record.
+    /// Events whose records are in the log, each with the position after its record.
     logged_events: Vec<(Option<LogPosition>, EventKind)>,
     inbox: Option<Arc<Inbox>>,
-    /// Read from the inbox, not yet part of the conversation.
+    /// Read from the inbox, but not yet part of the conversation.
     pub(super) undelivered: Vec<Message>,
     /// Follow-ups that the thread kept from an earlier run.
     pub(super) follow_ups: VecDeque<Message>,
-    /// Why a message in the inbox was not let in.
+    /// Why a message in the inbox was refused.
     refused: Option<Error>,
-    /// Wrong answers to a wanted shape so far.
+    /// Number of invalid structured answers so far.
     pub(super) shape_tries: u32,
-    /// Whether the shape is asked for by a tool.
+    /// Whether the structured answer is requested through a tool.
     pub(super) shape_by_tool: bool,
-    /// The tools that middlewares offered for the last request; nothing before the first one of this process.
+    /// The tools that middlewares offered for the last request; `None` before this process makes its first one.
     pub(super) offered: Option<Vec<ToolSet>>,
 }
 
 impl Driver {
-    /// Runs to the end.
+    /// Drives the run to its end.
     pub(crate) async fn run(
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
         inbox: Option<Arc<Inbox>>,
     ) -> Result<Outcome, Box<RunError>> {
-        // What happens once, or between two answers, is in a box of its own: most of its time a run waits for a model, and its
-        // future has room for whatever is not.
+        // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
+        // future small.
         let (mut driver, began, _registered) = Box::pin(Self::begun(agent, input, setting, inbox)).await;
         let result = match began {
             Ok(None) => driver.drive().await,
@@ -81,7 +81,7 @@ impl Driver {
         Box::pin(driver.finish(result)).await
     }
 
-    /// A run that has begun, with the reason why there is nothing to do, if so, and what makes it known while it lasts.
+    /// Sets up a run. Returns the finish reason if there is nothing to do, and the guard that keeps the run registered.
     async fn begun(
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
@@ -173,7 +173,7 @@ impl Driver {
                     Some(stop) => self.end_spent(stop)?,
                     None => return Err(error),
                 },
-                // Calls are open whose sub-agents have stopped, and nobody is asked anything.
+                // Open calls have suspended sub-agents, and nobody is asked anything.
                 Err(Break::Wait) if self.is_suspended() && open_questions(&self.state).next().is_none() => {
                     return Ok(FinishReason::Suspended);
                 }
@@ -190,7 +190,7 @@ impl Driver {
         }
     }
 
-    /// Ends the run because what it may spend is spent.
+    /// Ends the run because its budget is spent.
     fn end_spent(&mut self, stop: FinishReason) -> Result<()> {
         self.answer_open(stop.reason())?;
         self.machine.spent(stop);
@@ -198,9 +198,9 @@ impl Driver {
     }
 
     async fn finish(mut self: Box<Self>, result: Result<FinishReason>) -> Result<Outcome, Box<RunError>> {
-        // Nobody wished an end that came with the loss of the thread.
+        // If the thread was lost, the loss is the real reason of the end.
         let mut result = self.log.why_lost().map_or(result, |lost| Err(lost.into()));
-        // However it ended, what stays must be a history that can be gone on with.
+        // However the run ended, the stored history must allow another run to continue.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));
         if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
@@ -250,7 +250,8 @@ impl Driver {
                 }
             }
         }
-        // All is written; a lease that cannot be given up runs out. Whoever sees the end of the run finds its thread free.
+        // Everything is written, and a lease that cannot be released expires. The lease is released before the final
+        // events, so that whoever sees them finds the thread free.
         let end = self.log.end();
         let _ = self.log.close().await;
         self.logged_events.extend(self.queued_events.drain(..).map(|(_, kind)| (end, kind)));
@@ -270,7 +271,7 @@ impl Driver {
         }
     }
 
-    /// Whether the run is to stop at its next step, for others to go on with it.
+    /// Returns whether the run must stop at its next step, for a later run to resume it.
     pub(super) fn is_suspended(&self) -> bool {
         self.shared.events.control().is_some_and(RunControl::is_suspended)
     }

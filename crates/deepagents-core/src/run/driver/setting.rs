@@ -1,4 +1,4 @@
-//! Where a run takes place, and what it begins with there.
+//! Where a run takes place, and what it starts with.
 
 use std::sync::Arc;
 
@@ -10,62 +10,62 @@ use crate::interrupt::ActionRequestChange;
 use crate::journal::{LogWriter, Replay};
 use crate::state::State;
 
-/// Where a run takes place.
+/// The environment of a run.
 pub(crate) struct Setting {
     pub(crate) run: RunId,
-    /// Empty unless the run is below another.
+    /// Empty unless the run is a sub-agent's.
     pub(crate) path: Arc<[String]>,
     pub(crate) events: Emitter,
     pub(crate) cancel: CancellationToken,
-    /// What the run above spends and may spend.
+    /// The parent run's budget.
     pub(crate) above: Option<Arc<BudgetTracker>>,
-    /// The thread under which the run above counts this one apart.
+    /// The thread under which the parent run tracks this background run separately.
     pub(crate) beside: Option<Arc<str>>,
     pub(crate) place: Place,
-    /// The main agent, where this one is below it.
+    /// The main agent, if this run is a sub-agent's.
     pub(crate) root: Option<Arc<Shared>>,
 }
 
 impl Setting {
-    /// A run of its own.
+    /// Settings of a top-level run.
     pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
         Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main, root: None }
     }
 }
 
-/// Where a run keeps what it does, and what it begins with.
+/// Where a run writes its log, and what it starts with.
 pub(crate) enum Place {
     /// The thread of its input, if there is one.
     Main,
-    /// The thread of the run above.
+    /// The parent run's thread.
     Below(Box<Below>),
-    /// The thread of its input, which is new and the child of another.
+    /// The thread of its input, which is new and a child of another.
     Background(Box<NewThread>),
 }
 
-/// How the thread of an agent in the background begins.
+/// The initial contents of a background agent's thread.
 pub(crate) struct NewThread {
     pub(crate) parent: ThreadId,
-    /// The name by which the agent above knows the agent.
+    /// The name by which the parent agent knows this agent.
     pub(crate) agent: String,
-    /// What tells it from others of that thread.
+    /// Distinguishes it from the other background agents of the parent thread.
     pub(crate) label: String,
     pub(crate) path: Vec<String>,
-    /// What it begins with.
+    /// The initial state.
     pub(crate) state: State,
 }
 
-/// What a run below another is given by the call that runs it.
+/// What a sub-agent's run receives from the call that runs it.
 pub(crate) struct Below {
     pub(crate) call: CallId,
     pub(crate) label: String,
-    /// What the agent above had when the call began.
+    /// The parent agent's state when the call started.
     pub(crate) base: State,
-    /// What it begins with.
+    /// The initial state.
     pub(crate) given: State,
-    /// What it goes on from.
+    /// The replay to resume from, if any.
     pub(crate) resumed: Option<Replay>,
-    /// The answers that it waits for.
+    /// Answers to its open questions.
     pub(crate) answers: Vec<ActionRequestChange>,
     pub(crate) log: Option<LogWriter>,
 }

@@ -1,4 +1,4 @@
-//! What a run changes and tells: it is noted while a step is made, and told once the log has it.
+//! State changes and events of a run. They are queued during a step; events are emitted once the log has their records.
 
 use super::Driver;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::run::abort::halted_long_ago;
 use crate::state::{MessagesChannel, Update, UpdateEntry};
 
 impl Driver {
-    /// Applies an update and notes it for the log and the events.
+    /// Applies an update and queues its record and events.
     pub(in crate::run) fn update(&mut self, update: Update) -> Result<()> {
         if update.is_empty() {
             return Ok(());
@@ -28,7 +28,7 @@ impl Driver {
         update.with_ids(&*self.shared.agent.ids)
     }
 
-    /// What is to be told of an update.
+    /// Returns the events of an update.
     pub(in crate::run) fn changes(&self, update: &Update) -> Vec<EventKind> {
         if self.shared.events.is_silent() {
             return Vec::new();
@@ -47,13 +47,13 @@ impl Driver {
         }
     }
 
-    /// Tells things that stem from the record that was pushed last.
+    /// Queues events that stem from the last queued record.
     pub(in crate::run) fn queue_events(&mut self, kinds: Vec<EventKind>) {
         let waiting = self.log.waiting();
         self.queued_events.extend(kinds.into_iter().map(|kind| (waiting, kind)));
     }
 
-    /// Notes in the log where the run can go on from, if it does not say so already.
+    /// Queues a checkpoint record, unless the last one is still current.
     pub(in crate::run) fn log_step(&mut self) {
         self.machine.keep(self.shared.budget.ledger());
         if self.logged_step.as_ref() != Some(&self.machine) {
@@ -64,7 +64,7 @@ impl Driver {
         }
     }
 
-    /// Appends to the log, then tells what it holds.
+    /// Appends queued records to the log, then emits their events.
     pub(in crate::run) async fn flush(&mut self) -> Result<()> {
         self.append().await?;
         self.emit_queued_events();
@@ -80,7 +80,7 @@ impl Driver {
         appended
     }
 
-    /// Tells what is in the log, together with the state that it has led to.
+    /// Emits the events whose records are in the log, with the resulting state.
     pub(super) fn emit_queued_events(&mut self) {
         if self.shared.events.is_silent() {
             return;

@@ -1,4 +1,4 @@
-//! How a run begins: with its input, or with what an earlier one left.
+//! Starts a run: with its input, or from what an earlier run left.
 
 mod resume;
 mod thread;
@@ -17,11 +17,11 @@ use crate::message::{Message, MessageOp};
 use crate::state::{MessagesChannel, Update};
 use crate::status::FinishReason;
 
-/// The key of a thread's metadata that names the agent in the background whose thread it is.
+/// The thread metadata key that names the background agent the thread belongs to.
 pub(crate) const AGENT: &str = "agent";
 
 impl Driver {
-    /// Begins below another run, or goes on where an earlier process left the sub-agent.
+    /// Starts a sub-agent's run, or resumes it where an earlier process left it.
     pub(super) async fn begin_below(
         &mut self,
         below: Below,
@@ -57,26 +57,26 @@ impl Driver {
         self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
     }
 
-    /// Messages from outside as the middlewares let them in.
+    /// Passes messages from outside through the middlewares.
     pub(super) fn received(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
         messages.into_iter().map(|message| self.shared.agent.received(message)).collect()
     }
 
-    /// Writes to a log from now on.
+    /// Sets the log of the run.
     fn keep_log(&mut self, log: Log) {
         if let Some(writer) = log.writer() {
-            // Set once: a run has one log.
+            // Cannot fail: a run has one log.
             let _ = self.shared.log.set(writer.clone());
         }
         self.log = log;
     }
 
-    /// Whether this is the run of the main agent.
+    /// Returns whether this run is not a sub-agent's.
     pub(super) fn is_main(&self) -> bool {
         !self.is_below
     }
 
-    /// Loads the thread and takes the input in. Gives the reason why there is nothing to do, if so.
+    /// Loads the thread and applies the input. Returns the finish reason if there is nothing to do.
     pub(super) async fn begin(
         &mut self,
         mut input: RunInput,
@@ -101,7 +101,7 @@ impl Driver {
                 tokio::select! {
                     biased;
                     left = opened => Some(left?),
-                    // A database that does not answer does not keep the run from being ended.
+                    // A database that does not respond must not keep the run from being ended.
                     () = halted_long_ago(&shared) => return Ok(Some(halted(&shared).await)),
                 }
             }
@@ -153,7 +153,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Whether a run with the id of the input is in the thread already.
+    /// Checks whether the thread already has a run with the id of the input.
     fn asked_again(&self, id: &str, left: &Replay, resume: bool) -> Result<AskedAgain> {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
         if left.earlier_runs.iter().any(|run| run == id) {
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// Begins a run: answers what an earlier one left open, and takes the input in.
+    /// Starts a run: answers calls that an earlier run left open, and applies the input.
     async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
         let (run, at) = self.run_and_time();
         let thread = self.log.thread().cloned();
@@ -190,7 +190,7 @@ impl Driver {
         }
         self.take_undelivered();
         self.forget_shape()?;
-        // Answers that are given count as well: the calls of two turns must not share an identity.
+        // Answers in the input count as turns too, because calls of two turns must not share an identity.
         let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
         self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
         let ops = input.messages.into_iter().map(MessageOp::put).collect::<Vec<_>>();
@@ -218,15 +218,15 @@ impl Driver {
     }
 }
 
-/// The number of model calls that the input allows the main agent.
+/// Returns the number of model calls that the input allows the main agent.
 pub(super) fn own_limit(input: &RunInput) -> Option<u32> {
     input.budget.model_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX))
 }
 
-/// Whether a run with an id is in a thread already.
+/// Whether the thread already has a run with the input's id.
 enum AskedAgain {
     No,
-    /// It has not ended, and is gone on with.
+    /// The run has not ended and is resumed.
     Open,
     Ended(FinishReason),
 }

@@ -1,4 +1,4 @@
-//! How a run goes on with what an earlier one left.
+//! Resumes a run from what an earlier one left.
 
 use super::own_limit;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::state::Update;
 use crate::status::FinishReason;
 
 impl Driver {
-    /// Goes on with a run that did not end, or failed.
+    /// Resumes a run that failed or did not finish.
     pub(super) async fn resume(&mut self, left: Replay, input: RunInput, limit: u32) -> Result<Option<FinishReason>> {
         let Some(last) = left.run.clone() else {
             self.give_up_thread().await;
@@ -44,7 +44,7 @@ impl Driver {
                 left.machine = Some(machine);
                 self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
                 if stop == FinishReason::StepLimit {
-                    // Nothing is left of it: whoever goes on means the limit to count from here.
+                    // No calls are left, so resuming means counting the limit anew.
                     self.shared.budget.count_calls_anew(&self.shared.agent.budget);
                 }
                 let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
@@ -66,7 +66,7 @@ impl Driver {
             return Ok(Some(stop));
         }
         let own = own_limit(&input);
-        // Answers are looked at before anything is stored: a wrong one leaves the question open.
+        // Answers are validated before anything is stored, so that an invalid one leaves the question open.
         self.state = left.state.clone();
         let waits = left.machine.as_ref().is_some_and(has_calls_under_way);
         let given = self.check_given(&input.update, waits);
@@ -82,7 +82,7 @@ impl Driver {
         self.continue_from(left, own, answered, (input.update, input.messages), limit).await
     }
 
-    /// Refuses a change that the state cannot take, before anything is stored.
+    /// Rejects an update that the state cannot take, before anything is stored.
     fn check_given(&self, update: &Update, waits: bool) -> Result<()> {
         update.check_storable()?;
         let mut after = self.state.clone();
@@ -93,8 +93,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Goes on from where an earlier process left the agent, with a change and with what is said to it. The state has been
-    /// taken over.
+    /// Continues from where an earlier process left the agent, with an update and messages. The caller has already set
+    /// the state.
     pub(super) async fn continue_from(
         &mut self,
         left: Replay,
@@ -134,8 +134,8 @@ impl Driver {
         Ok(None)
     }
 
-    /// Takes what is said to a run that goes on into the conversation where the model is asked next; before that, it is kept
-    /// until the calls that wait have their results. Results, and what takes the place of a message, are taken at once.
+    /// Adds messages to a resumed run's conversation if the model is called next. Otherwise they are stored until the
+    /// open calls have results. Tool results and replacements of known messages are applied at once.
     fn take_said(&mut self, said: Vec<Message>) -> Result<()> {
         let next = self.machine.next();
         let asks = matches!(next, NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. });
@@ -152,8 +152,8 @@ impl Driver {
         self.keep_said()
     }
 
-    /// What keys of calls begin with, where the thread is a copy of one that the run was under way in: what an earlier
-    /// process of this thread has chosen, or an id of their own.
+    /// Returns the prefix for call keys if the thread is a copy of the one that the run was in progress in: the prefix
+    /// that an earlier process of this thread chose, or a new one.
     fn keys_of_copy(&self, last: &LastRun) -> Option<String> {
         let (now, before) = (self.log.thread()?, last.thread.as_ref());
         match before.is_none_or(|before| before.is_same(now)) {
@@ -162,8 +162,8 @@ impl Driver {
         }
     }
 
-    /// Goes on from where an earlier run left the thread: its open calls are answered, not made. Results among what this
-    /// run is given answer theirs.
+    /// Continues from where an earlier run left the thread: its open calls are answered, not made. Results in the run's
+    /// input answer their calls.
     pub(super) fn answer_left(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
@@ -179,7 +179,7 @@ impl Driver {
     }
 }
 
-/// Whether calls of the last answer may be without their results.
+/// Returns whether calls of the last answer may lack results.
 fn has_calls_under_way(machine: &Machine) -> bool {
     matches!(machine.next(), NextStep::Tools { .. } | NextStep::AfterModel)
 }

@@ -1,4 +1,4 @@
-//! The thread of a run: it is claimed and loaded, made for an agent in the background, or given up again.
+//! The thread of a run: claiming, loading and releasing it, or creating it for a background agent.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::run::driver::{Driver, NewThread};
 use crate::run::input::OwnedThread;
 use crate::run::log::Log;
 
-/// What the thread of a run is to say of itself, and whose words that are.
+/// Returns the metadata to set on a run's thread, with the owner that sets it.
 fn note_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
     let mut note = agent.process.as_ref().map(|process| process.metadata()).unwrap_or_default();
     note.extend(input.note.clone());
@@ -26,14 +26,14 @@ fn note_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map
     Some(note)
 }
 
-/// Why a thread that was lost is.
+/// Returns the error for a lost thread.
 fn lost(lease: &Lease) -> Error {
     let fenced = || JournalError::Fenced { thread: lease.thread().to_owned() };
     lease.why_lost().unwrap_or_else(fenced).into()
 }
 
 impl Driver {
-    /// Becomes the owner of a thread and loads it.
+    /// Claims a thread and loads it.
     pub(super) async fn open_thread(
         &mut self,
         journal: Arc<dyn Journal>,
@@ -42,7 +42,7 @@ impl Driver {
     ) -> Result<Replay> {
         let parts = self.shared.agent.clone();
         if input.resume && input.take_over && !input.answers.is_empty() {
-            // A wrong answer must not end the run that works on the thread.
+            // Checked before the takeover: an invalid answer must not end the run that works on the thread.
             let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
             let answers = answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
             self.check_edits(&loaded.fold.state, &answers)?;
@@ -60,7 +60,7 @@ impl Driver {
             }
             None => {
                 let owner = self.shared.run.own();
-                // With the claim, so that a process that is killed leaves no owner of whom nobody knows that it is gone.
+                // Set together with the claim: a killed process must not leave an owner whose death nobody can detect.
                 let note = note_of(&parts, input, owner).unwrap_or_default();
                 let claim = Claim::new(owner, input.lease).metadata(note);
                 parts.claim(journal, &thread, if input.take_over { claim.take_over() } else { claim }).await?
@@ -71,7 +71,7 @@ impl Driver {
         let load = async {
             let replay = |to| load_replay(&*journal, &thread, parts.schema.clone(), to);
             let Some(to) = input.at else { return Ok((replay(None).await?, None)) };
-            // A run that goes back may leave what cannot be read.
+            // A run that rewinds may abandon records that cannot be read.
             let loaded = load_intact(&*journal, &thread, parts.schema.clone()).await?;
             let earlier = if to == loaded.head { None } else { Some((to, replay(Some(to)).await?.fold)) };
             Ok::<_, Error>((loaded, earlier))
@@ -90,7 +90,7 @@ impl Driver {
         Ok(fold)
     }
 
-    /// Begins the thread of an agent in the background.
+    /// Creates the thread of a background agent.
     pub(super) async fn open_child(
         &mut self,
         new: NewThread,
@@ -113,11 +113,11 @@ impl Driver {
         Ok(left)
     }
 
-    /// Goes on as an agent in the background, whose thread says where in a tree of agents it is.
+    /// Continues as a background agent at the path recorded in its thread.
     pub(super) fn become_background(&mut self, path: Vec<String>) {
         self.shared.budget.record();
         self.log.set_root(path.clone());
-        // Nobody has been given a context yet.
+        // No context has been handed out yet.
         let shared = Arc::get_mut(&mut self.shared);
         debug_assert!(shared.is_some(), "the run begins");
         if let Some(shared) = shared {
@@ -125,7 +125,7 @@ impl Driver {
         }
     }
 
-    /// Leaves the thread as it is, for a run that does not begin. A lease that cannot be given up runs out.
+    /// Releases the thread unchanged, for a run that does not start. A lease that cannot be released expires.
     pub(super) async fn give_up_thread(&mut self) {
         let _ = self.log.close().await;
     }

@@ -1,4 +1,4 @@
-//! A turn that is not finished: what runs is ended, and what is left is answered.
+//! Abandons an unfinished turn: running calls are aborted, and open calls are answered.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -13,16 +13,16 @@ use crate::run::driver::Driver;
 use crate::run::left_calls::{unknown_outcome, with_output};
 use crate::tool::ChildState;
 
-/// How long aborted tools may take to let go.
+/// How long aborted tools may take to stop.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
-/// How long sub-agents may take to end when the run is halted: their own tools are given the grace above.
+/// How long sub-agents may take to end when the run is halted. Their own tools have the grace period above.
 const CHILD_GRACE: Duration = Duration::from_secs(3);
 
 impl Driver {
-    /// Aborts what runs, keeps what has finished and answers the rest, so that results and what tools add beside them
-    /// come in the order in which a complete turn has them.
+    /// Aborts running calls, keeps finished results and answers the rest. Results, and the messages that tools add
+    /// beside them, come in the same order as in a complete turn.
     pub(super) async fn abandon(&mut self, turn: &mut Turn, why: &str) -> Result<()> {
-        // Sub-agents end by themselves, so that what they have done is kept and told.
+        // Sub-agents end by themselves, so that their work is saved and reported.
         let mut above: HashSet<usize> = HashSet::new();
         for call in turn.by_task.values() {
             if call.info.children.load(Ordering::Relaxed) > 0 {
@@ -54,12 +54,12 @@ impl Driver {
                 _ => format!("The call of {} was not completed: {why}.", planned.call.name()),
             };
             let text = with_output(text, output.as_deref());
-            // What a sub-agent had changed before it began to wait is kept.
+            // Keep what a sub-agent had changed before it started to wait.
             let call = planned.id.clone();
             let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
             untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
             if aborted.contains(&call) {
-                // It has what was left before as well.
+                // The log also contains what an earlier process left.
                 untaken = logged.extract_if(.., |child| child.call == call).collect();
             }
             let child_state = self.joined_below(&call, untaken)?;
@@ -69,18 +69,18 @@ impl Driver {
         kept.and(self.flush().await)
     }
 
-    /// Writes down what the calls that run have put out so far, for whoever goes on where this process leaves them.
+    /// Records the output so far of the running calls, for the process that resumes the run.
     pub(super) async fn keep_outputs(&mut self, turn: &mut Turn) -> Result<()> {
         for Running { at, info, .. } in turn.by_task.values() {
             let (Some(planned), Some(output)) = (turn.calls.get(*at), info.take_output()) else { continue };
-            // Where the call is cancelled before the process ends, its result tells it.
+            // If the call is cancelled before the process exits, its result includes this output.
             turn.outputs.insert(*at, output.clone());
             self.log.push(|| Record::ToolLeft { call: planned.id.clone(), output });
         }
         self.flush().await
     }
 
-    /// Takes in what ends within a time, as long as something is worth waiting for.
+    /// Processes calls that end within a time limit, for as long as `worth` returns true.
     async fn settle(&mut self, turn: &mut Turn, time: Duration, worth: impl Fn(&Turn) -> bool) -> Result<()> {
         let mut kept = Ok(());
         let mut grace = std::pin::pin!(tokio::time::sleep(time));
@@ -106,7 +106,7 @@ impl Driver {
         kept
     }
 
-    /// What the sub-agents of a call that does not end have changed, to be joined with its result.
+    /// Returns the changes of the sub-agents of a call that does not finish, to be merged with its result.
     pub(super) fn joined_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Option<ChildState>> {
         let mut left = self.left_below(call, untaken)?;
         let last = left.pop();

@@ -1,4 +1,4 @@
-//! One turn of calls: which are to be made, and what each waits for.
+//! The calls of one turn: which are to be made, and which must wait for others.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -22,14 +22,14 @@ use crate::tool::{CallInfo, DynTool, Effect, coerce_call};
 pub(super) struct Planned {
     pub(super) id: CallId,
     pub(super) call: PendingCall,
-    /// What a person, or else a middleware, has put in its place: a tool, and arguments.
+    /// The tool name and arguments that a person, or otherwise a middleware, put in place of the call.
     pub(super) changed: Option<(String, Value)>,
     pub(super) tool: Option<Arc<dyn DynTool>>,
-    /// Whether it may be made again if its outcome is unknown.
+    /// Whether it may be repeated if its outcome is unknown.
     pub(super) repeatable: bool,
-    /// Whether a process that ended has begun it.
+    /// Whether a process that has since ended started it.
     pub(super) begun: bool,
-    /// Earlier calls of the turn that must end first.
+    /// Earlier calls of the turn that must finish first.
     pub(super) waits_for: HashSet<usize>,
     pub(super) state: Progress,
 }
@@ -43,7 +43,7 @@ impl Planned {
 pub(super) enum Progress {
     Pending,
     Running,
-    /// It waits for a decision.
+    /// Waits for a decision.
     Interrupted,
     Finished {
         message: Arc<ToolMessage>,
@@ -56,19 +56,19 @@ pub(super) struct Turn {
     pub(super) calls: Vec<Planned>,
     pub(super) running: JoinSet<Result<ToolResponse>>,
     pub(super) by_task: HashMap<Id, Running>,
-    /// What an earlier process left of sub-agents of calls that were aborted, or that wait, before they went on with them.
+    /// Sub-agents left by an earlier process that their calls, now aborted or waiting, had not resumed.
     pub(super) untaken: Vec<ChildLog>,
-    /// The last words of calls that were aborted.
+    /// Last output of aborted calls.
     pub(super) outputs: HashMap<usize, String>,
-    /// Channels that a call of this turn has written and no other may.
+    /// Channels written by a call of this turn that no other call may write.
     pub(super) taken: HashSet<&'static str>,
     pub(super) shaped: bool,
-    /// Why calls of it were not made: what may be spent is spent.
+    /// Set if calls were not made because the budget is spent.
     pub(super) spent: Option<FinishReason>,
     pub(super) failed: Option<Error>,
 }
 
-/// A call under way.
+/// A call in progress.
 pub(super) struct Running {
     pub(super) at: usize,
     pub(super) handle: AbortHandle,
@@ -76,12 +76,12 @@ pub(super) struct Running {
 }
 
 impl Turn {
-    /// Whether all calls have results.
+    /// Returns whether all calls have results.
     pub(super) fn are_done(&self) -> bool {
         self.calls.iter().all(|c| matches!(c.state, Progress::Finished { .. }))
     }
 
-    /// What is finished of a turn that waits for a decision.
+    /// Returns the finished part of a turn that waits for a decision.
     pub(super) fn left_open(&self) -> Open {
         let finished = self.calls.iter().filter_map(|c| match &c.state {
             Progress::Finished { message, added } => Some((c.id.clone(), (message.clone(), added.clone()))),
@@ -130,7 +130,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what a process that ended had finished of the turn.
+    /// Restores what an earlier process had finished of the turn.
     pub(super) fn go_on(&self, turn: &mut Turn, open: &Open) {
         let schema = self.state.schema();
         let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
@@ -149,18 +149,19 @@ impl Driver {
     }
 }
 
-/// What a call touches, as its tool says; everything, if it cannot say.
+/// Returns a call's effect as declared by its tool; if the tool panics, assumes that it writes everything.
 fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
     let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
     said.unwrap_or(Effect::Write { paths: Vec::new() })
 }
 
-/// Whether a call may be made again, as its tool says; not, if it cannot say.
+/// Returns whether the tool allows a repeated call; `false` if it panics.
 fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
     std::panic::catch_unwind(AssertUnwindSafe(|| tool.idempotent(args))).unwrap_or(false)
 }
 
-/// Whether two writes touch the same path, or one a path below the other's. A write without paths touches all.
+/// Returns whether two writes touch the same path, or a path below one of the other's. A write without paths touches
+/// everything.
 fn overlap(a: &[String], b: &[String]) -> bool {
     let below = |outer: &str, inner: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || outer.ends_with('/'))

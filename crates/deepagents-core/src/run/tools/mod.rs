@@ -1,4 +1,4 @@
-//! The calls of one turn: at once where they may, in order where they must.
+//! Runs the calls of one turn, concurrently where allowed and in order where required.
 
 mod abandon;
 mod batch;
@@ -24,10 +24,10 @@ use crate::tool::{CallInfo, ToolContext};
 use batch::{Progress, Running, Turn};
 
 impl Driver {
-    /// Runs the open calls of the last answer. Siblings finish whatever one of them does.
+    /// Runs the open calls of the last answer. Calls finish even if a sibling fails.
     pub(super) async fn tools(&mut self, turn: u32) -> Result<(), Break> {
         if self.is_gated() {
-            // A run that is ended waits for nobody.
+            // A run that is being ended does not wait.
             return Err(if self.is_halted() { Break::Halt(Halt(self.halted().await)) } else { Break::Wait });
         }
         self.offer_tools_once().await?;
@@ -36,7 +36,7 @@ impl Driver {
         self.go_on(&mut calls, &open);
         let mut ended = self.run_calls(&mut calls, &open).await;
         let why = match &ended {
-            // What waits for a decision cannot be waited for in a run that fails.
+            // A run that fails cannot wait for decisions.
             Ok(None) if calls.failed.is_some() && !calls.are_done() => Some("the run failed"),
             Ok(None) => None,
             Ok(Some(stop)) => Some(stop.reason()),
@@ -73,7 +73,7 @@ impl Driver {
         Ok(self.flush().await?)
     }
 
-    /// Runs the calls until all have results, or says what halted them.
+    /// Runs the calls until all have results, or returns what halted them.
     async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<FinishReason>> {
         self.answer_in_doubt(turn, open).await?;
         self.answer_alone(turn).await?;
@@ -92,22 +92,22 @@ impl Driver {
             };
             let Some(joined) = joined else { return Ok(None) };
             let mut taken = self.joined(turn, joined);
-            // What else has ended by now is written with it.
+            // Results of calls that have ended by now are written together.
             while taken.is_ok()
                 && let Some(joined) = turn.running.try_join_next_with_id()
             {
                 taken = self.joined(turn, joined);
             }
-            // The last results are appended together with what they lead to.
+            // The last results are appended together with the step that follows.
             if taken.is_err() || !turn.are_done() {
                 self.flush().await.and(taken)?;
             }
         }
     }
 
-    /// Starts every call that waits for nothing.
+    /// Starts every call that does not have to wait.
     async fn start_ready(&mut self, turn: &mut Turn) -> Result<()> {
-        // What has not begun is left to whoever goes on.
+        // Calls that have not started are left to the run that resumes this one.
         if self.is_suspended() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Driver {
             });
             self.queue_started(turn, at);
         }
-        // The log must know of a call before the call can take effect.
+        // The log must contain a call before it can take effect.
         self.flush().await?;
         for at in ready {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
@@ -149,7 +149,7 @@ impl Driver {
 
     fn queue_started(&mut self, turn: &Turn, at: usize) {
         let Some(planned) = turn.calls.get(at) else { return };
-        // What is made, and not what the model has asked for.
+        // Report the call that is made, not the one that the model asked for.
         self.queue_event(|| {
             let (name, args) = match (&planned.changed, &planned.call) {
                 (Some(changed), _) => changed.clone(),
@@ -161,7 +161,7 @@ impl Driver {
         });
     }
 
-    /// What a person has put in the place of a call, or else middlewares: a tool, and arguments.
+    /// Returns the tool name and arguments that a person, or otherwise middlewares, put in place of a call.
     fn put_in_place(&self, id: &CallId, call: &PendingCall) -> Option<(String, Value)> {
         if let Some(edited) = self.edited(id) {
             return Some((edited.name.clone(), edited.args.clone()));

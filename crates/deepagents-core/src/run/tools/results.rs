@@ -1,4 +1,4 @@
-//! What calls have come to: their results and what they change.
+//! Results and state changes of calls.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::run::driver::Driver;
 use crate::state::{Concurrent, MessagesChannel, too_deep};
 
 impl Driver {
-    /// Takes in a call that has ended. Its result is durable once the log is flushed.
+    /// Processes a call that has ended. Its result is durable once the log is flushed.
     pub(super) fn joined(
         &mut self,
         turn: &mut Turn,
@@ -46,18 +46,18 @@ impl Driver {
             }
             Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
         };
-        // A call that ends without its sub-agents keeps what they had changed.
+        // If a call ends without resuming its sub-agents, their changes are kept.
         self.join_children(info.take_left(None))?;
         self.finished(turn, at, response)
     }
 
-    /// Puts a result into the log, to be flushed, and makes its changes.
+    /// Queues a result for the log, and applies its changes.
     pub(super) fn finished(&mut self, turn: &mut Turn, at: usize, response: ToolResponse) -> Result<()> {
         let Some(planned) = turn.calls.get_mut(at) else { return Ok(()) };
         let ToolResponse { mut content, is_error, is_synthetic, update, artifact, child_state, source: _, decision } =
             response;
         let mut update = self.stamp(update);
-        // Joined only now: siblings may have changed since this call began what it hands back.
+        // Merged only now, because siblings may have changed the same state since this call started.
         if let Some(child_state) = child_state {
             let (joined, conflicts) = self.state.join(&child_state.given, &child_state.left)?;
             update = joined.and(update);
@@ -79,7 +79,7 @@ impl Driver {
         let mut changes = Vec::new();
         let refused = match exclusive.iter().find(|name| turn.taken.contains(**name)) {
             Some(name) => Some(format!("another call of this turn has already changed `{name}`")),
-            // The text of a result comes from its tool, and so do the values beside it.
+            // Both the text of a result and the values beside it come from the tool, so both can be too deep.
             None if message.is_too_deep() => Some(too_deep()),
             None => update.check_storable().and_then(|()| self.state.apply(&rest)).err().map(|error| error.to_string()),
         };
@@ -118,7 +118,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Puts the results into the conversation, in the order of the calls.
+    /// Adds the results to the conversation, in the order of the calls.
     pub(super) fn commit(&mut self, turn: &Turn) -> Result<()> {
         let mut ids = Vec::new();
         let mut results: BTreeMap<&CallId, (Arc<ToolMessage>, Vec<MessageOp>)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Calls that are answered without being made: in doubt, malformed, the answer in a shape, and those that nothing is left for.
+//! Calls answered without running a tool: calls in doubt, malformed calls, structured answers, and calls beyond the
+//! budget.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::run::left_calls::{unknown_outcome, with_output};
 use crate::state::{StructuredResponse, Update};
 
 impl Driver {
-    /// Answers the calls that may have taken effect already and must not do so twice.
+    /// Answers the calls that may already have taken effect and must not do so twice.
     pub(super) async fn answer_in_doubt(&mut self, turn: &mut Turn, open: &Open) -> Result<()> {
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
@@ -30,7 +31,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Answers the calls that no tool is run for: malformed ones, and the answer in a wanted shape.
+    /// Answers the calls that need no tool: malformed ones, and the structured answer.
     pub(super) async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
         let format = self.shared.agent.format.clone().filter(|_| self.shape_by_tool);
         let is_shape = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
@@ -82,8 +83,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The calls that wait for nothing and may be made. Those that may not, because the budget is spent, are answered. One
-    /// that has begun in an earlier process is made again whatever is left: nobody could say that it was not made.
+    /// Returns the calls that are ready and within the budget. Ready calls that the budget refuses are answered. A call
+    /// that an earlier process started is always repeated, because nobody could say that it was not made.
     pub(super) async fn affordable(&mut self, turn: &mut Turn) -> Result<BTreeSet<usize>> {
         let mut ready: BTreeSet<usize> = BTreeSet::new();
         loop {
@@ -99,7 +100,7 @@ impl Driver {
                     Err(stop) => refused.push((at, stop)),
                 }
             }
-            // An answer may be what another call waits for.
+            // Such an answer may unblock another call.
             if refused.is_empty() {
                 return Ok(ready);
             }
@@ -108,7 +109,7 @@ impl Driver {
                 let (call, name) = (planned.id.clone(), planned.call.name().to_owned());
                 turn.spent = Some(stop.clone());
                 self.queue_started(turn, at);
-                // What sub-agents of it had changed in an earlier process is kept.
+                // Keep what its sub-agents had changed in an earlier process.
                 let child_state = self.joined_below(&call, Vec::new())?;
                 let text = format!("The call of {name} was not made: {}.", stop.reason());
                 self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
