@@ -98,7 +98,7 @@ async fn bounded(
                 return;
             }
         }
-        // The command has ended; its output completes the picture.
+        // The command has ended: let `done` complete.
         std::future::pending().await
     };
     let stop = cancel.child_token();

@@ -76,7 +76,7 @@ impl Filesystem {
         Ok(path)
     }
 
-    /// Checks a path that is to be changed. The harness's own directories must not be.
+    /// Resolves a path that a call is to change. Rejects the root and the harness's own directories.
     pub(super) async fn reach_to_change(
         &self,
         path: &str,
