@@ -11,7 +11,7 @@ use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{BoxError, Context, DeepAgent};
 
-/// Words that mark a list of facts, unless it also contains one of the others.
+/// Words that mark a list of facts, unless one of `TASKS` occurs too.
 const FACTS: [&str; 10] =
     ["background", "constraints", "notes", "requirements", "rules", "are", "背景", "注意", "要求", "规则"];
 const TASKS: [&str; 6] = ["do", "please", "steps", "tasks", "请", "任务"];

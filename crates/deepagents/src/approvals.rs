@@ -161,7 +161,7 @@ impl InterruptOn {
         Self::only(DecisionKind::ALL)
     }
 
-    /// Allows only these kinds of decision. An empty list makes the build of the agent fail.
+    /// Allows only these kinds of decision. The build of the agent fails if there are none.
     pub fn only(allowed: impl Into<Vec<DecisionKind>>) -> Self {
         Self {
             allowed: allowed.into(),

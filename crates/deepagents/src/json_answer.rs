@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Deserializer, Value};
 
-/// Returns the last JSON object in a text that deserializes to `T`; text before it may be a model's reasoning.
+/// Returns the last JSON object in a text that deserializes to `T`; the text around it may be a model's reasoning.
 ///
 /// # Errors
 /// Returns why there is none, as a message for the model.

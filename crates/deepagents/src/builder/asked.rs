@@ -69,7 +69,7 @@ impl Tools {
         name.ends_with('*') || self.names.contains(name) || filesystem::TOOLS.contains(&name) || OTHERS.contains(&name)
     }
 
-    /// Returns the names that no tool has, provided that more tools may appear later; otherwise returns an error.
+    /// Returns the names that no tool has. Returns an error if there are any and no more tools can appear.
     fn missing(&self, asked: BTreeSet<String>) -> Result<Vec<String>, String> {
         let missing: Vec<String> = asked.into_iter().filter(|name| !self.has(name)).collect();
         match missing.first() {

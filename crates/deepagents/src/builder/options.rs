@@ -38,8 +38,8 @@ impl DeepAgentBuilder {
     }
 
     /// Adds a block to the system prompt, after [`system_prompt`](Self::system_prompt): text or a medium such as a
-    /// picture, with or without a cache mark. Marks given here are kept; those of [`PromptCaching`] are dropped if the
-    /// provider limits their number.
+    /// picture, with or without a cache mark. Marks given here are kept; those of [`PromptCaching`] are dropped where
+    /// the total would exceed the provider's limit.
     pub fn system_block(mut self, block: impl Into<SystemBlock>) -> Self {
         self.system_blocks.push(block.into());
         self
@@ -172,8 +172,9 @@ impl DeepAgentBuilder {
         permissions(rules: Permissions) => permissions = rules;
     }
 
-    /// Sets which tool calls need a person's approval. Repeated calls add up. Requires a journal, and runs with a
-    /// thread: a call can only wait if its state is stored. Sub-agents inherit the policy unless they have their own.
+    /// Sets which tool calls need a person's approval. The policies of several calls are combined. Requires a journal,
+    /// and runs with a thread: a call can only wait if its state is stored. Sub-agents inherit the policy unless they
+    /// have their own.
     ///
     /// The build fails for a name that no tool of this agent or its sub-agents has, unless it is a standard tool's,
     /// ends with `*`, or tools may appear later, such as those of a server; [`explain`](Self::explain) then lists it.

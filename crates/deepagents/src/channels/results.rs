@@ -21,7 +21,7 @@ impl Channel for StoredResults {
     }
 }
 
-/// Returns the words with which a result refers to the file that holds all of it.
+/// Returns the text with which a result refers to the file with its whole content.
 pub(crate) fn whereabouts(path: &VPath) -> String {
     format!("It is in {path};")
 }

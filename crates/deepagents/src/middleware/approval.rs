@@ -95,12 +95,12 @@ impl HumanInTheLoop {
     }
 }
 
-/// Returns an error if the arguments do not fit the tool.
+/// Returns why the arguments do not fit the tool, if they do not.
 fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
     Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
-/// Returns an error if the arguments fit the tool but include some that it does not define and may ignore.
+/// Returns a warning if the arguments fit the tool but include some that it does not define and may ignore.
 fn unknown(call: &ToolCall, cx: &Context) -> Option<String> {
     let check = SchemaCheck::new(closed(&cx.tool(&call.name)?.spec().schema).into());
     check.check(&call.args).err()

@@ -87,7 +87,7 @@ impl<S: SubAgent> DynSubAgent for S {
     }
 }
 
-/// The depth of delegation that the agents above allow.
+/// The maximum depth of delegation that the agents above allow, counted from the main agent.
 pub(crate) struct Depth(pub(crate) usize);
 
 /// A task for a sub-agent.
@@ -104,7 +104,7 @@ pub(crate) struct Depth(pub(crate) usize);
 pub struct SubAgentTask {
     /// The task, in the model's words.
     pub description: String,
-    /// The remaining depth of delegation.
+    /// The maximum depth of delegation, counted from the main agent.
     depth: usize,
     conversation: Option<String>,
 }

@@ -22,13 +22,13 @@ fn change<'a>(call: &Call<'a>) -> Option<(&'a str, Change<'a>)> {
     Some((path, replaced.or_else(|| text("content").map(Change::Written))?))
 }
 
-/// Changes that undo each other.
+/// A series of changes that undo each other.
 pub(super) struct Undone {
-    /// Number of consecutive ones.
+    /// The length of the series.
     pub(super) times: u32,
-    /// Maximum number of them that the last turn made.
+    /// Upper bound on how many of them the last turn made.
     pub(super) step: u32,
-    /// The tools that made those of the last turn.
+    /// The tools that the last turn called.
     pub(super) tools: Vec<String>,
 }
 

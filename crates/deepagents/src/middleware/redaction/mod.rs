@@ -141,8 +141,8 @@ impl Redaction {
         self
     }
 
-    /// Redacts a text, whichever of input, answers and results are checked: for text that the application itself
-    /// stores, such as the title of a conversation.
+    /// Redacts a text, regardless of whether input, answers and results are checked: for text that the application
+    /// itself stores, such as the title of a conversation.
     ///
     /// # Errors
     /// Returns an error if a match is to be blocked.

@@ -43,8 +43,8 @@ pub enum ModelFailure {
     /// The run fails with the last error.
     #[default]
     Error,
-    /// The answer is a text that describes the failure. Its [`StopReason`] is `Other("model_unavailable")`, the only
-    /// difference to an answer of the model. The run ends with
+    /// The answer is a text that describes the failure. Only its [`StopReason`], `Other("model_unavailable")`,
+    /// distinguishes it from an answer of the model. The run ends with
     /// [`FinishReason::BrokenOff`](deepagents_core::run::FinishReason::BrokenOff).
     Answer,
     /// Like `Answer`, with a text made by this function from the last error and the number of attempts.

@@ -51,7 +51,7 @@ impl Grader<'_> {
         let mut request = ModelRequest::new(messages);
         request.system = vec![SystemBlock::new(self.prompt)];
         let output = cx.invoke_model(&self.model, request).await.map_err(|error| error.to_string())?;
-        // It may repeat parts of the conversation, which are passed on.
+        // The answer may repeat parts of the conversation and is shown to others, so let middlewares redact it.
         cx.receive_text(output.message.text()).map_err(|error| error.to_string())
     }
 

@@ -3,15 +3,15 @@
 //! Messages are never rewritten. Changes to the view of them are recorded as events in a private channel
 //! ([`Compactions`]), and every request is computed from the thread and these events:
 //!
-//! 1. Long arguments of old `write_file` and `edit_file` calls are truncated.
+//! 1. Long arguments of old `write_file`, `edit_file` and `apply_patch` calls are truncated.
 //! 2. The oldest messages are written to `/conversation_history/{thread}.md`, verified, and only then replaced by a
 //!    summary. If they cannot be stored, or there is no summary, nothing is evicted and the event `compaction_failed`
 //!    gives the reason.
 //! 3. If a request still does not fit, or the provider rejects it as too long, more messages are evicted and large
 //!    results are truncated, once.
 //!
-//! Each is reported to the application as a custom event: `arguments_truncated`, `conversation_compacted`,
-//! `results_clipped`, `compaction_failed`.
+//! Each is reported to the application as an event: `arguments_truncated`, `conversation_compacted`, `results_clipped`,
+//! `compaction_failed`.
 //!
 //! The system prompt, memory, the todo list, the last message of a person and calls without results are always kept.
 

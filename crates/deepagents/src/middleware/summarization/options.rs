@@ -48,7 +48,7 @@ pub struct SummarizationOptions {
     pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 
-/// A check before compaction, which is told whether a person or the model requested it; an error prevents it.
+/// A check before compaction, which is told whether the model requested it with its tool; an error prevents it.
 pub(crate) type BeforeCompaction = dyn Fn(&Context, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
 /// Whether the request for a summary reuses the provider's cached prefix of the conversation.
@@ -64,8 +64,8 @@ pub enum CacheReuse {
     Never,
 }
 
-/// Truncation of long arguments of old `write_file` and `edit_file` calls in the model's view. The thread keeps them,
-/// and the written content is in the file.
+/// Truncation of long arguments of old `write_file`, `edit_file` and `apply_patch` calls in the model's view. The
+/// thread keeps them, and the written content is in the file.
 ///
 /// ```
 /// use deepagents::middleware::summarization::{Size, TruncateArgs};

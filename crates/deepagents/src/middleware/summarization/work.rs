@@ -21,7 +21,7 @@ use super::{BudgetState, notice, render};
 
 /// Number of further messages before another attempt after a failed summary, unless the window is full.
 const PAUSE: usize = 10;
-/// The factor by which a request may exceed its estimate.
+/// The assumed maximum ratio of a request's real size to its estimate.
 const MISJUDGED: u64 = 2;
 
 /// A request, and the work done to make it fit.
@@ -82,7 +82,7 @@ impl Work<'_> {
         self.budget().is_some_and(|budget| self.count.tokens > budget)
     }
 
-    /// Returns the number of tokens that can be sent at most, even if the estimate is uncertain.
+    /// Returns the hard limit in tokens: a larger request cannot be sent, however uncertain the estimate.
     pub(super) fn limit(&self) -> Option<u64> {
         Some(self.window?.saturating_sub(self.request.settings.max_tokens.unwrap_or(0)))
     }

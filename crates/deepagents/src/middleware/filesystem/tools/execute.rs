@@ -158,8 +158,8 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
 pub(crate) const NO_SESSION: &str = "commands cannot share a shell here: this workspace has none that keeps a session, or rules about commands judge \
      each of them by itself";
 
-/// Returns how a command ended, and the files that it wrote where it may not. As usual, a negative exit code is the
-/// number of a signal.
+/// Returns how a command ended, and what it created at protected places. As usual, a negative exit code is the number
+/// of a signal.
 pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) -> String {
     let moved: String = executed.moved.iter().map(|moved| format!("; {moved}")).collect();
     exit_in_words(executed) + &moved

@@ -132,7 +132,7 @@ impl Filesystem {
         if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
     }
 
-    /// Returns where a path leads, or `None` if rules keep that secret.
+    /// Returns where a path leads, or `None` if rules do not allow resolving it.
     async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<Option<VPath>, ToolError> {
         let backend = self.workspace.backend_for(cx);
         let (from, name) = match (at_link, path.parent(), path.name()) {

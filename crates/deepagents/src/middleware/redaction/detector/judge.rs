@@ -206,7 +206,7 @@ pub(super) fn secrecy(name: &str) -> Option<Secrecy> {
     let is_upper = !own.contains(|c: char| c.is_ascii_lowercase());
     let kind = |at: usize| match part(at) {
         "passwordless" | "oldpwd" => None,
-        // Plural or counted tokens are units of text.
+        // A count such as `max_token` or a cursor such as `next_token` is not a secret.
         "token" if at > 0 && NO_TOKEN.contains(&part(at - 1)) => None,
         "pat" if at > 0 && ["azure", "gh", "git", "github", "gitlab"].contains(&part(at - 1)) => Some(Secrecy::Key),
         "pass" if at > 0 && at + 1 == parts.len() && is_upper => Some(Secrecy::Password),
