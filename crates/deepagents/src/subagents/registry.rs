@@ -1,4 +1,4 @@
-//! The sub-agents of an agent: those it was given, and those that files and skills define.
+//! The sub-agents of an agent: given in code, or defined by files and skills.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl Registry {
         Ok(Self { given, replaceable: None, make: None, made: Mutex::default() })
     }
 
-    /// Creates a registry of the given sub-agents and those that files and skills define.
+    /// Creates a registry of the given sub-agents and of any that files and skills define.
     ///
     /// # Errors
     /// Returns an error if two of the given ones have the same name.

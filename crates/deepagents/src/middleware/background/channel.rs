@@ -23,7 +23,7 @@ pub struct KnownTask {
     /// Whether the work is not done by an agent and is therefore lost with its process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlogged: bool,
-    /// The end of its log, and its status, when the conversation was last told about it.
+    /// The end of its log and its status as of the last message to the conversation about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<(LogPosition, TaskStatus)>,
     /// The position in its log up to which its state changes have been merged.
@@ -35,7 +35,7 @@ pub struct KnownTask {
 }
 
 impl KnownTask {
-    /// Returns `true` if the conversation was told the current status of the task.
+    /// Returns `true` if the conversation was notified of the current status of the task.
     pub fn is_told(&self, task: &BackgroundTask) -> bool {
         self.told.is_some_and(|(at, _)| at == task.end)
     }
@@ -53,13 +53,13 @@ impl KnownTask {
 pub enum KnownTaskChange {
     /// Adds a task, unless it is already known.
     Start(KnownTask),
-    /// Records that the conversation is told about a task.
+    /// Records that the conversation is notified of a task.
     Deliver {
         /// The id of the task.
         id: String,
-        /// What it was last told; the change is rejected if this is out of date.
+        /// The previous notification; the change is rejected if this is out of date.
         from: Option<(LogPosition, TaskStatus)>,
-        /// What it is told now.
+        /// The new notification.
         to: (LogPosition, TaskStatus),
         /// Whether the same update contains the task's state changes.
         joined: bool,

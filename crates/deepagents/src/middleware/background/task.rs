@@ -133,7 +133,7 @@ impl TaskState {
         (self.status, self.text, self.is_unreadable) = (TaskStatus::Error, format!("It is lost: {why}."), true);
     }
 
-    /// Returns `true` if the conversation has not been told its current status.
+    /// Returns `true` if the conversation has not been notified of its current status.
     pub(super) fn is_news(&self) -> bool {
         self.status != TaskStatus::Running && self.known.told.map(|(at, _)| at) != Some(self.end)
     }

@@ -26,7 +26,7 @@ pub enum Strategy {
     Block,
 }
 
-/// The secret key of hashes, without which nobody can test which value a hash stands for.
+/// The secret key of hashes. Without it, nobody can test which value a hash stands for.
 #[derive(Clone)]
 pub struct HashKey(Vec<u8>);
 

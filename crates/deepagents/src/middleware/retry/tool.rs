@@ -87,7 +87,7 @@ impl ToolRetry {
         self
     }
 
-    /// Sets what happens after the last attempt has failed; by default the model is told.
+    /// Sets what happens after the last attempt has failed; by default the model is shown the error.
     #[must_use]
     pub fn on_failure(mut self, on_failure: ToolFailure) -> Self {
         self.on_failure = on_failure;
