@@ -1,4 +1,4 @@
-//! A sub-agent that is a file, and one that is data.
+//! A sub-agent defined in a file, and one defined as data.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A call that waits for a person, and goes on when there is an answer.
+//! A call that waits for a person's approval and continues after the answer.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let outcome = agent.invoke(RunInput::new("Tell Ada to come at 8.").thread("dinner")).await?;
     assert_eq!(outcome.stop, FinishReason::Interrupted);
-    // Nothing runs now. The questions are kept with the thread: another process can answer them, days later.
+    // Nothing runs now. The questions are stored with the thread: another process can answer them days later.
     let mut input = RunInput::resume("dinner");
     for question in outcome.action_requests() {
         println!("? {}", question.text);

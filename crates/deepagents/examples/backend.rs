@@ -1,4 +1,4 @@
-//! Files kept where you want them: a backend of your own.
+//! A custom backend: files stored wherever you want.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-/// Notes in memory, which all threads share.
+/// Notes in memory, shared by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<BTreeMap<VPath, Bytes>>);
 

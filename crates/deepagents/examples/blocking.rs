@@ -1,4 +1,4 @@
-//! Without an async runtime, on files of a directory.
+//! Use without an async runtime, on the files of a directory.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

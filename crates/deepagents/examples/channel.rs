@@ -1,4 +1,4 @@
-//! State of one's own: a channel that a tool adds to, that a hook reads, and that comes back from sub-agents.
+//! A custom state channel that a tool updates, a hook reads, and sub-agents hand back.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -13,7 +13,7 @@ use deepagents::{
 };
 use serde_json::json;
 
-/// Money spent, in cents. What changes is added, so two calls of one turn do not overwrite each other.
+/// Money spent, in cents. Updates are added, so two calls of one turn do not overwrite each other.
 struct Expenses;
 
 impl Channel for Expenses {
@@ -31,11 +31,11 @@ impl Channel for Expenses {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Buy {
-    /// What it costs, in cents.
+    /// The price in cents.
     cents: u64,
 }
 
-/// Gives the agent a purse.
+/// Gives the agent a spending limit.
 struct Purse {
     limit: u64,
 }
@@ -60,7 +60,7 @@ impl Middleware for Purse {
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
-        // At the end of the conversation: what changes must not change the prefix that a provider has cached.
+        // At the end of the conversation, so that the change does not invalidate the provider's cached prefix.
         let left = self.limit.saturating_sub(cx.get::<Expenses>());
         request.messages.put(Message::harness(format!("[{left} cents are left]")).into());
         Ok(request)

@@ -1,4 +1,4 @@
-//! A long conversation, compacted: old messages are kept in a file and stand as a summary in what the model sees.
+//! Compaction of a long conversation: old messages move to a file, and the model sees a summary of them.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A question to a person, and work that is judged before it counts as done.
+//! A question to a person, and work that is evaluated before it counts as done.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

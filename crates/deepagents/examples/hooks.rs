@@ -1,4 +1,4 @@
-//! Commands that run before and after calls of tools.
+//! Commands that run before and after tool calls.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

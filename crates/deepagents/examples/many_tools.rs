@@ -1,4 +1,4 @@
-//! Tools that are offered once the model has looked for them, and a conversation whose old results are cleared.
+//! Tools that are offered once the model has searched for them, and clearing of old results.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! An agent that uses the tools of an MCP server, which here is another agent.
+//! An agent that uses the tools of an MCP server, which is itself an agent here.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A server: an agent, at an address of this machine.
+    // The server: an agent on a local address.
     let librarian = DeepAgent::builder().model(ScriptedModel::new([Turn::text("On the second shelf.")])).build()?;
     let (tell, address) = tokio::sync::oneshot::channel();
     let stop = CancellationToken::new();
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ready = |address: &str| drop(tell.send(address.to_owned()));
     let serving = tokio::spawn(server.serve_http("127.0.0.1:0".parse()?, stop.clone(), ready));
 
-    // An agent with that server, and with a program that is not there, which takes nothing away.
+    // An agent with that server, and with a program that does not exist, which does no harm.
     let library = ServerConfig::http(address.await?);
     let missing = ServerConfig::stdio("/no/such/program", ["--quiet"]);
     let servers = McpServers::new([("library", library), ("missing", missing)], McpOptions::default());

@@ -1,4 +1,4 @@
-//! Notes that are part of every request, and instructions that are read when they are needed.
+//! Notes that are included in every request, and instructions that are read when needed.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A middleware of one's own: it counts the calls of a run and refuses those beyond a limit.
+//! A custom middleware that counts the calls of a run and rejects those beyond a limit.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -11,11 +11,11 @@ use deepagents::{
 use serde_json::json;
 
 last_value!(
-    /// How many calls the run wants made.
+    /// Number of calls that the run has requested.
     Wanted("wanted_calls"): usize => private
 );
 
-/// What belongs to a run is in a channel: the fields are shared by all runs.
+/// State of a run belongs in a channel: all runs share the fields.
 struct Ceiling {
     limit: usize,
 }
@@ -30,7 +30,7 @@ impl Middleware for Ceiling {
     }
 
     async fn before_agent(&self, _cx: &Context) -> Result<HookOutput> {
-        // A thread keeps its channels from run to run.
+        // A thread keeps its channels across runs.
         Ok(HookOutput::set::<Wanted>(0))
     }
 

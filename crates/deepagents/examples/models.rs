@@ -1,4 +1,4 @@
-//! Models by name, with keys, addresses and settings.
+//! Models by name, with keys, URLs and settings.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = Registry::new();
     let key = std::env::var("ANTHROPIC_API_KEY").unwrap_or_else(|_| "a key".to_owned());
     registry.configure("anthropic", ModelConfig { api_key: Some(key.into()), ..ModelConfig::default() });
-    // Any server that speaks Chat Completions; a local one needs no key.
+    // Any server with the Chat Completions API; a local one needs no key.
     registry.configure(
         "custom",
         ModelConfig {

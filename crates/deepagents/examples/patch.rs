@@ -1,4 +1,4 @@
-//! Files changed by a patch.
+//! Changing files with a patch.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::call("read_file", json!({"file_path": "/greet.rs"})),
         Turn::text("Done."),
     ];
-    // Most often the profile of a model says so; see the chapter on profiles.
+    // Usually the profile of a model sets this; see the chapter on profiles.
     let profile = ProfileConfig { edit_tool: Some(EditTool::ApplyPatch), ..ProfileConfig::default() };
     let agent = DeepAgent::builder().model(ScriptedModel::new(script)).profile(profile).build()?;
     let outcome = agent.invoke(RunInput::new("Greet the world.")).await?;

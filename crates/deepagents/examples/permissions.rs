@@ -1,4 +1,4 @@
-//! Rules about files: some may be read, some changed, some not be seen at all.
+//! Permission rules: some files may be read, some changed, and some not be seen at all.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(folder.path().join("docs/guide.md"), "Read me.\n")?;
     std::fs::write(folder.path().join(".env"), "KEY=secret\n")?;
 
-    // The first rule that names the operation and covers the path decides.
+    // The first rule that includes the operation and matches the path decides.
     let rules = Permissions::new([
         Rule::new(AccessMode::Deny, ["/.env", "/**/*.pem"]),
         Rule::new(AccessMode::Allow, ["/drafts/**"]),

@@ -1,4 +1,4 @@
-//! The todo list, laid out in code before the model is asked.
+//! Filling the todo list in code before the first model call.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(if task.starts_with("Release") { steps.map(String::from).to_vec() } else { Vec::new() })
     }));
     let release = release.build()?;
-    // From a light model, for tasks that are long enough to be worth it.
+    // From a small model, for tasks that are long enough to be worth it.
     let light = ScriptedModel::new([Turn::text(r#"["Find the pages", "Translate them", "Check the links"]"#)]);
     let asked = builder().planner(SizePlanner::new(ModelPlanner::new(light)).min_tokens(10)).build()?;
     let tasks = [

@@ -1,7 +1,7 @@
-//! A planner that knows the words of its users: which lists are about what to do, and which sentences are steps.
+//! A planner that knows its users' words: which lists contain actions, and which sentences are steps.
 //!
-//! Words belong to an application rather than to the library: they are of its users' languages. Here they are English and
-//! Chinese.
+//! Words depend on the users' language, so they belong in the application rather than the library. Here they are
+//! English and Chinese.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -11,12 +11,12 @@ use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{BoxError, Context, DeepAgent};
 
-/// Words that make a list one of things to know, unless one of the others stands there too.
+/// Words that mark a list of facts, unless one of `TASKS` occurs too.
 const FACTS: [&str; 10] =
     ["background", "constraints", "notes", "requirements", "rules", "are", "背景", "注意", "要求", "规则"];
 const TASKS: [&str; 6] = ["do", "please", "steps", "tasks", "请", "任务"];
 
-/// Lists that are about what to do, and sentences that begin with first, then, finally.
+/// Plans from lists of actions, and from sentences that begin with first, then, finally.
 struct WordPlanner;
 
 impl Planner for WordPlanner {
@@ -58,23 +58,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 // ANCHOR_END: example
 
-/// What the first sentence begins with, one of these between bars.
+/// Words that begin the first sentence, separated by bars.
 const FIRST: &str = "first of all|firstly|first|to begin with|首先|第一步";
-/// What a later one begins with; longer ones before those that they begin with.
+/// Words that begin a later sentence; longer ones come before their prefixes.
 const LATER: &str = "secondly|second|thirdly|third|fourth|fifth|then|next|after that|afterwards|finally|lastly|其次|然后|接着\
                      |接下来|之后|随后|最后|第二步|第三步|第四步|第五步|第六步|第七步|第八步";
-/// After these words, "next" tells a time.
+/// After "next", these words make it a time.
 const TIMES: [&str; 5] = ["day", "week", "month", "year", "time"];
-/// Characters that are looked at to tell what a sentence begins with.
+/// Number of characters to examine at the start of a sentence.
 const AHEAD: usize = 24;
 
-/// The sentences, without the words they begin with; none unless one begins and others follow.
+/// Returns the sentences without the words that begin them; none unless one begins the sequence and others follow.
 fn sequence(task: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for text in task.lines() {
         for sentence in sentences(text) {
             if let Some(rest) = after(&sentence, FIRST) {
-                // Two beginnings are not one sequence.
+                // Two beginnings do not form one sequence.
                 if !items.is_empty() {
                     return Vec::new();
                 }
@@ -87,7 +87,7 @@ fn sequence(task: &str) -> Vec<String> {
     items
 }
 
-/// What follows one of the words at the beginning of a sentence.
+/// Returns the text after one of the words at the beginning of a sentence.
 fn after<'a>(sentence: &'a str, words: &str) -> Option<&'a str> {
     let sentence = sentence.trim_start();
     words.split('|').find_map(|word| {
@@ -109,8 +109,8 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Cuts a line after full stops and the like. A stop that another word follows, as in `a.txt` or "e.g. this", is none;
-/// a comma is one in Chinese where the next words go on with the sequence.
+/// Splits a line after full stops and the like. A full stop directly followed by a word, as in `a.txt` or "e.g. this",
+/// does not end a sentence. A Chinese comma does if the next words continue the sequence.
 fn sentences(line: &str) -> Vec<String> {
     let chars: Vec<char> = line.chars().collect();
     let mut out = vec![String::new()];

@@ -1,4 +1,4 @@
-//! What is done differently for one model: words added, a tool taken away.
+//! Adjustments for one model: an extra prompt and an excluded tool.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -9,7 +9,7 @@ use deepagents::profile::{ProfileConfig, Profiles};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // As data this could be in a file of the application.
+    // As data, this could be in a file of the application.
     let careful: ProfileConfig = serde_json::from_value(serde_json::json!({
         "system_prompt_suffix": "Answer in one sentence.",
         "excluded_tools": ["delete"],

@@ -1,4 +1,4 @@
-//! An agent in twenty lines, on a scripted model so that it runs without a key.
+//! An agent in twenty lines, with a scripted model so that it runs without a key.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

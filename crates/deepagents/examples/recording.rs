@@ -1,4 +1,4 @@
-//! A whole run, recorded once and played again without its model and its tools.
+//! A whole run, recorded once and replayed without its model and tools.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -28,7 +28,7 @@ fn agent(model: impl ChatModel, system: &str) -> Result<DeepAgent, Box<dyn std::
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("weather.jsonl");
-    // Stands for a real model, such as one of a `Registry`.
+    // Stands for a real model, such as one from a `Registry`.
     let real = ScriptedModel::new([Turn::call("weather", json!({"city": "Oslo"})), Turn::text("Take an umbrella.")]);
 
     let recorder = RunRecorder::create(&file).await?;
@@ -36,13 +36,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     agent(real, "You advise travellers.")?.invoke(input).await?;
     recorder.finish().await?;
 
-    // Played: no model and no tool is asked, all else works as ever.
+    // Replayed: no model or tool is called; everything else works as usual.
     let recording = RunRecording::open(&file).await?;
     let again = agent(recording.model(), "You advise travellers.")?;
     let replayed = recording.clone().replay(Tools::Recorded).run(&again).await?;
     println!("{}", replayed.text().unwrap_or_default());
 
-    // An agent that has changed meanwhile diverges from it.
+    // An agent that has changed since diverges from the recording.
     let changed = agent(recording.model(), "You advise sailors.")?;
     if let Err(divergence) = recording.replay(Tools::Recorded).run(&changed).await {
         println!("{divergence}");

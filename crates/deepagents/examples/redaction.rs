@@ -1,4 +1,4 @@
-//! Personal data and secrets are hidden before they are stored, sent or shown.
+//! Redaction of personal data and secrets before they are stored, sent or shown.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! An agent that delegates to an agent of another server.
+//! An agent that delegates to an agent on another server.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -29,7 +29,7 @@ async fn ask(url: &str) -> Result<String, Box<dyn std::error::Error>> {
 }
 // ANCHOR_END: example
 
-/// Serves the librarian until this is dropped with the runtime.
+/// Serves the librarian until the runtime is dropped.
 async fn serve() -> Result<String, Box<dyn std::error::Error>> {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("On the second shelf.")]);

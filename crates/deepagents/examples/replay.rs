@@ -14,7 +14,7 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("greeting.jsonl");
-    // Stands for a real model, such as one of a `Registry`.
+    // Stands for a real model, such as one from a `Registry`.
     let real = Arc::new(ScriptedModel::new([
         Turn::call("write_file", json!({"file_path": "/hello.txt", "content": "Hello\n"})),
         Turn::text("Written."),

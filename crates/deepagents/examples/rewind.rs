@@ -1,4 +1,4 @@
-//! A thread that goes back together with the files that it changed.
+//! A rewind of a thread together with the files that it changed.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -31,12 +31,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", std::fs::read_to_string(&plan)?);
 
     let back = Rewind::new(&agent, &files, "trip", checkpoint);
-    // What would become of which file; nothing is done yet.
+    // Shows what would happen to each file; nothing is changed yet.
     let wanted = back.plan().await?;
     for change in &wanted.changes {
         println!("{} goes back", change.path);
     }
-    // Files that somebody else has changed would be conflicts, and refused.
+    // Files changed by somebody else would be conflicts, and the rewind would be refused.
     let done = back.apply(&wanted, OnConflict::Refuse).await?;
     println!("{}", std::fs::read_to_string(&plan)?);
 

@@ -1,4 +1,4 @@
-//! Commands, in the sandbox; where there is none the agent is told so and nothing runs.
+//! Commands in the sandbox; without one, the agent is told so and nothing runs.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -11,7 +11,7 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Before anything else: the program is its own sandbox helper.
+    // Must come first: the program is its own sandbox helper.
     sandbox::init();
     println!("{}", Sandbox::new().probe());
     tokio::runtime::Runtime::new()?.block_on(run())

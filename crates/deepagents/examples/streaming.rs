@@ -1,4 +1,4 @@
-//! Events as they happen, a message to the model on the way, and a thread that is gone on with.
+//! Streaming events, a message to the model during a run, and a thread that is continued.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::ready;
 use serde_json::json;
 
-/// Whether the last message of a request is this one.
+/// Returns `true` if the last message of a request is this one.
 fn asks(request: &ModelRequest, text: &str) -> bool {
     request.messages.last().is_some_and(|message| message.text() == text)
 }
@@ -17,7 +17,7 @@ fn asks(request: &ModelRequest, text: &str) -> bool {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let write = Turn::call("write_file", json!({"file_path": "/plan.md", "content": "1. rest\n"}));
-    // What is said on the way may come before or after the second answer, so that answer is there for both.
+    // The steering message may arrive before or after the second answer, so the script has that answer for both.
     let model = ScriptedModel::rules()
         .when(|request| request.messages.len() == 1, [write])
         .when(|request| asks(request, "What did I ask for?"), [Turn::text("You asked for a plan; it says: rest.")])
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::TextDelta { text, .. } => print!("{text}"),
             EventKind::ToolStarted { name, .. } => {
                 println!("[{name}]");
-                // Joins the conversation before the model is asked again, or at the latest when it has answered.
+                // Joins the conversation before the next model call, or at the latest after the current answer.
                 run.steer("Nothing before noon, please.");
             }
             EventKind::RunFinished { usage, .. } => println!("\n({} tokens)", usage.total()),
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     run.outcome().await?;
 
-    // A host holds a run without owning it; it goes on although nobody reads.
+    // A host holds a detached run without owning it; the run continues even if nobody reads its events.
     let held = agent.run(RunInput::new("What did I ask for?").thread("holiday")).detach();
     let outcome = held.outcome().await?;
     println!("{} ({} messages)", outcome.text(), outcome.messages().len());

@@ -1,4 +1,4 @@
-//! An answer in a shape, typed in Rust.
+//! A structured answer, typed in Rust.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -15,7 +15,7 @@ struct Person {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The first answer does not fit and is sent back with what is wrong.
+    // The first answer is invalid and is sent back with the error.
     let model = ScriptedModel::new([
         Turn::call("Person", json!({"name": "Ada"})),
         Turn::call("Person", json!({"name": "Ada", "age": 36})),

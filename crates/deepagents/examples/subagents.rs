@@ -1,4 +1,4 @@
-//! Work handed to two sub-agents at once: one described by data, one a closure.
+//! Delegation to two concurrent sub-agents: one defined by data, one a closure.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A thread that is gone on with, looked into, and taken back to an earlier position.
+//! Continuing a thread, inspecting it, and rewinding it to an earlier position.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::text("Noted: by boat."),
         Turn::text("Noted: on foot."),
     ]);
-    // In place of `MemoryJournal::new()`: `Sqlite::open("threads.db").await?` of the crate `deepagents-persist`.
+    // Instead of `MemoryJournal::new()`: `Sqlite::open("threads.db").await?` of the crate `deepagents-persist`.
     let agent = DeepAgent::builder().model(model).journal(MemoryJournal::new()).build()?;
     agent.invoke(RunInput::new("I go by train.").thread("trip")).await?;
     agent.invoke(RunInput::new("No, by boat.").thread("trip")).await?;
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let said = then.messages().last().map(|m| m.text()).unwrap_or_default();
         println!("{:2} {:?}: {said}", checkpoint.position, checkpoint.origin);
     }
-    // Back to when two messages had been said; what came after stays in the log, on a branch of its own.
+    // Back to when the thread had two messages; the rest stays in the log, on a branch of its own.
     for checkpoint in checkpoints {
         if agent.state_at("trip", checkpoint.position).await?.messages().len() == 2 {
             agent.invoke(RunInput::new("No, on foot.").thread("trip").at(checkpoint.position)).await?;

@@ -1,4 +1,4 @@
-//! The todo list, as the model writes it and as the application reads it.
+//! The todo list, written by the model and read by the application.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ]}),
         ),
         Turn::text("Done."),
-        // It was asked what became of the open items.
+        // The agent was asked about the open items.
         Turn::call(
             "write_todos",
             json!({"todos": [

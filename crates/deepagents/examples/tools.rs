@@ -1,4 +1,4 @@
-//! Tools in three ways: a type, a closure, a JSON schema.
+//! Three ways to define a tool: a type, a closure, a JSON schema.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -7,14 +7,14 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Effect, RunInput, Tool, ToolContext, ToolError, ToolOutput, json_tool, tool_fn};
 use serde_json::{Value, json};
 
-/// Given by the application to every run.
+/// The user, passed by the application to every run.
 struct User(&'static str);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Order {
-    /// Number of the article.
+    /// The article number.
     article: u32,
-    /// How many, 1 unless told otherwise.
+    /// The quantity, 1 by default.
     #[serde(default = "one")]
     amount: u32,
 }
@@ -23,7 +23,7 @@ fn one() -> u32 {
     1
 }
 
-/// Orders articles. A service that knows the key of an order does not take it twice.
+/// Orders articles. A service that knows an order's key does not accept it twice.
 struct PlaceOrder;
 
 impl Tool for PlaceOrder {

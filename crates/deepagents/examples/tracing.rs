@@ -1,4 +1,4 @@
-//! A run as spans of OpenTelemetry: written to a file here, sent to a receiver where there is one.
+//! A run as OpenTelemetry spans: written to a file, and sent to a collector if there is one.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -17,13 +17,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Turn::text("I have written it down."),
     ]);
     let file = tempfile::NamedTempFile::new()?;
-    // What `OTEL_EXPORTER_OTLP_ENDPOINT` and its like say; here nothing, so spans go to a file alone.
+    // The values of `OTEL_EXPORTER_OTLP_ENDPOINT` and the like; unset here, so spans only go to the file.
     let environment = |name: &str| std::env::var(name).ok();
     let asked = OtelConfig::from_variables(&environment)?;
     let (export, mut options) =
         asked.map_or_else(|| (ExportConfig::default(), TraceOptions::default()), |asked| (asked.export, asked.options));
 
-    // What was said is no part of spans, unless it is asked for; then it passes through a function first.
+    // Spans do not contain message content unless requested; it then passes through a redaction function.
     options.content = Some(Content::default().redact(|_attribute, text| Some(text.replace("s3cr3t", "[redacted]"))));
     let tracer = Tracer::new(export.file(file.reopen()?), options)?;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = DeepAgent::builder().model(model).observe_runs(move || watching.observer()).build()?;
     let outcome = agent.invoke("Keep my key.").await?;
 
-    // No run waits for a receiver; the end of the program does, for so long.
+    // Runs never wait for a collector; the end of the program does, up to this long.
     let report = tracer.shutdown(Duration::from_secs(5)).await;
     println!("{} {} spans, {} lost", outcome.text(), report.exported, report.dropped);
     let trace = std::fs::read_to_string(file.path())?;

@@ -1,4 +1,4 @@
-//! A page of the web as a model is shown it, and a search service of one's own.
+//! A web page as a model sees it, and a custom search service.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

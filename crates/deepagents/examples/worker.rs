@@ -1,4 +1,4 @@
-//! A worker that takes threads whose runs were left unfinished, and goes on with them.
+//! A worker that finds threads with unfinished runs and resumes them.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example shows what it does")]
 
@@ -19,7 +19,7 @@ fn agent(journal: Arc<dyn Journal>, turns: Vec<Turn>) -> Result<DeepAgent> {
     Ok(DeepAgent::builder().model(ScriptedModel::new(turns)).journal(journal).tool(count).build()?)
 }
 
-/// Goes on with every run that no living process works on.
+/// Resumes every run on which no living process works.
 async fn work(agent: &DeepAgent, journal: Arc<dyn Journal>, name: &str) -> Result<()> {
     let open = ThreadQuery::default().status(RunStatus::Open).claimable();
     for thread in journal.threads().list(&open).await? {
@@ -32,7 +32,7 @@ async fn work(agent: &DeepAgent, journal: Arc<dyn Journal>, name: &str) -> Resul
             }
             Err(error) => return Err(error.into()),
         };
-        // What the thread needs is made ready here: nobody else works on it. The run goes on with the same lease.
+        // Prepare what the thread needs here: nobody else works on it. The run continues with the same lease.
         let outcome = agent.invoke(RunInput::resume(thread.id.clone()).owned(lease)).await?;
         println!("{name} has finished {}: {}", thread.id, outcome.text());
     }
@@ -41,11 +41,11 @@ async fn work(agent: &DeepAgent, journal: Arc<dyn Journal>, name: &str) -> Resul
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    // In place of it: a database that several processes share, of the crate `deepagents-persist`.
+    // Instead of this: a database shared by several processes, of the crate `deepagents-persist`.
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let first = agent(journal.clone(), vec![Turn::call("count", json!({})), Turn::text("never asked")])?;
     for thread in ["monday", "tuesday"] {
-        // A process that is about to end leaves its runs where they are; this one has not even begun.
+        // A process that is about to exit leaves its runs where they are; this one has not even started.
         let run = first.run(RunInput::new("How many parcels?").thread(thread)).detach();
         run.suspend();
         println!("{thread} is left: {:?}", run.outcome().await?.stop);

@@ -1,4 +1,4 @@
-//! What a person is asked about before it is done.
+//! Policies for tool calls that need a person's approval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ type When = dyn Fn(&ToolCall, &Context) -> bool + Send + Sync;
 type Describe = dyn Fn(&ToolCall, &Context) -> String + Send + Sync;
 type NameRule = dyn Fn(&ToolCall, &Context) -> Option<String> + Send + Sync;
 
-/// What a person is asked about before it is done, by tool.
+/// Defines, per tool, which calls need a person's approval.
 ///
-/// As JSON a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ..., "rule": ...,
-/// "expires_after": seconds, "required": true}`. Closures have no JSON form.
+/// Serialized as JSON, it is a map from tool to `true`, `false`, or `{"allowed_decisions": [...], "description": ...,
+/// "rule": ..., "expires_after": seconds, "required": true}`. Closures have no JSON form.
 ///
 /// ```
 /// use deepagents::{InterruptPolicy, InterruptOn, DecisionKind};
@@ -34,7 +34,7 @@ pub struct InterruptPolicy {
     pub(crate) tools: BTreeMap<String, ToolRules>,
 }
 
-/// When and how to ask about calls of one tool.
+/// Defines when and how to ask about calls of one tool.
 ///
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
@@ -68,33 +68,33 @@ pub struct InterruptOn {
     when: Option<Shared<When>>,
 }
 
-/// What is asked about calls of one tool: each rule by itself; without any, never.
+/// The rules for one tool, each evaluated on its own. An empty list means that calls of the tool are never asked about.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ToolRules(pub(crate) Vec<InterruptOn>);
 
 impl InterruptPolicy {
-    /// Nothing.
+    /// Creates an empty policy, which asks about nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks before calls of a tool; of all tools whose names begin so, where it ends with `*`, as in `mcp__github__*`. Said
-    /// twice for one tool, a call is asked about when either applies.
+    /// Asks before calls of a tool. A name that ends with `*`, as in `mcp__github__*`, stands for all tools with that
+    /// prefix. If a tool has several rules, a call is asked about when any of them applies.
     #[must_use]
     pub fn before(mut self, tool: impl Into<String>, ask: InterruptOn) -> Self {
         self.tools.entry(tool.into()).or_default().0.push(ask);
         self
     }
 
-    /// Does not ask before calls of a tool, where permission rules would. What is said with [`before`](Self::before)
-    /// holds all the same.
+    /// Does not ask before calls of a tool, even where permission rules would. Rules added with
+    /// [`before`](Self::before) still apply.
     #[must_use]
     pub fn never(mut self, tool: impl Into<String>) -> Self {
         self.tools.entry(tool.into()).or_default();
         self
     }
 
-    /// Both.
+    /// Combines the rules of both policies.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for (tool, asks) in other.tools {
@@ -103,31 +103,32 @@ impl InterruptPolicy {
         self
     }
 
-    /// Whether nothing is asked about.
+    /// Returns `true` if the policy asks about nothing.
     pub fn is_empty(&self) -> bool {
         self.tools.values().all(|asks| asks.0.is_empty())
     }
 
-    /// Both, less what the other asks about tools that are [never](Self::never) asked about here.
+    /// Combines both policies, without the other's rules for tools that this one marks as [`never`](Self::never).
     pub(crate) fn over(self, mut other: Self) -> Self {
         other.tools.retain(|tool, _| self.tools.get(tool).is_none_or(|asks| !asks.0.is_empty()));
         self.and(other)
     }
 
-    /// Without what is said to be never asked about.
+    /// Drops the tools that are marked as never asked about.
     pub(crate) fn asking(mut self) -> Self {
         self.tools.retain(|_, asks| !asks.0.is_empty());
         self
     }
 
-    /// A tool about whose calls nothing may be decided, so that they would wait for ever.
+    /// Returns a tool with a rule that allows no decision; its calls would wait forever.
     pub(crate) fn undecidable(&self) -> Option<&str> {
         let none = |asks: &ToolRules| asks.0.iter().any(|ask| ask.allowed.is_empty());
         self.tools.iter().find(|(_, asks)| none(asks)).map(|(tool, _)| tool.as_str())
     }
 
-    /// The rules that want a call to be asked about; of a call that hooks allow, those that are
-    /// [required](InterruptOn::required). What may be decided, and in which words it is asked, the first says.
+    /// Returns the rules that apply to a call; if a hook has allowed the call, only the
+    /// [required](InterruptOn::required) ones. The first rule determines the allowed decisions and the text of the
+    /// question.
     fn asking_about<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -141,12 +142,12 @@ impl InterruptPolicy {
         asks.filter(|ask| ask.when.as_ref().is_none_or(|when| when(call, cx)))
     }
 
-    /// The first rule that wants a call to be asked about, which hooks may have allowed.
+    /// Returns the first rule that applies to a call. `allowed` says whether a hook has allowed it.
     pub(crate) fn about<'a>(&'a self, call: &'a ToolCall, allowed: bool, cx: &'a Context) -> Option<&'a InterruptOn> {
         self.asking_about(call, allowed, cx).next()
     }
 
-    /// All of them in words.
+    /// Returns the names of all rules that apply to a call, joined into one string.
     pub(crate) fn rules_about(&self, call: &ToolCall, allowed: bool, cx: &Context) -> String {
         let mut names: Vec<String> = self.asking_about(call, allowed, cx).map(|ask| ask.rule_about(call, cx)).collect();
         names.dedup();
@@ -155,12 +156,12 @@ impl InterruptPolicy {
 }
 
 impl InterruptOn {
-    /// Anything may be decided.
+    /// Allows every kind of decision.
     pub fn any() -> Self {
         Self::only(DecisionKind::ALL)
     }
 
-    /// Only these may be decided; at least one, or the agent is not built.
+    /// Allows only these kinds of decision. The build of the agent fails if there are none.
     pub fn only(allowed: impl Into<Vec<DecisionKind>>) -> Self {
         Self {
             allowed: allowed.into(),
@@ -174,37 +175,37 @@ impl InterruptOn {
         }
     }
 
-    /// Asks about some calls only.
+    /// Asks only about calls for which the predicate returns `true`.
     #[must_use]
     pub fn when(mut self, when: impl Fn(&ToolCall, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(Shared(Arc::new(when)));
         self
     }
 
-    /// Asks in these words.
+    /// Sets the text of the question.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         (self.text, self.describe) = (Some(text.into()), None);
         self
     }
 
-    /// Names the rule that asks, for the question, the log and whoever shows them. Without a name it is the tool that
-    /// calls are asked about.
+    /// Names the rule that asks, for the question, the log and any UI. By default, the name says that calls of the tool
+    /// are asked about.
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>) -> Self {
         (self.rule, self.name_rule) = (Some(rule.into()), None);
         self
     }
 
-    /// Asks also about calls that a [hook](crate::middleware::hooks) allows, which otherwise settles the question. Permission
-    /// rules always do.
+    /// Also asks about calls that a [hook](crate::middleware::hooks) allows; by default a hook's approval is enough.
+    /// Permission rules always ask.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// Names the rule from the call.
+    /// Derives the name of the rule from the call.
     #[must_use]
     pub fn name_rule(mut self, name: impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static) -> Self {
         self.name_rule = Some(Shared(Arc::new(name)));
@@ -212,20 +213,20 @@ impl InterruptOn {
     }
 
     crate::shared::setters! {
-        /// Asks in words made from the call.
+        /// Derives the text of the question from the call.
         describe(describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static) => describe = Some(Shared(Arc::new(describe)));
 
-        /// Counts as rejected after this time.
+        /// Treats the call as rejected if nobody decides within this time.
         expires_after(time: Duration) => expires_after = Some(time);
     }
 
-    /// The rule that asks about a call, in words.
+    /// Returns the name of the rule that asks about a call.
     fn rule_about(&self, call: &ToolCall, cx: &Context) -> String {
         let named = self.name_rule.as_ref().and_then(|name| name(call, cx)).or_else(|| self.rule.clone());
         named.unwrap_or_else(|| format!("calls of {} are asked about", call.name))
     }
 
-    /// What a person is asked about a call.
+    /// Returns the text of the question about a call.
     pub(crate) fn question(&self, call: &ToolCall, cx: &Context) -> String {
         match (&self.describe, &self.text) {
             (Some(describe), _) => describe(call, cx),
@@ -260,7 +261,7 @@ impl<'de> Deserialize<'de> for ToolRules {
     }
 }
 
-/// A time as whole seconds.
+/// Serializes a duration as whole seconds.
 mod seconds {
     use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! The same for callers without an async runtime.
+//! A blocking API for callers without an async runtime.
 //!
 //! ```
 //! use deepagents::DeepAgent;
@@ -25,7 +25,8 @@ use tokio::runtime::{Handle, Runtime};
 
 use crate::DeepAgent;
 
-/// A deep agent with a runtime of its own. It blocks the thread that calls it, also one of another runtime.
+/// A deep agent with its own runtime. Its methods block the calling thread, and may also be called from within another
+/// runtime.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -42,13 +43,13 @@ pub struct BlockingAgent {
     runtime: OwnRuntime,
 }
 
-/// A runtime that may be waited for and dropped anywhere.
+/// A runtime that can be blocked on and dropped in any context.
 #[derive(Debug)]
 struct OwnRuntime(Option<Runtime>);
 
 impl OwnRuntime {
-    /// Waits for something; on a thread of its own where this one belongs to another runtime, which would not have it
-    /// blocked.
+    /// Blocks until the future completes. Within another runtime, whose threads must not block on a runtime, it blocks
+    /// on a separate thread.
     fn wait<T: Send>(&self, work: impl Future<Output = T> + Send) -> io::Result<T> {
         let Some(runtime) = &self.0 else { return Err(io::ErrorKind::NotConnected.into()) };
         if Handle::try_current().is_err() {
@@ -63,7 +64,7 @@ impl OwnRuntime {
 
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
-        // Another runtime does not allow to wait for its threads.
+        // Within another runtime, a blocking shutdown would panic.
         if let Some(runtime) = self.0.take_if(|_| Handle::try_current().is_ok()) {
             runtime.shutdown_background();
         }
@@ -71,40 +72,40 @@ impl Drop for OwnRuntime {
 }
 
 impl BlockingAgent {
-    /// Gives an agent a runtime.
+    /// Creates a runtime for an agent.
     ///
     /// # Errors
-    /// When the system gives no threads.
+    /// Returns an error if the runtime cannot start its threads.
     pub fn new(agent: DeepAgent) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         Ok(Self { agent, runtime: OwnRuntime(Some(runtime)) })
     }
 
-    /// Runs to the end.
+    /// Runs the agent to completion.
     ///
     /// # Errors
-    /// When the run fails; the error holds what it had finished.
+    /// Returns an error if the run fails; the error holds the state reached so far.
     pub fn invoke(&self, input: impl Into<RunInput>) -> Result<Outcome, Box<RunError>> {
         let input = input.into();
         self.runtime.wait(self.agent.invoke(input)).unwrap_or_else(|error| Err(failed(error)))
     }
 
-    /// Starts a run; iterate it for its events.
+    /// Starts a run. Iterate over it to receive its events.
     pub fn run(&self, input: impl Into<RunInput>) -> BlockingRun<'_> {
         let _inside = self.runtime.0.as_ref().map(Runtime::enter);
         BlockingRun { run: self.agent.run(input), runtime: &self.runtime }
     }
 
-    /// The state of a thread.
+    /// Returns the state of a thread.
     ///
     /// # Errors
-    /// When the agent has no journal or the log cannot be read.
+    /// Returns an error if the agent has no journal or the log cannot be read.
     pub fn state(&self, thread: &str) -> Result<State> {
         self.runtime.wait(self.agent.state(thread)).unwrap_or_else(|error| Err(Error::other(error)))
     }
 }
 
-/// A run under way: an iterator of its events.
+/// A run in progress: an iterator over its events.
 ///
 /// ```
 /// use deepagents::blocking::BlockingAgent;
@@ -126,15 +127,15 @@ pub struct BlockingRun<'a> {
 }
 
 impl BlockingRun<'_> {
-    /// The run below, to steer or cancel it.
+    /// Returns the underlying run, to steer or cancel it.
     pub fn handle(&self) -> &Run {
         &self.run
     }
 
-    /// Waits for the end.
+    /// Waits for the run to end.
     ///
     /// # Errors
-    /// When the run fails; the error holds what it had finished.
+    /// Returns an error if the run fails; the error holds the state reached so far.
     pub fn outcome(self) -> Result<Outcome, Box<RunError>> {
         self.runtime.wait(self.run.outcome()).unwrap_or_else(|error| Err(failed(error)))
     }
@@ -148,7 +149,7 @@ impl Iterator for BlockingRun<'_> {
     }
 }
 
-/// A run that could not be waited for.
+/// Returns the error of a run that could not be waited for.
 fn failed(error: io::Error) -> Box<RunError> {
     Box::new(RunError { error: Arc::new(Error::other(error)), state: State::default(), usage: Usage::default() })
 }

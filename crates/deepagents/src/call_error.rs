@@ -1,4 +1,4 @@
-//! A call of a tool that fails its run, in the words that the model would have been told.
+//! Errors of tool calls that fail the run, with the text that the model would have been shown.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use deepagents_core::middleware::ToolResponse;
 /// Any error of a tool.
 type ToolCause = dyn StdError + Send + Sync + 'static;
 
-/// Words, and the error behind them: whoever looks for its type finds it.
+/// A message and the error that caused it, so that callers can downcast the source.
 #[derive(Debug)]
 pub(crate) struct CallError {
     text: String,
@@ -18,12 +18,12 @@ pub(crate) struct CallError {
 }
 
 impl CallError {
-    /// Makes a failed call the end of its run.
+    /// Turns a failed call into the error that ends its run.
     pub(crate) fn ending(tool: String, text: String, response: ToolResponse) -> Error {
         Error::Tool { name: tool, source: Box::new(Self { text, source: response.source }) }
     }
 
-    /// The error that came out of a tool, with which a run is to end.
+    /// Returns the original error of a tool that is to end the run.
     pub(crate) fn cause(error: &ToolCause) -> Option<&ToolCause> {
         match error.downcast_ref::<Self>() {
             Some(own) => own.source.as_deref(),

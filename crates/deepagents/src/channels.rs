@@ -1,4 +1,4 @@
-//! Channels that several middlewares and applications read.
+//! State channels that several middlewares and applications read.
 
 mod agents;
 mod hooks;

@@ -1,4 +1,4 @@
-//! A tool in other words.
+//! Tools with a replaced description.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput,
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-/// A tool under another description.
+/// A tool with a replaced description.
 pub(crate) struct DescriptionOverride {
     tool: Arc<dyn DynTool>,
     description: String,
@@ -42,7 +42,7 @@ impl DynTool for DescriptionOverride {
 }
 
 impl DescriptionOverride {
-    /// The tool under its new description, if there is one for its name.
+    /// Wraps the tool if `descriptions` has an entry for its name.
     pub(crate) fn by(descriptions: &BTreeMap<String, String>, tool: Arc<dyn DynTool>) -> Arc<dyn DynTool> {
         match descriptions.get(&tool.spec().name) {
             Some(description) => Arc::new(Self { tool, description: description.clone() }),

@@ -1,10 +1,10 @@
-//! Text that somebody else wrote, shown so that every character of it can be seen: for what a person decides about.
+//! Escapes untrusted text so that every character is visible to a person who must decide about it.
 
-/// Marks in a row that may stand on one letter; more would cover what stands around them.
+/// Limit of combining marks per letter; more would cover the surrounding text.
 const MARKS: usize = 2;
 
-/// The text in one line: what has no glyph of its own, such as control characters, ends of lines, zero-width and bidi
-/// characters, tags and blanks other than the common one, is written as an escape.
+/// Returns the text as one line. Characters without a glyph of their own, such as control characters, line breaks,
+/// zero-width and bidi characters, tags and any blank other than a space, are escaped.
 ///
 /// ```
 /// use deepagents::escape::escaped;
@@ -33,14 +33,16 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// The lines of a text, each [escaped].
+/// Returns the lines of a text, each [escaped].
 pub fn escaped_lines(text: &str) -> impl Iterator<Item = String> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').map(escaped)
 }
 
-/// Whether a character outside of ASCII shows as nothing, as a blank, or changes how others are shown.
+/// Returns `true` if a non-ASCII character is invisible, looks like a blank, or changes how other characters are
+/// displayed.
 pub fn is_hidden(c: char) -> bool {
-    // The standard library's escapes know what has no glyph: controls, formats, separators, what is unassigned or private.
+    // `escape_debug` covers characters without a glyph: control, format, separator, unassigned and private-use
+    // characters.
     let unprintable = || !matches!(c.escape_debug().len(), 1) && !is_mark(c);
     let blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
     let selector = matches!(
@@ -50,9 +52,9 @@ pub fn is_hidden(c: char) -> bool {
     blank || selector || unprintable()
 }
 
-/// Whether a character stands on the one before it.
+/// Returns `true` for a combining mark.
 fn is_mark(c: char) -> bool {
-    // At the beginning of a text marks are escaped, behind a letter they are not.
+    // `escape_debug` escapes a mark at the start of a text but not after a letter.
     let behind: String = ['a', c].iter().collect();
     c.escape_debug().len() > 1 && behind.escape_debug().count() == 2
 }

@@ -1,4 +1,4 @@
-//! What an agent is made of.
+//! A description of an agent's parts and their token costs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,13 +10,14 @@ use serde_json::json;
 
 use crate::tokens;
 
-/// What counts where nothing else was given.
+/// Name of the default tokenizer.
 const ESTIMATE: &str = "estimate";
 
-/// What an agent is made of, and how many tokens of its first request each part costs: the static system prompt and the
-/// tools that are offered from the start. `Display` prints it for people, serde for programs.
+/// Describes the parts of an agent and the tokens that each contributes to its first request: the static system prompt
+/// and the tools offered from the start. `Display` formats it for people, serde for programs.
 ///
-/// Tokens are an estimate, about four plain characters each, until a tokenizer counts them: see [`counted`](Self::counted).
+/// Token counts are estimates, about four ASCII characters each, unless counted with a tokenizer: see
+/// [`counted`](Self::counted).
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -30,27 +31,27 @@ const ESTIMATE: &str = "estimate";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The model, `provider:model`.
+    /// The model, as `provider:model`.
     pub model: String,
-    /// What counted the tokens: `estimate`, or the name given to [`counted`](Self::counted).
+    /// The tokenizer that counted: `estimate`, or the name given to [`counted`](Self::counted).
     pub tokenizer: String,
-    /// The middlewares in order, with what their prompt section costs.
+    /// The middlewares in order, with the cost of their prompt sections.
     pub middlewares: Vec<ExplainedPart>,
-    /// The tools by name, with what their name, description and schema cost.
+    /// The tools by name, with the cost of their name, description and schema.
     pub tools: Vec<ExplainedPart>,
-    /// Tools that a person is to be asked about and that there are not yet: right where a server brings them, else a name
-    /// that is wrong.
+    /// Tools that need approval but do not exist yet. Expected if a server provides them later; otherwise the name is
+    /// wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asked_later: Vec<String>,
     /// The static system prompt.
     pub system: String,
-    /// How many tokens the system prompt has.
+    /// Number of tokens of the system prompt.
     pub system_tokens: usize,
-    /// How many tokens every request begins with: system prompt and tools.
+    /// Number of tokens at the start of every request: system prompt and tools.
     pub fixed_tokens: usize,
 }
 
-/// A part and how many tokens it costs.
+/// A part of an agent and its cost in tokens.
 ///
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
@@ -63,11 +64,11 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExplainedPart {
-    /// Its name.
+    /// The name of the part.
     pub name: String,
-    /// How many tokens it costs.
+    /// Its cost in tokens.
     pub tokens: usize,
-    /// What is counted: a section of the prompt, or a tool as JSON.
+    /// The counted text: a prompt section, or a tool as JSON.
     #[serde(skip)]
     pub text: String,
 }
@@ -78,13 +79,13 @@ impl ExplainedPart {
     }
 }
 
-/// A tool as providers are told of it.
+/// Formats a tool in the form in which providers receive it.
 fn written(tool: &ToolSpec) -> String {
     json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema}).to_string()
 }
 
 impl Explanation {
-    /// Of an agent that does not offer the tools of these names at first.
+    /// Describes an agent; the tools named in `withheld` are not offered at first.
     pub(crate) fn new(agent: &Agent, withheld: &BTreeSet<String>, asked_later: &[String]) -> Self {
         let system: Vec<&str> = agent.system().iter().map(|block| &*block.text).collect();
         let section = |text: Option<&str>| text.unwrap_or_default().to_owned();
@@ -103,7 +104,7 @@ impl Explanation {
         explanation.counted(ESTIMATE, |text| usize::try_from(tokens::estimate(text)).unwrap_or(usize::MAX))
     }
 
-    /// The same, counted by a tokenizer of this name.
+    /// Recounts with a tokenizer of this name.
     ///
     /// ```
     /// use deepagents::DeepAgent;

@@ -1,6 +1,6 @@
-//! Front matter: YAML between two lines of three dashes at the top of a Markdown file.
+//! Front matter: YAML between two `---` lines at the top of a Markdown file.
 //!
-//! Values are those of JSON. Scalars that are texts keep what was written: `version: 1.10` is `1.10`, not `1.1`.
+//! Values become JSON values. Scalars read as strings keep their source text: `version: 1.10` is `1.10`, not `1.1`.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,51 +9,51 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Characters that front matter, or a whole YAML file, may have.
+/// Maximum number of characters of front matter or of a whole YAML file.
 const MAX_CHARS: usize = 64 * 1024;
-/// Values that it may hold once aliases are followed, so that a few lines cannot stand for millions.
+/// Maximum number of values after alias expansion, so that a few lines cannot expand to millions of values.
 const MAX_NODES: usize = 10_000;
 const FENCE: &str = "---";
-/// Keys whose scalars are texts, whatever they look like.
+/// Keys whose scalars are always strings.
 const TEXTS: [&str; 6] = ["name", "description", "system_prompt", "prompt", "model", "title"];
 
-/// Keys whose values are prose, which many write without the quotes that YAML wants around it.
+/// Keys whose values are prose, which authors often leave without the quotes that YAML requires.
 const PROSE: [&str; 2] = ["description", "compatibility"];
 
-/// Which scalars are texts, whatever they look like.
+/// Selects the scalars that are read as strings regardless of their form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
-    /// All of them.
+    /// All scalars.
     All,
-    /// Names, descriptions and the like; others are numbers and truth values where they look so.
+    /// Only those of known keys such as names and descriptions; others may be numbers and booleans.
     ByKey,
 }
 
-/// Why there is no front matter to be had.
+/// An error from reading front matter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrontMatterError {
-    /// There is none.
+    /// The file has no front matter.
     #[error("it does not begin with a line `---`")]
     Missing,
-    /// It has no end.
+    /// The closing `---` line is missing.
     #[error("its front matter is not closed by a line `---`")]
     Unclosed,
-    /// It is more than anybody writes.
+    /// The front matter is too long.
     #[error("its front matter has more than {MAX_CHARS} characters")]
     TooLong,
-    /// It is YAML of another kind.
+    /// The YAML is not a mapping.
     #[error("its front matter is not a mapping of keys to values")]
     NotAMapping,
-    /// It is no YAML.
+    /// The YAML is invalid.
     #[error("its YAML cannot be read: {0}")]
     Yaml(String),
 }
 
-/// The front matter of a file as text, and what follows it. A byte order mark before it is passed over.
+/// Splits a file into the text of its front matter and the rest. Ignores a leading byte order mark.
 ///
 /// # Errors
-/// When there is none, or it has no end.
+/// Returns an error if the front matter is missing or not closed.
 pub fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -75,7 +75,7 @@ pub fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
     Err(FrontMatterError::Unclosed)
 }
 
-/// The front matter of a file with all scalars as texts, and what follows it.
+/// Parses the front matter of a file, with all scalars as strings. Also returns the rest of the file.
 ///
 /// ```
 /// use deepagents::front_matter::parse;
@@ -85,7 +85,7 @@ pub fn split(text: &str) -> Result<(&str, &str), FrontMatterError> {
 /// ```
 ///
 /// # Errors
-/// When there is none, or it is no mapping of keys to values.
+/// Returns an error if the front matter is missing, not closed, too long, not valid YAML or not a mapping.
 pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError> {
     let (head, body) = split(text)?;
     match yaml(head, Texts::All)? {
@@ -94,8 +94,8 @@ pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError>
     }
 }
 
-/// The front matter of a file and what follows it. Where it is no YAML, prose is read as if it stood in quotes: many
-/// files say `description: Use it when: …`, which other programs take.
+/// Parses the front matter of a file and returns it with the rest of the file. If it is not valid YAML, reads prose as
+/// if it were quoted: many files contain `description: Use it when: …`, which other programs accept.
 pub(crate) fn forgiving(text: &str, texts: Texts) -> Result<(Value, &str), FrontMatterError> {
     let (head, body) = split(text)?;
     let value = yaml(head, texts).or_else(|error| match quoted(head) {
@@ -105,7 +105,7 @@ pub(crate) fn forgiving(text: &str, texts: Texts) -> Result<(Value, &str), Front
     if value.is_object() { Ok((value, body)) } else { Err(FrontMatterError::NotAMapping) }
 }
 
-/// Front matter with quotes around prose that has none, with the lines that go on with it.
+/// Puts quotes around unquoted prose, including its continuation lines.
 fn quoted(head: &str) -> String {
     let mut out = String::with_capacity(head.len() + 8);
     let mut lines = head.split_inclusive('\n').peekable();
@@ -126,30 +126,31 @@ fn quoted(head: &str) -> String {
     out
 }
 
-/// Whether a value is neither in quotes or brackets nor a block.
+/// Returns `true` if a value is neither quoted, nor in brackets, nor a block.
 fn is_plain(value: &str) -> bool {
     !value.is_empty() && !value.starts_with(['\'', '"', '|', '>', '[', '{'])
 }
 
-/// A YAML document.
+/// Parses a YAML document.
 pub(crate) fn yaml(text: &str, texts: Texts) -> Result<Value, FrontMatterError> {
     if text.chars().nth(MAX_CHARS).is_some() {
         return Err(FrontMatterError::TooLong);
     }
     let failed = |error: serde_yaml_ng::Error| FrontMatterError::Yaml(error.to_string());
-    // Twice: only the first pass can tell kinds of scalars apart, only the second sees them as they were written.
+    // Two passes: only the first can distinguish the kinds of scalars, only the second sees their source text.
     let left = Cell::new(MAX_NODES);
     let value = Kinds(&left).deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)?;
     let written = Written { value, texts, is_text: texts == Texts::All };
     written.deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(failed)
 }
 
-/// The text of a scalar without blanks around it; none for an empty one.
+/// Returns the trimmed string of a scalar, or `None` if it is empty or not a string.
 pub(crate) fn text(value: &Value) -> Option<&str> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A list of words: a list of texts, or one text split at blanks and commas. Nothing for any other value.
+/// Returns a list of words, given as a list of strings or as one string separated by whitespace and commas. Returns
+/// `None` for any other value.
 pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
@@ -161,7 +162,7 @@ pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Reads values with their kinds, up to a number of them.
+/// Deserializes typed values, up to a maximum number of them.
 struct Kinds<'a>(&'a Cell<usize>);
 
 impl<'de> DeserializeSeed<'de> for Kinds<'_> {
@@ -202,7 +203,7 @@ impl<'de> Visitor<'de> for Kinds<'_> {
         Ok(value.to_string().into())
     }
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
-        // What JSON has no number for, such as `.nan`, stays a scalar.
+        // JSON cannot represent values such as `.nan`; they stay strings.
         Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
     }
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
@@ -227,7 +228,7 @@ impl<'de> Visitor<'de> for Kinds<'_> {
     }
 }
 
-/// Reads values that are known once more, with texts as they were written.
+/// Deserializes a known value a second time, with strings as in the source.
 struct Written {
     value: Value,
     texts: Texts,
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(text(said, "name").unwrap(), "x");
         let lines = "description: @me: now,\r\n  then: later\r\nname: x\r\n";
         assert_eq!(text(lines, "description").unwrap(), "@me: now, then: later");
-        // What is YAML is read as such.
+        // Valid YAML is read unchanged.
         assert_eq!(text("description: one # two\n", "description").unwrap(), "one");
         for wrong in
             ["tools: a: b\n", "description: a: b\ntools: [\n", "description: 'a': b\n", "- description: a: b\n"]

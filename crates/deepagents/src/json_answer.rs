@@ -1,15 +1,15 @@
-//! JSON in what a model says, which may think aloud around it.
+//! JSON in a model's answer, which may contain reasoning around it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Deserializer, Value};
 
-/// The last JSON object of a text that is of a type: what comes before it are a model's thoughts.
+/// Returns the last JSON object in a text that deserializes to `T`; the text around it may be a model's reasoning.
 ///
 /// # Errors
-/// Why there is none, in words for the model.
+/// Returns why there is none, as a message for the model.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let (mut found, mut problem) = (None, "there is no JSON object in the answer".to_owned());
-    // Up to here the text is part of an object that was looked at as a whole.
+    // The text up to `seen` belongs to an object that was already checked as a whole.
     let (mut from, mut seen) = (0, 0);
     while let Some((at, rest)) = next_brace(text, from) {
         let mut values = Deserializer::from_str(rest).into_iter::<Value>();
@@ -18,7 +18,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         match value {
             Some(Ok(value)) => match serde_json::from_value(value) {
                 Ok(fits) => (found, from, seen) = (Some(fits), end, end),
-                // What is wrong with the whole says more than what is wrong with its parts.
+                // An error about the whole object is more useful than one about its parts.
                 Err(error) if at >= seen => (problem, seen) = (error.to_string(), end),
                 Err(_) => {}
             },
@@ -29,7 +29,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     found.ok_or(problem)
 }
 
-/// The next opening brace, and the text that begins with it.
+/// Returns the position of the next opening brace and the text from there on.
 fn next_brace(text: &str, from: usize) -> Option<(usize, &str)> {
     let at = from + text.get(from..)?.find('{')?;
     Some((at, text.get(at..)?))

@@ -1,4 +1,4 @@
-//! What a person had decided when they left the questions: the model is told so with what is said next.
+//! Decisions that a person made before abandoning the pending questions, reported to the model with the next message.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,10 @@ use deepagents_core::state::State;
 
 use crate::middleware::approval::rejection;
 
-/// What the model is told of decisions about calls that a person then left together with other questions: the results of
-/// the calls, and remarks on those that are no calls of the last answer, such as a sub-agent's. None of them was made.
+/// Builds the messages that tell the model about decisions on tool calls that a person then abandoned together with the
+/// other pending questions. None of the calls was executed.
+///
+/// A call of the last answer gets a result; any other call, such as a sub-agent's, gets a remark.
 ///
 /// ```
 /// use deepagents::{ActionRequest, Decision, Message, RunInput, State, left_decisions};
@@ -21,7 +23,7 @@ use crate::middleware::approval::rejection;
 pub fn left_decisions(state: &State, decided: impl IntoIterator<Item = (ActionRequest, Decision)>) -> Vec<Message> {
     let mut answered = BTreeSet::new();
     let message = |(request, decision): (ActionRequest, Decision)| {
-        // A call that asked more than once has one result.
+        // A call that asked more than once gets one result.
         let call = open_call(state, &request).filter(|id| answered.insert(id.clone()));
         let (text, is_error) = in_words(&request, &decision);
         match call {
@@ -39,7 +41,7 @@ pub fn left_decisions(state: &State, decided: impl IntoIterator<Item = (ActionRe
     decided.into_iter().map(message).collect()
 }
 
-/// The id that the model gave the call of a question, where it is one of the last answer and has no result.
+/// Returns the model's id of the call in question, if it belongs to the last answer and has no result yet.
 fn open_call(state: &State, request: &ActionRequest) -> Option<String> {
     if !request.call.path.is_empty() {
         return None;
@@ -56,7 +58,7 @@ fn open_call(state: &State, request: &ActionRequest) -> Option<String> {
     (*name == request.tool && !results.any(|result| result.call_id == *id)).then(|| id.clone())
 }
 
-/// What was decided, and whether that is no result as the tool would give it.
+/// Returns the text of a decision, and whether its result counts as an error, that is, not as the tool's own output.
 fn in_words(request: &ActionRequest, decision: &Decision) -> (String, bool) {
     const STOPPED: &str = "and stopped before the other calls were decided on. It was not made.";
     let name = &request.tool;

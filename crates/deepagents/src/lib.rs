@@ -16,10 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`DeepAgent::builder`] assembles the standard stack: a todo list, files, sub-agents, compaction of the context, prompt
-//! caching, repair of tool calls, and memory, skills and approvals where they are asked for. Every part can be
-//! replaced, configured or left out, and [`DeepAgent::explain`] shows what came of it. Your own parts are
-//! [`Middleware`]s and [`Tool`]s.
+//! [`DeepAgent::builder`] assembles the standard stack: a todo list, files, sub-agents, context compaction, prompt
+//! caching, repair of tool calls, and, on request, memory, skills and approvals. Every part can be replaced, configured
+//! or left out, and [`DeepAgent::explain`] shows the result. Add your own parts as [`Middleware`]s and [`Tool`]s.
 
 mod approvals;
 pub mod blocking;
@@ -83,26 +82,26 @@ pub use left_decisions::left_decisions;
 pub use middleware::tool_errors::ToolErrorAction;
 pub use user_file::UserFileError;
 
-/// Bytes, as [`fs::Backend`] is written with.
+/// Byte buffers in the signatures of [`fs::Backend`].
 pub use bytes;
-/// Futures and streams, as [`ChatModel`], [`Journal`], [`Store`] and [`RunObserver`] are written with.
+/// Futures and streams in the signatures of [`ChatModel`], [`Journal`], [`Store`] and [`RunObserver`].
 pub use deepagents_core::futures_core;
-/// What cancels runs and calls from elsewhere: [`RunInput::cancelled_by`], [`Run::canceller`].
+/// A token that cancels runs and calls from elsewhere: see [`RunInput::cancelled_by`] and [`Run::canceller`].
 pub use tokio_util::sync::CancellationToken;
 
-/// The core: everything that is not re-exported at the top.
+/// The core crate, including everything that is not re-exported at the top level.
 pub use deepagents_core as core;
 /// Files and backends.
 pub use deepagents_fs as fs;
-/// MCP.
+/// MCP servers and their tools.
 #[cfg(feature = "mcp")]
 pub use deepagents_mcp as mcp;
-/// Models.
+/// Model providers.
 #[cfg(feature = "models")]
 pub use deepagents_models as models;
 /// Traces and metrics.
 #[cfg(feature = "otel")]
 pub use deepagents_otel as otel;
-/// Agents of other servers.
+/// Agents on remote servers.
 #[cfg(feature = "remote")]
 pub use deepagents_remote as remote;

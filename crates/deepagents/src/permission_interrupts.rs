@@ -1,4 +1,4 @@
-//! Permission rules that want a person to be asked, as approvals.
+//! Converts permission rules that ask a person into approvals.
 
 use deepagents_core::message::ToolCall;
 use deepagents_core::run::Context;
@@ -13,13 +13,13 @@ use crate::middleware::filesystem::Patch;
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
 
-/// The tool that looks for names, whose pattern may be absolute.
+/// The tool that finds file names; its pattern may be absolute.
 const GLOB: &str = "glob";
 
 /// The tool that changes several files.
 const APPLY_PATCH: &str = "apply_patch";
 
-/// What a file tool does: the operation, the argument that holds its path, and whether it goes for all that lies below.
+/// The file tools: name, operation, the argument with the path, and whether the call covers the whole tree below it.
 const TOOLS: [(&str, Operation, &str, bool); 7] = [
     ("read_file", Operation::Read, "file_path", false),
     ("write_file", Operation::Write, "file_path", false),
@@ -30,14 +30,13 @@ const TOOLS: [(&str, Operation, &str, bool); 7] = [
     ("grep", Operation::Read, "path", true),
 ];
 
-/// The path that a call of a file tool is about, and whether the call is about a link at its end rather than about where
-/// that leads.
+/// Returns the path of a file tool call, and whether the call concerns a link at its end rather than the link's target.
 pub(crate) fn path_of(call: &ToolCall) -> Option<(VPath, bool)> {
     let (tool, _, argument, _) = TOOLS.iter().find(|(tool, ..)| *tool == call.name)?;
     Some((VPath::parse(call.args.get(argument)?.as_str()?).ok()?, *tool == "delete"))
 }
 
-/// The approvals that the rules ask for.
+/// Returns the approvals that the rules require.
 pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
     let mut out = InterruptPolicy::new();
     for (tool, operation, argument, tree) in TOOLS {
@@ -72,7 +71,7 @@ pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
     out
 }
 
-/// The rule that allows a call, if one does.
+/// Returns the rule that allows a call, if any.
 pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String> {
     if call.name == EXECUTE {
         return match rules.decide_command(command_of(call)?).reason {
@@ -86,7 +85,7 @@ pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String>
     Some(format!("{} {pattern}", operation.name()))
 }
 
-/// The pattern of a rule that asks about a path which a patch touches.
+/// Returns the pattern of a rule that asks about a path in a patch.
 fn asked_path(rules: &Permissions, call: &ToolCall) -> Option<String> {
     let patch = Patch::parse(call.args.get("input")?.as_str()?).ok()?;
     let decided = patch.paths().map(|path| rules.decide_tree(Operation::Write, path));
@@ -94,18 +93,18 @@ fn asked_path(rules: &Permissions, call: &ToolCall) -> Option<String> {
     Some(asks.pattern.map_or_else(String::new, |pattern| pattern.to_string()))
 }
 
-/// The command that a call is to run.
+/// Returns the command that a call would run.
 fn command_of(call: &ToolCall) -> Option<&str> {
     call.args.get("command").and_then(Value::as_str)
 }
 
-/// Whether a call is to be asked about. One that cannot be made as it is, or is denied, is not: it answers with an error.
+/// Returns `true` if a call needs approval. An invalid or denied call does not: it fails with an error.
 fn asks(rules: &Permissions, call: &ToolCall, operation: Operation, argument: &str, tree: bool) -> bool {
     decide(rules, call, operation, argument, tree).is_some_and(|decision| decision.mode == AccessMode::Ask)
 }
 
-/// What the rules say about the path of a call, and about where the pattern of a search begins that is absolute: who names
-/// a place there is asked about it, whatever the directory.
+/// Returns the decision of the rules about the path of a call. For `glob` with an absolute pattern, also checks the
+/// directories that the pattern names: a rule that asks about them applies whatever the `path` argument is.
 fn decide<'a>(
     rules: &'a Permissions,
     call: &ToolCall,
@@ -126,7 +125,7 @@ fn decide<'a>(
     Some(named.find(|decision| decision.mode == AccessMode::Ask).unwrap_or(own))
 }
 
-/// The places that an absolute pattern names.
+/// Returns the paths that an absolute pattern names.
 fn named_by_pattern(call: &ToolCall) -> Vec<VPath> {
     let text = call.args.get("pattern").and_then(Value::as_str).filter(|text| text.starts_with('/'));
     let pattern = text.and_then(|text| Pattern::new(text).ok());

@@ -1,8 +1,8 @@
-//! Going back to a checkpoint with files and conversation together.
+//! Rewinds a thread to a checkpoint, files and conversation together.
 //!
-//! A [`LocalBackend`] that was opened with [`LocalOptions::undo`](deepagents_fs::LocalOptions::undo) records what the
-//! runs of threads change in its directory: by the file tools, by sub-agents, by anything else that goes through the
-//! backend. What commands change (`execute`) is not recorded and stays as it is.
+//! A [`LocalBackend`] opened with [`LocalOptions::undo`](deepagents_fs::LocalOptions::undo) records the changes that
+//! runs make in its directory: by the file tools, by sub-agents, and by anything else that goes through the backend.
+//! Changes made by commands (`execute`) are not recorded and stay in place.
 
 use deepagents_core::agent::RewindPlan;
 use deepagents_core::error::Error;
@@ -12,13 +12,14 @@ use deepagents_fs::{LocalBackend, OnConflict, RestoreError, RestorePlan, VPath};
 
 use crate::DeepAgent;
 
-/// A way back to a checkpoint of a thread, with the files that the agent has changed since.
+/// Rewinds a thread to a checkpoint, including the files that the agent has changed since.
 ///
-/// [`plan`](Self::plan) says what would become of which file, [`apply`](Self::apply) does it. Files that somebody else
-/// has changed are conflicts: they are overwritten only with [`OnConflict::Overwrite`]. What is overwritten is recorded, so
-/// that going back can be undone by going back to [`Done::left`]. One directory goes back with the conversation; where
-/// an agent works in several, use [`LocalBackend::restore`] for each within
-/// [`Agent::rewind_with`](deepagents_core::agent::Agent::rewind_with).
+/// [`plan`](Self::plan) shows what would happen to each file, and [`apply`](Self::apply) does it. Files that somebody
+/// else has changed are conflicts: they are overwritten only with [`OnConflict::Overwrite`]. Overwritten contents are
+/// recorded, so a rewind can be undone by rewinding to [`Done::left`].
+///
+/// Only one directory is rewound with the conversation. If an agent works in several, call [`LocalBackend::restore`]
+/// for each within [`Agent::rewind_with`](deepagents_core::agent::Agent::rewind_with).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,58 +62,58 @@ pub struct Rewind {
     to: LogPosition,
 }
 
-/// What was done.
+/// The result of a rewind.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Done {
-    /// What was put back or removed.
+    /// Files that were restored or removed.
     pub restored: Vec<VPath>,
-    /// What stays as it was on account of somebody else's changes.
+    /// Files that were left unchanged because somebody else had changed them.
     pub skipped: Vec<VPath>,
-    /// Commands that the agent and its sub-agents ran after the checkpoint (`execute`); what they changed stays as it is.
+    /// Number of commands (`execute`) that the agent and its sub-agents ran after the checkpoint; their changes stay in
+    /// place.
     pub commands: usize,
-    /// The position that was left: going back to it undoes this.
+    /// The position before the rewind: rewinding to it undoes this one.
     pub left: LogPosition,
-    /// The position the thread goes on from.
+    /// The position from which the thread continues.
     pub end: LogPosition,
 }
 
-/// Why a thread did not go back.
+/// An error from a rewind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewindError {
-    /// The thread: somebody works on it, or it has no state at the position.
+    /// The thread is in use, or has no state at the position.
     #[error(transparent)]
     Thread(#[from] Error),
-    /// The files; the conversation stays as it was.
+    /// The files could not be restored; the conversation is unchanged.
     #[error(transparent)]
     Files(#[from] RestoreError),
 }
 
 impl Rewind {
-    /// The way back of a thread to a position of its log, such as that of a checkpoint. `files` is the backend that
-    /// the agent's files are in, below whatever wraps it.
+    /// Prepares to rewind a thread to a position of its log, such as that of a checkpoint. `files` is the backend with
+    /// the agent's files, without any wrappers.
     pub fn new(agent: &DeepAgent, files: &LocalBackend, thread: impl Into<String>, to: LogPosition) -> Self {
         Self { agent: agent.clone(), files: files.clone(), thread: thread.into(), to }
     }
 
-    /// What would become of the files.
+    /// Returns what a rewind would do to the files.
     ///
     /// # Errors
-    /// When the thread has no state at the position, or the files cannot be read.
+    /// Returns an error if the thread has no state at the position, or the files cannot be read.
     pub async fn plan(&self) -> Result<RestorePlan, RewindError> {
         let here = self.agent.state(&self.thread).await?;
         let there = self.agent.state_at(&self.thread, self.to).await?;
         Ok(self.files.plan_restore(&self.thread, &here, &there).await?)
     }
 
-    /// Goes back: puts the files back as planned, then lets the conversation go on from the position. Nobody else can
-    /// work on the thread meanwhile. A process that ends half way leaves the conversation as it was; going back again
-    /// does the rest.
+    /// Restores the files as planned, then rewinds the conversation to the position. The thread is locked meanwhile. If
+    /// the process ends half way, the conversation is unchanged and another rewind completes the work.
     ///
     /// # Errors
-    /// When the plan no longer holds, when there are conflicts that are to be refused, or when somebody works on the
-    /// thread: nothing is changed then.
+    /// Returns an error, and changes nothing, if the plan is out of date, if there are conflicts and `on` refuses them,
+    /// or if the thread is in use.
     pub async fn apply(&self, plan: &RestorePlan, on: OnConflict) -> Result<Done, RewindError> {
         let (mut restored, mut skipped, mut ran) = (Vec::new(), Vec::new(), 0);
         let work = async |here: State, there: State| {
@@ -125,7 +126,7 @@ impl Rewind {
         Ok(Done { restored, skipped, commands: ran, left: back.left, end: back.end })
     }
 
-    /// How many commands ran since the position, those of sub-agents too.
+    /// Returns the number of commands that ran since the position, including those of sub-agents.
     async fn commands(&self) -> Result<usize, Error> {
         let calls = self.agent.threads()?.calls_since(&self.thread, self.to).await?;
         Ok(calls.iter().filter(|(_, tool)| tool == "execute").count())

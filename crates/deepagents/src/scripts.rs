@@ -1,8 +1,8 @@
-//! Scripts that put no blanks between words.
+//! Scripts that do not separate words with spaces.
 
 use std::fmt;
 
-/// Their letters and their punctuation: Thai and Lao, Burmese, Khmer, Chinese, Japanese, Korean.
+/// Letters and punctuation of these scripts: Thai and Lao, Burmese, Khmer, Chinese, Japanese, Korean.
 const UNSPACED: [(char, char); 9] = [
     ('\u{0E00}', '\u{0EFF}'),
     ('\u{1000}', '\u{11FF}'),
@@ -15,12 +15,12 @@ const UNSPACED: [(char, char); 9] = [
     ('\u{20000}', '\u{3FFFF}'),
 ];
 
-/// Whether a letter is one of theirs, or of their punctuation.
+/// Returns `true` for a letter or punctuation mark of these scripts.
 pub(crate) fn is_unspaced(c: char) -> bool {
     UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
-/// All of them, as they stand in a class of an expression.
+/// Formats all ranges for use in a regex character class.
 pub(crate) struct Unspaced;
 
 impl fmt::Display for Unspaced {

@@ -1,10 +1,10 @@
-//! Parts that only code can give, inside types that are data otherwise; and what builders have in common.
+//! Values that only code can provide, inside types that are otherwise plain data; and a macro for builder methods.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A part given in code, such as a tool or a closure. A clone is the same part, and a part equals itself alone.
+/// A value provided in code, such as a tool or a closure. Clones share the value; two are equal only if they share it.
 pub(crate) struct Shared<T: ?Sized>(pub(crate) Arc<T>);
 
 impl<T: ?Sized> Clone for Shared<T> {
@@ -33,7 +33,7 @@ impl<T: ?Sized> fmt::Debug for Shared<T> {
     }
 }
 
-/// Methods of a builder that each set one field.
+/// Generates builder methods that each set one field.
 macro_rules! setters {
     ($($(#[$meta:meta])* $name:ident($given:ident: $kind:ty) => $field:ident = $value:expr;)*) => {$(
         $(#[$meta])*

@@ -1,11 +1,11 @@
-//! Commands that a person types after a slash, and the messages they stand for.
+//! Slash commands, and the messages they expand to.
 
-/// What follows the name in the text of a command.
+/// The placeholder for all arguments in the text of a command.
 const ARGUMENTS: &str = "ARGUMENTS";
-/// What names of skills have before them.
+/// The prefix of commands that name a skill.
 const SKILL: &str = "skill:";
 
-/// A text that begins with a slash, taken apart.
+/// A parsed slash command.
 ///
 /// ```
 /// use deepagents::slash::Slash;
@@ -19,12 +19,13 @@ const SKILL: &str = "skill:";
 pub struct Slash<'a> {
     /// The name, without the slash.
     pub name: &'a str,
-    /// What was typed behind it, without blanks around it.
+    /// The text after the name, trimmed.
     pub args: &'a str,
 }
 
 impl<'a> Slash<'a> {
-    /// Takes a text apart. None where it does not begin with a slash, or with a path: `/usr/bin` is no name.
+    /// Parses a slash command. Returns `None` if the text does not begin with a slash, or begins with a path:
+    /// `/usr/bin` is not a name.
     pub fn parse(text: &'a str) -> Option<Self> {
         let rest = text.strip_prefix('/')?;
         let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -32,12 +33,12 @@ impl<'a> Slash<'a> {
         is_name.then(|| Self { name, args: args.trim() })
     }
 
-    /// The skill that it names, as in `/skill:pdf`.
+    /// Returns the skill that the command names, as in `/skill:pdf`.
     pub fn skill(&self) -> Option<&'a str> {
         self.name.strip_prefix(SKILL)
     }
 
-    /// The message with which a skill is used: what was typed behind its name.
+    /// Returns the message that uses a skill: the arguments, or a default text without any.
     pub fn skill_message(&self) -> String {
         match (self.args, self.skill()) {
             ("", Some(skill)) => format!("Use the skill {skill}."),
@@ -46,8 +47,9 @@ impl<'a> Slash<'a> {
     }
 }
 
-/// The message that the text of a command makes of what was typed behind its name: `$ARGUMENTS` stands for that, `$1` to `$9`
-/// for its words, which quotes and `\` keep together as in a shell; where neither is in it, it comes behind the text.
+/// Expands the text of a command with the arguments typed after its name. `$ARGUMENTS` stands for all of them, `$1` to
+/// `$9` for single words; quotes and `\` group words as in a shell. If the text has no placeholder, the arguments are
+/// appended to it.
 ///
 /// ```
 /// use deepagents::slash::message;
@@ -79,7 +81,7 @@ pub fn message(text: &str, args: &str) -> String {
     out
 }
 
-/// The words of a text, as a shell reads them: a quote that is not closed goes to the end.
+/// Splits a text into words as a shell does; an unclosed quote extends to the end.
 fn quoted_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut chars = text.chars();

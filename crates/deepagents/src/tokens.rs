@@ -1,12 +1,12 @@
-//! How many tokens a text has, about.
+//! Estimates the number of tokens of a text.
 //!
-//! Four plain characters make one token, a letter beyond them half a one, an ideograph a whole one. Limits in tokens are
-//! compared in quarters of them, so that nothing is rounded on the way.
+//! Four ASCII characters count as one token, any other letter as half a token, and an ideograph as a whole one. Token
+//! limits are compared in quarters of a token, to avoid rounding.
 
-/// Quarters of a token in one.
+/// Quarters per token.
 const QUARTERS: usize = 4;
 
-/// What a character weighs, in quarters of a token.
+/// Returns the weight of a character in quarters of a token.
 fn weight(c: char) -> usize {
     match c {
         c if c.is_ascii() => 1,
@@ -15,22 +15,22 @@ fn weight(c: char) -> usize {
     }
 }
 
-/// What a text weighs, in quarters of a token.
+/// Returns the weight of a text in quarters of a token.
 pub(crate) fn quarters(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(weight).sum() }
 }
 
-/// A limit in tokens, in quarters of them; none for no limit and for zero, which says the same.
+/// Converts a limit in tokens to quarters of a token. Zero means no limit, as `None` does.
 pub(crate) fn limit(tokens: Option<usize>) -> Option<usize> {
     tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(QUARTERS))
 }
 
-/// About how many tokens a text has.
+/// Estimates the number of tokens of a text.
 pub(crate) fn estimate(text: &str) -> u64 {
     (quarters(text) as u64).div_ceil(QUARTERS as u64)
 }
 
-/// The longest beginning of a text that weighs no more than so many quarters of a token.
+/// Returns the longest prefix of a text whose weight is at most this many quarters of a token.
 pub(crate) fn head(text: &str, quarters: usize) -> &str {
     let mut left = quarters;
     let end = text.char_indices().find(|&(_, c)| match left.checked_sub(weight(c)) {

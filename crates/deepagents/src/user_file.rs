@@ -1,4 +1,4 @@
-//! Records of the user's that several processes read and change: a file of JSON with a version.
+//! A versioned JSON file with records of the user that several processes read and change.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,21 +8,21 @@ use deepagents_fs::locked_file::{FileLock, replace_secret};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that the file may have.
+/// Maximum size of the file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
-/// The version of the form of all such files.
+/// Format version of these files.
 const VERSION: u32 = 1;
 
-/// A file of records. It is the user's: mode 0600, in a directory that is made with 0700 where there is none. Changes are
-/// made under a lock across processes and are there whole or not at all.
+/// A file of records that belongs to the user: mode 0600, in a directory that is created with mode 0700 if it does not
+/// exist. Changes are atomic and made under a lock shared by all processes.
 #[derive(Clone, Debug)]
 pub(crate) struct UserFile {
     file: PathBuf,
-    /// What it remembers, in words that follow `which`.
+    /// What the file remembers, as a phrase that follows `which`.
     what: &'static str,
 }
 
-/// Why records of the user's cannot be read or changed. Nothing was changed.
+/// An error from reading or changing the user's records. Nothing was changed.
 ///
 /// ```
 /// use deepagents::UserFileError;
@@ -39,26 +39,26 @@ pub enum UserFileError {
     /// The file cannot be read or written.
     #[error("`{}`, which {what}, cannot be used: {source}", file.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What it does.
+        /// The purpose of the file, as a phrase that follows `which`.
         what: &'static str,
-        /// The reason.
+        /// The underlying I/O error.
         source: io::Error,
     },
-    /// The file holds something else.
+    /// The content of the file is invalid.
     #[error("`{}`, which {what}, cannot be understood ({why}); repair it, or remove it and begin anew", file.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What it does.
+        /// The purpose of the file, as a phrase that follows `which`.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem with the content.
         why: String,
     },
 }
 
-/// The file as it is written.
+/// The serialized form of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document<T> {
@@ -67,12 +67,12 @@ struct Document<T> {
 }
 
 impl UserFile {
-    /// Records in this file, which need not exist.
+    /// Uses the records in this file, which need not exist.
     pub(crate) fn at(file: impl Into<PathBuf>, what: &'static str) -> Self {
         Self { file: file.into(), what }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.file
     }
@@ -85,7 +85,7 @@ impl UserFile {
         UserFileError::Damaged { file: self.file.clone(), what: self.what, why: why.into() }
     }
 
-    /// The records; none where there is no file.
+    /// Reads the records; returns none if the file does not exist.
     #[allow(clippy::disallowed_methods, reason = "the user's own record, no file of a workspace")]
     pub(crate) fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, UserFileError> {
         let file = match File::open(&self.file) {
@@ -107,7 +107,7 @@ impl UserFile {
         records.collect::<Result<_, _>>().map_err(|error| self.damaged(error.to_string()))
     }
 
-    /// Changes the records, unless the change says that nothing changed.
+    /// Changes the records. Does not write if `change` returns `false`.
     pub(crate) fn change<T: Serialize + DeserializeOwned>(
         &self,
         change: impl FnOnce(&mut Vec<T>) -> bool,
@@ -123,7 +123,7 @@ impl UserFile {
     }
 }
 
-/// A root as it is written down: absolute and without links.
+/// Returns the name under which a root is recorded: absolute and with links resolved.
 #[allow(clippy::disallowed_methods, reason = "the name of a root, whose files are not looked at")]
 pub(crate) fn root_name(root: &Path) -> io::Result<String> {
     let name = root.canonicalize()?.into_os_string().into_string();

@@ -1,4 +1,4 @@
-//! Where the files of a run are; every middleware that touches files shares one of these.
+//! The files of a run, shared by every middleware that touches files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use futures_util::{StreamExt, stream};
 use crate::channels::Files;
 use crate::shared::Shared;
 
-/// Where large results go.
+/// Directory for large tool results.
 pub(crate) const RESULTS: &str = "/large_tool_results";
-/// Where what summaries leave out and long messages go.
+/// Directory for messages that summaries replace and for long messages.
 pub(crate) const HISTORY: &str = "/conversation_history";
 
-/// What the harness keeps for the agent, which reads it and does not change it.
+/// Directories that the harness writes for the agent, which only reads them.
 pub(crate) fn kept() -> impl Iterator<Item = VPath> {
     [RESULTS, HISTORY].into_iter().filter_map(|path| VPath::parse(path).ok())
 }
 
-/// Writes what the harness keeps. Where a link is on the way a command may have put it there, and nobody has agreed to have
-/// changed what it leads to; so nothing is written there.
+/// Writes a file in a directory of the harness. Fails if a link is on the way: a command may have created it, and
+/// nobody has approved a change of its target.
 pub(crate) async fn keep(
     backend: &dyn Backend,
     state: &State,
@@ -37,19 +37,19 @@ pub(crate) async fn keep(
     led.as_deref().unwrap_or(backend).write(state, path, data, mode).await
 }
 
-/// Makes the backend of a run.
+/// Creates the backend of a run.
 type Make = dyn Fn(&Context) -> Arc<dyn Backend> + Send + Sync;
 
-/// The files of a run: as its tools reach them, and as the harness does for what it [keeps](kept).
+/// The files of a run: as its tools access them, and as the harness does in its [own directories](kept).
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     files: Backends,
-    /// The same under rules that leave alone what is kept, unless they name it: an agent that may write nowhere has long
-    /// conversations too.
+    /// The same files under rules that exempt the harness's own directories, unless the rules name them: an agent that
+    /// may not write anywhere can have long conversations too.
     kept: Backends,
 }
 
-/// One backend for all runs, or one made for each.
+/// One backend for all runs, or one per run.
 #[derive(Clone, Debug)]
 enum Backends {
     One(Shared<dyn Backend>),
@@ -64,7 +64,7 @@ impl Backends {
         }
     }
 
-    /// The same under rules; what they want to be asked about is asked about elsewhere.
+    /// Applies permission rules. Rules that ask are treated as allowed here; approvals handle them.
     fn guarded(self, rules: Permissions) -> Self {
         let guard =
             move |backend| Arc::new(PermissionedBackend::new(backend, rules.clone(), OnAsk::Allow)) as Arc<dyn Backend>;
@@ -76,7 +76,7 @@ impl Backends {
 }
 
 impl Default for Workspace {
-    /// Files in the state of the thread.
+    /// Keeps the files in the state of the thread.
     fn default() -> Self {
         Self::one(StateBackend::new())
     }
@@ -87,17 +87,17 @@ impl Workspace {
         Self { kept: files.clone(), files }
     }
 
-    /// One backend for all runs.
+    /// Uses one backend for all runs.
     pub(crate) fn one(backend: impl Backend) -> Self {
         Self::shared(Shared(Arc::new(backend)))
     }
 
-    /// One backend for all runs, which others have too.
+    /// Uses one backend for all runs, shared with others.
     pub(crate) fn shared(backend: Shared<dyn Backend>) -> Self {
         Self::at(Backends::One(backend))
     }
 
-    /// A backend made for each run.
+    /// Creates a backend for each run.
     pub(crate) fn per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self::at(Backends::PerRun(Shared(Arc::new(make))))
     }
@@ -106,12 +106,12 @@ impl Workspace {
         self.files.backend_for(cx)
     }
 
-    /// Where the harness writes what it keeps, and reads it back.
+    /// Returns the backend through which the harness writes and reads its own directories.
     pub(crate) fn kept_for(&self, cx: &Context) -> Arc<dyn Backend> {
         self.kept.backend_for(cx)
     }
 
-    /// Whether there may be a shell; a backend made for each run may have one.
+    /// Returns `true` if there may be a shell; a backend created per run may have one.
     pub(crate) fn may_run_commands(&self) -> bool {
         match &self.files {
             Backends::One(backend) => backend.shell().is_some(),
@@ -119,7 +119,7 @@ impl Workspace {
         }
     }
 
-    /// Whether commands may share a shell that begins so; a backend made for each run may have one.
+    /// Returns `true` if commands may share a shell session with these options; a backend created per run may allow it.
     pub(crate) fn may_keep_session(&self, options: &SessionOptions) -> bool {
         match &self.files {
             Backends::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
@@ -127,17 +127,17 @@ impl Workspace {
         }
     }
 
-    /// The same files under permission rules; what they want to be asked about is asked about elsewhere.
+    /// Applies permission rules to the files. Rules that ask are treated as allowed here; approvals handle them.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
         let kept = self.kept.guarded(rules.clone().sparing(kept()));
         Self { files: self.files.guarded(rules), kept }
     }
 
-    /// The state that the backend needs; whoever uses it declares it.
+    /// Returns the channels that the backend needs; each middleware that uses it declares them.
     pub(crate) fn channels(&self) -> Vec<ChannelSpec> {
         match &self.files {
             Backends::One(backend) => backend.channels(),
-            // Any backend may come, so the kinds of state that backends use are always there.
+            // The backend of a run is not known yet, so declare the channels of every kind of backend.
             Backends::PerRun(_) => vec![
                 ChannelSpec::new::<Files>(),
                 #[cfg(all(unix, feature = "undo"))]
@@ -147,11 +147,11 @@ impl Workspace {
     }
 }
 
-/// Files looked at at once.
+/// Maximum number of files checked concurrently.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// The versions of those files that there are. What cannot be looked at has the error for a version, so that another
-/// error is a change.
+/// Returns the versions of the files that exist. For a file that cannot be checked, the error serves as its version, so
+/// that a different error counts as a change.
 pub(crate) async fn versions_of(backend: &dyn Backend, state: &State, paths: Vec<VPath>) -> BTreeMap<VPath, Version> {
     let looks = paths.into_iter().map(|path| async move {
         let stat = backend.stat(state, &path).await;
@@ -163,12 +163,12 @@ pub(crate) async fn versions_of(backend: &dyn Backend, state: &State, paths: Vec
     found.into_iter().flatten().collect()
 }
 
-/// What stands for the version of something that cannot be looked at; nothing for what is not there.
+/// Returns a substitute version for a file that cannot be checked, or `None` if it does not exist.
 pub(crate) fn version_of(error: &FsError) -> Option<Version> {
     (!matches!(error, FsError::NotFound(_))).then(|| Version::new(format!("failed: {error}")))
 }
 
-/// A file's text, or why it cannot be had.
+/// Reads a file's text, or returns why it cannot be read.
 pub(crate) async fn whole_text(
     backend: &dyn Backend,
     state: &State,

@@ -1,5 +1,4 @@
-//! Whether there are the tools that a person is to be asked about: a name that is none asks about nothing, and nobody
-//! would notice.
+//! Checks that the tools which need approval exist. A misspelt name would silently ask about nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +12,8 @@ use crate::approvals::InterruptPolicy;
 use crate::middleware::filesystem;
 use crate::subagents::SubAgentSpec;
 
-/// Tools of this library beside those for files. Policies for many agents name some that one of them lacks.
+/// Tools of this library other than the file tools. A policy shared by many agents may name some that one of them
+/// lacks.
 const OTHERS: [&str; 13] = [
     "write_todos",
     "read_todos",
@@ -30,11 +30,11 @@ const OTHERS: [&str; 13] = [
     "compact_conversation",
 ];
 
-/// The tools that calls may be made of.
+/// The tools that an agent may call.
 #[derive(Default)]
 struct Tools {
     names: BTreeSet<String>,
-    /// Whether others may come later.
+    /// Whether more tools may appear later.
     grows: bool,
 }
 
@@ -58,7 +58,7 @@ impl Tools {
         }
     }
 
-    /// Those that a sub-agent, and those below it, have beside what they inherit.
+    /// Adds the tools that a sub-agent and its descendants have in addition to inherited ones.
     fn add_below(&mut self, spec: &SubAgentSpec) {
         let code = &spec.code;
         self.add(code.tools.iter().flatten().map(|tool| &tool.0), code.middlewares.iter().map(|own| &own.0));
@@ -69,7 +69,7 @@ impl Tools {
         name.ends_with('*') || self.names.contains(name) || filesystem::TOOLS.contains(&name) || OTHERS.contains(&name)
     }
 
-    /// Those of the names that no tool has, where some may come later.
+    /// Returns the names that no tool has. Returns an error if there are any and no more tools can appear.
     fn missing(&self, asked: BTreeSet<String>) -> Result<Vec<String>, String> {
         let missing: Vec<String> = asked.into_iter().filter(|name| !self.has(name)).collect();
         match missing.first() {
@@ -86,24 +86,24 @@ impl Tools {
     }
 }
 
-/// The tools that a policy asks about.
+/// Returns the tools that a policy asks about.
 fn asked_by(policy: &InterruptPolicy) -> impl Iterator<Item = String> {
     policy.clone().asking().tools.into_keys()
 }
 
-/// The tools that a sub-agent, and those below it, are asked about beside what they inherit.
+/// Returns the tools that a sub-agent and its descendants are asked about in addition to inherited policies.
 fn asked_below(spec: &SubAgentSpec) -> BTreeSet<String> {
     let own = spec.interrupt_on.iter().chain([&spec.code.more_approvals]).flat_map(asked_by);
     own.chain(spec.sub_agents.iter().flat_map(asked_below)).collect()
 }
 
 impl DeepAgentBuilder {
-    /// The tools that a person is to be asked about and that there are not yet.
+    /// Returns the tools that need approval but do not exist yet.
     ///
     /// # Errors
-    /// When there will be none.
+    /// Returns an error if such a tool can never exist.
     pub(super) fn asked_about_later(&self, agent: &Agent) -> Result<Vec<String>, BuildError> {
-        // The main agent speaks for those below it: what it is asked about may be a tool of theirs alone.
+        // The main agent checks for its sub-agents too: its policy may name a tool that only one of them has.
         if self.is_sub_agent {
             return Ok(Vec::new());
         }
@@ -117,7 +117,7 @@ impl DeepAgentBuilder {
     }
 }
 
-/// Refuses a sub-agent of a file or a skill that asks about tools which it will never have.
+/// Rejects a sub-agent of a file or a skill whose policy names tools that it can never have.
 pub(super) fn check_file(spec: &SubAgentSpec, agent: &Agent) -> Result<(), String> {
     Tools::of(agent).missing(asked_below(spec)).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! From options to an agent.
+//! Assembles an agent from the builder's options.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::permission_interrupts;
 use crate::profile::HarnessProfile;
 use crate::workspace::Workspace;
 
-/// Who brings a tool that is given with `.tool(...)`.
+/// Name for the origin of a tool added with `.tool(...)`.
 const CALLER: &str = "the caller";
 
 fn refused(why: impl Into<String>) -> BuildError {
@@ -29,17 +29,17 @@ fn refused(why: impl Into<String>) -> BuildError {
 }
 
 impl DeepAgentBuilder {
-    /// Whether the caller has a middleware of this name.
+    /// Returns `true` if the caller has added a middleware of this name.
     pub(super) fn has_own(&self, name: &str) -> bool {
         self.own.iter().any(|own| own.name() == name)
     }
 
-    /// Whether the caller or the profile leaves out a standard middleware.
+    /// Returns `true` if the caller or the profile leaves out a standard middleware.
     fn leaves_out(&self, name: &str, profile: &HarnessProfile) -> bool {
         profile.config.excluded_middleware.contains(name) || self.without.iter().any(|without| without == name)
     }
 
-    /// Refuses approvals that could not be had.
+    /// Rejects approvals that cannot work.
     fn check_approvals(&self, approvals: &InterruptPolicy, profile: &HarnessProfile) -> Result<(), BuildError> {
         if let Some(tool) = approvals.undecidable() {
             return Err(refused(format!(
@@ -68,7 +68,7 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// Refuses questions to a person that could not wait for an answer.
+    /// Rejects questions to a person if there is no journal to keep them until they are answered.
     fn check_questions(&self) -> Result<(), BuildError> {
         if self.has_own(ASK_USER) && self.options.journal.is_none() && !self.is_sub_agent {
             return Err(refused(
@@ -79,9 +79,9 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// Refuses a planner whose list nobody would keep.
+    /// Rejects a planner if the agent does not have the standard todo list.
     fn check_planner(&self, profile: &HarnessProfile) -> Result<(), BuildError> {
-        // A sub-agent has the planner where it has the list.
+        // A sub-agent inherits the planner together with the list.
         if self.planner.is_none() || self.is_sub_agent {
             return Ok(());
         }
@@ -94,18 +94,18 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// The files of this agent, bound by what it cannot shed.
+    /// Returns the files of this agent under the rules that it cannot drop.
     fn bound_workspace(&self) -> Workspace {
         self.bounds.iter().cloned().fold(self.workspace.clone(), Workspace::guarded)
     }
 
-    /// The files of this agent, bound by all its rules.
+    /// Returns the files of this agent under all its rules.
     pub(super) fn guarded_workspace(&self) -> Workspace {
         let workspace = self.bound_workspace();
         if self.permissions.is_empty() { workspace } else { workspace.guarded(self.permissions.clone()) }
     }
 
-    /// Where memory, skills and files of sub-agents are read, bound by the rules of this agent.
+    /// Returns the files from which memory, skills and sub-agent files are read, under the rules of this agent.
     pub(super) fn definitions(&self) -> Workspace {
         match (&self.definitions, self.permissions.is_empty()) {
             (None, _) => self.guarded_workspace(),
@@ -114,12 +114,12 @@ impl DeepAgentBuilder {
         }
     }
 
-    /// Refuses rules that would not bind.
+    /// Rejects rules that cannot be enforced.
     fn check_permissions(&self, guarded: &Workspace) -> Result<(), BuildError> {
         if !self.permissions.is_empty() && self.has_own(FILESYSTEM) {
             return Err(refused(UNBOUND));
         }
-        // Outside of a sandbox a command reaches whatever the shell reaches, whatever the rules say.
+        // Without a sandbox, a command can access everything that the shell can, whatever the rules say.
         if self.bound_workspace().may_run_commands() && !guarded.may_run_commands() {
             return Err(refused(
                 "rules about files cannot bind commands of this shell: give the backend one in a sandbox, or take the \
@@ -129,7 +129,8 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// Refuses a tool of the caller's that hides one of the caller's own middlewares: only tools of standard parts give way.
+    /// Rejects a tool of the caller that would shadow a tool of one of the caller's own middlewares. Only tools of
+    /// standard middlewares may be replaced.
     fn check_tools(&self) -> Result<(), BuildError> {
         let own = self.own.iter().chain(&self.shared).filter(|middleware| !STANDARD.contains(&middleware.name()));
         let given: BTreeSet<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
@@ -146,7 +147,8 @@ impl DeepAgentBuilder {
         Ok(())
     }
 
-    /// What is wrong with the agent by itself, if anything is. Sub-agents inherit it, and it is no fault of theirs.
+    /// Returns an error of the agent's own options, if any. Sub-agents inherit the options, so the error must not be
+    /// blamed on them.
     fn own_fault(&self) -> Option<BuildError> {
         let delegates = |name: &str| ["SubAgents", "BackgroundAgents"].contains(&name);
         let alone = Self {
@@ -161,7 +163,7 @@ impl DeepAgentBuilder {
         alone.assemble().err()
     }
 
-    /// Explains the agent that would be built; without a model where none is given.
+    /// Explains the agent that would be built. A model is not required.
     ///
     /// ```
     /// use deepagents::DeepAgent;
@@ -171,20 +173,20 @@ impl DeepAgentBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build), but for the model.
+    /// As for [`build`](Self::build), except for a missing model.
     pub fn explain(self) -> Result<Explanation, BuildError> {
         Ok(self.without_model().build()?.explain())
     }
 
-    /// The threads of the journal as the agent that would be built sees them; without a model where none is given.
+    /// Returns access to the threads of the journal, as the built agent would have it. A model is not required.
     ///
     /// # Errors
-    /// As [`build`](Self::build), but for the model; when there is no journal.
+    /// As for [`build`](Self::build), except for a missing model; also returns an error if there is no journal.
     pub fn threads(self) -> Result<ThreadAccess, BuildError> {
         self.without_model().build()?.threads().map_err(|error| refused(error.to_string()))
     }
 
-    /// The same with a model that cannot be asked, where there is none.
+    /// Uses a placeholder model that cannot be called if none was given.
     fn without_model(mut self) -> Self {
         self.model.get_or_insert_with(|| Arc::new(NoModel));
         self
@@ -193,9 +195,10 @@ impl DeepAgentBuilder {
     /// Builds the agent.
     ///
     /// # Errors
-    /// When the model is missing, calls are asked about and there is no journal to keep the questions in, no tool of that name
-    /// or the part that asks is left out, a planner has no list to lay out, an option names a file tool that there is not, rules
-    /// would not bind the file tools, names clash, or a name given to [`without`](Self::without) is none of the stack's.
+    /// Returns an error if the model is missing, a planner has no todo list to fill, an option names an unknown file
+    /// tool, rules would not bind the file tools, names clash, or a name given to [`without`](Self::without) is not in
+    /// the stack. Also returns an error if calls need approval and there is no journal to store the questions, no tool
+    /// of that name, or the middleware that asks is left out.
     pub fn build(self) -> Result<DeepAgent, BuildError> {
         let mut agent = self.assemble()?;
         agent.asked_later = self.asked_about_later(&agent)?.into();
@@ -268,18 +271,18 @@ impl DeepAgentBuilder {
             stack.push_last(HumanInTheLoop::new(approvals).files(self.guarded_workspace()));
         }
         stack.push_last(UnsupportedContent::default());
-        // After what asks: what is reviewed after an answer begins with the last one.
+        // After `HumanInTheLoop`: hooks that run after the model's answer run in reverse order.
         if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
             stack.push_last(hooks);
         }
-        // Closest to models and tools: no other part sees what it hides.
+        // Closest to models and tools, so that no other middleware sees what it redacts.
         if let Some(redaction) = self.redaction.clone() {
             stack.push_last(redaction);
         }
         let taken = |name: &str| stack.has(name) || self.has_own(name) || self.without.iter().any(|w| w == name);
         let own = self.own.iter().chain(&self.shared).cloned().chain(profile.extras(taken)).collect();
         let mut middlewares = stack.finish(own, &self.without)?;
-        // A profile for all agents of a model may exclude what only some of them have.
+        // A profile for all agents of a model may exclude middlewares that only some of them have.
         profile.prune(&mut middlewares, |name| self.is_sub_agent || STANDARD.contains(&name))?;
         super::order::check(&middlewares)?;
         let mut tools = self.tools.clone();

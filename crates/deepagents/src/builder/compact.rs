@@ -1,4 +1,4 @@
-//! Compacting a conversation between its runs.
+//! Compacts a conversation between runs.
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::run::ContextBuilder;
@@ -6,13 +6,13 @@ use deepagents_core::run::ContextBuilder;
 use super::DeepAgent;
 
 impl DeepAgent {
-    /// Puts a summary in the place of all but the last exchange of a thread that nobody works on, however full the
-    /// model's window is; the messages stay in the thread and in a file. Returns how many messages the model is shown no
-    /// more, and nothing where there is nothing to evict or the agent has no standard compaction.
+    /// Replaces all but the last exchange of an idle thread with a summary, however full the context window is. The
+    /// messages stay in the thread and in a file. Returns how many messages the model no longer sees, or `None` if
+    /// there is nothing to evict or the agent does not have the standard compaction.
     ///
     /// # Errors
-    /// When the thread cannot be read, somebody works on it, what is evicted cannot be stored, or the model gives no
-    /// summary: the conversation stays as it is then.
+    /// Returns an error, and leaves the conversation unchanged, if the thread cannot be read or is in use, if the
+    /// evicted messages cannot be stored, or if the model gives no summary.
     pub async fn compact(&self, thread: &str) -> Result<Option<usize>> {
         let Some(summarization) = &self.summarization else { return Ok(None) };
         let state = self.agent.state(thread).await?;

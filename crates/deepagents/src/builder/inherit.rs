@@ -1,4 +1,5 @@
-//! What a sub-agent has: as its description says, else as all sub-agents do, else as the agent above.
+//! Resolves the parts of a sub-agent: from its own spec, else from the defaults for all sub-agents, else from its
+//! parent.
 
 use std::sync::Arc;
 
@@ -13,17 +14,17 @@ use crate::middleware::subagents::DelegationLimits;
 use crate::subagents::{ModelSpec, SubAgentSpec};
 use crate::workspace::Workspace;
 
-/// A model and its settings, as far as they are known.
+/// A model and its settings, where known.
 type ModelChoice = (Option<Arc<dyn ChatModel>>, Option<ModelSettings>);
-/// Tools, and the names of all that it may have where that is limited.
+/// Tools, and the names of all allowed tools if they are restricted.
 type ToolChoice = (Vec<Arc<dyn DynTool>>, Option<Vec<String>>);
 
 impl DeepAgentBuilder {
-    /// The model of a sub-agent, and its settings.
+    /// Returns the model of a sub-agent and its settings.
     pub(super) fn model_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ModelChoice, String> {
         let defaults = &self.sub_agent_defaults;
         let usual = defaults.model.as_ref().map(|model| model.0.clone());
-        // What is given in code stands over what is named, and what its own description says over both.
+        // A model given in code overrides one given by name; the sub-agent's own spec overrides both.
         let named = defaults.model_spec.as_ref().filter(|_| usual.is_none());
         let mut model = usual.or_else(|| self.model.clone());
         let given = spec.model.as_ref();
@@ -55,7 +56,7 @@ impl DeepAgentBuilder {
         Err(format!("the model `{name}` is not that of the agent above, and the feature `models` is left out"))
     }
 
-    /// The tools of a sub-agent. One that describes no choice has that of the agent above.
+    /// Returns the tools of a sub-agent. If it does not choose any, the parent's choice applies.
     pub(super) fn tools_for(&self, spec: &SubAgentSpec, bound: bool) -> Result<ToolChoice, String> {
         let given = spec.code.tools.as_ref().or(self.sub_agent_defaults.tools.as_ref());
         let mut tools = match given {
@@ -74,7 +75,7 @@ impl DeepAgentBuilder {
         Ok((tools, only))
     }
 
-    /// Where the files of a sub-agent are.
+    /// Returns the workspace of a sub-agent.
     pub(super) fn workspace_for(&self, spec: &SubAgentSpec) -> Result<Workspace, String> {
         if let Some(backend) = &spec.code.backend {
             return Ok(Workspace::shared(backend.clone()));
@@ -88,26 +89,26 @@ impl DeepAgentBuilder {
         Ok(Workspace::shared(backend.clone()))
     }
 
-    /// What a sub-agent may spend beside what it shares.
+    /// Returns the budget of a sub-agent in addition to the shared one.
     pub(super) fn budget_for(&self, spec: &SubAgentSpec) -> Result<Budget, String> {
         let from_spec = spec.budget.as_ref().map(crate::subagents::BudgetSpec::budget).transpose()?;
         Ok(spec.code.budget.clone().or(from_spec).unwrap_or_default())
     }
 
-    /// The middlewares that a sub-agent has of its own: those of all, then those of its description.
+    /// Returns the middlewares of a sub-agent: the common ones of all sub-agents, then those of its spec.
     pub(super) fn middlewares_for(&self, spec: &SubAgentSpec) -> impl Iterator<Item = Arc<dyn DynMiddleware>> {
         let own = spec.code.middlewares.iter().map(|middleware| middleware.0.clone());
         let common = self.sub_agent_defaults.middlewares.iter().filter(|common| !has_own(spec, common.name()));
         common.map(|middleware| middleware.0.clone()).chain(own).collect::<Vec<_>>().into_iter()
     }
 
-    /// Whether a sub-agent has a middleware of its own under a name.
+    /// Returns `true` if a sub-agent has its own middleware of this name.
     pub(super) fn replaces(&self, spec: &SubAgentSpec, name: &str) -> bool {
         has_own(spec, name) || self.sub_agent_defaults.has(name)
     }
 
-    /// The state of this agent that goes down to its sub-agents and comes back: whatever is declared here, since the
-    /// middlewares and tools that declare it need not be there below.
+    /// Returns the channels of this agent that its sub-agents inherit and hand back. Includes everything declared here,
+    /// because a sub-agent may lack the middlewares and tools that declare them.
     pub(super) fn channels_below(&self) -> Vec<ChannelSpec> {
         let of_middlewares = self.own.iter().flat_map(|middleware| middleware.channels());
         let of_tools = self.tools.iter().chain(&self.skill_tools).flat_map(|tool| tool.channels());
@@ -120,7 +121,7 @@ fn has_own(spec: &SubAgentSpec, name: &str) -> bool {
     spec.code.middlewares.iter().any(|own| own.name() == name)
 }
 
-/// How far a sub-agent that has so many agents above it may delegate.
+/// Returns the delegation limits of a sub-agent with `depth` agents above it.
 pub(super) fn limits_for(above: &DelegationLimits, spec: &SubAgentSpec, depth: usize) -> DelegationLimits {
     let Some(own) = &spec.limits else { return above.clone() };
     DelegationLimits { depth: above.depth.min(depth.saturating_add(own.depth)), at_once: own.at_once }

@@ -1,4 +1,4 @@
-//! Putting a deep agent together.
+//! The builder of deep agents.
 
 mod asked;
 mod assemble;
@@ -41,9 +41,9 @@ use crate::subagents::RemoteAccess;
 use crate::subagents::{SubAgentDefaults, SubAgentSpec};
 use crate::workspace::Workspace;
 
-/// An agent with the standard stack: an [`Agent`] with everything that one can do, such as [`run`](Agent::run),
-/// [`invoke`](Agent::invoke), [`resume`](Agent::resume), [`state`](Agent::state), [`history`](Agent::history) and
-/// [`rewind`](Agent::rewind). Cloning it costs a reference count.
+/// An agent with the standard stack. It dereferences to [`Agent`], which provides [`run`](Agent::run),
+/// [`invoke`](Agent::invoke), [`resume`](Agent::resume), [`state`](Agent::state), [`history`](Agent::history),
+/// [`rewind`](Agent::rewind) and more. Cloning it only increments reference counts.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -57,15 +57,15 @@ use crate::workspace::Workspace;
 #[derive(Clone, Debug)]
 pub struct DeepAgent {
     agent: Agent,
-    /// Names of tools that it has but does not offer at first.
+    /// Names of tools that the agent has but does not offer at first.
     withheld: Arc<BTreeSet<String>>,
-    /// Names of tools that a person is to be asked about and that may come later.
+    /// Names of tools that need approval and may appear later.
     asked_later: Arc<[String]>,
-    /// What compacts its conversations; nothing where the caller has taken it out or replaced it.
+    /// The middleware that compacts conversations; `None` if the caller has removed or replaced it.
     summarization: Option<Summarization>,
 }
 
-/// Which standard stack to begin with.
+/// Selects the standard stack to start from.
 ///
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
@@ -80,12 +80,12 @@ pub enum Preset {
     /// Todo list, files, sub-agents, compaction, caching, repair, and a short prompt on how to work.
     #[default]
     Standard,
-    /// Without todo list and without a prompt of our own.
+    /// Like `Standard`, but without a todo list and without the library's base prompt.
     Lean,
 }
 
 /// Names of all middlewares that a standard stack may have: a profile for many agents may exclude one that this agent
-/// happens not to have.
+/// lacks.
 const STANDARD: [&str; 15] = [
     "LoopDetection",
     "TodoList",
@@ -104,20 +104,20 @@ const STANDARD: [&str; 15] = [
     "Redaction",
 ];
 
-/// The name of the middleware that asks questions of the agent.
+/// Name of the middleware through which the agent asks questions.
 const ASK_USER: &str = "AskUser";
-/// The name of the middleware that keeps the todo list.
+/// Name of the middleware that maintains the todo list.
 const TODOS: &str = "TodoList";
 
-/// The name of the middleware that asks.
+/// Name of the middleware that asks for approval.
 const HUMAN: &str = "HumanInTheLoop";
-/// The name of the middleware that has the file tools.
+/// Name of the middleware that provides the file tools.
 const FILESYSTEM: &str = "Filesystem";
-/// Why rules are refused beside file tools that they would not bind.
+/// Error for rules that would not bind a custom `Filesystem`.
 const UNBOUND: &str = "permission rules do not bind a `Filesystem` of your own: give its files with `.backend(...)` and \
                        its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
 
-/// Puts a [`DeepAgent`] together.
+/// Builds a [`DeepAgent`].
 ///
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
@@ -138,7 +138,7 @@ pub struct DeepAgentBuilder {
     system_prompt: Option<Arc<str>>,
     system_blocks: Vec<SystemBlock>,
     workspace: Workspace,
-    /// Where memory, skills and files of sub-agents are, if not in the workspace.
+    /// Files with memory, skills and sub-agent files, if not the workspace.
     definitions: Option<Workspace>,
     files: FilesystemOptions,
     loops: LoopPolicy,
@@ -163,27 +163,27 @@ pub struct DeepAgentBuilder {
     #[cfg(feature = "remote")]
     remote: RemoteAccess,
     no_general_purpose: bool,
-    /// Whether the `general-purpose` among the sub-agents is the standard one.
+    /// Whether `general-purpose` is the standard sub-agent, which others of that name may replace.
     gives_way: bool,
     background: bool,
     is_sub_agent: bool,
-    /// Has no sub-agents of its own, whatever its skills define.
+    /// Whether it has no sub-agents of its own, whatever its skills define.
     is_leaf: bool,
     limits: DelegationLimits,
     task_description: Option<String>,
     delegation_prompt: Option<Arc<str>>,
     sub_agent_defaults: SubAgentDefaults,
     named_backends: BTreeMap<String, Shared<dyn Backend>>,
-    /// Rules beside `permissions` that a sub-agent cannot shed, and that those below it have too.
+    /// Rules in addition to `permissions` that a sub-agent cannot drop; its own sub-agents inherit them.
     bounds: Vec<Permissions>,
-    /// Whether it comes from a file or a skill, and with it all below it: they are allowed no more than the agent above.
+    /// Whether it comes from a file or a skill; it and its descendants are allowed no more than the parent agent.
     is_bound: bool,
-    /// All the tools that it has, where its description says so.
+    /// The only tools that it may have, if its spec restricts them.
     only_tools: Option<Vec<String>>,
-    /// How many agents are above.
+    /// The number of agents above it.
     depth: usize,
     own: Vec<Arc<dyn DynMiddleware>>,
-    /// Those of sub-agents too.
+    /// Middlewares that sub-agents have too.
     shared: Vec<Arc<dyn DynMiddleware>>,
     hooks: Option<HookRunner>,
     redaction: Option<Redaction>,
@@ -193,12 +193,12 @@ pub struct DeepAgentBuilder {
 }
 
 impl DeepAgent {
-    /// Begins a deep agent.
+    /// Creates a builder.
     pub fn builder() -> DeepAgentBuilder {
         DeepAgentBuilder::default()
     }
 
-    /// What the agent is made of, and what the part of its requests costs that is always the same.
+    /// Describes the parts of the agent and the cost of the fixed part of its requests.
     pub fn explain(&self) -> Explanation {
         Explanation::new(&self.agent, &self.withheld, &self.asked_later)
     }

@@ -1,4 +1,4 @@
-//! What a deep agent is told to be made of.
+//! The options of a deep agent.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,41 +30,41 @@ use crate::workspace::Workspace;
 
 impl DeepAgentBuilder {
     crate::shared::setters! {
-        /// The model. Required.
+        /// Sets the model. Required.
         model(model: impl ChatModel) => model = Some(Arc::new(model));
 
-        /// What the agent is told to be and do; comes first in the system prompt.
+        /// Sets the agent's role and instructions, which come first in the system prompt.
         system_prompt(text: impl Into<Arc<str>>) => system_prompt = Some(text.into());
     }
 
-    /// Adds a block to what the agent is told, after [`system_prompt`](Self::system_prompt): text or a medium such as a
-    /// picture, with a cache mark or without. Marks given here are kept; those of [`PromptCaching`] give way where a provider
-    /// would count more than it takes.
+    /// Adds a block to the system prompt, after [`system_prompt`](Self::system_prompt): text or a medium such as a
+    /// picture, with or without a cache mark. Marks given here are kept; those of [`PromptCaching`] are dropped where
+    /// the total would exceed the provider's limit.
     pub fn system_block(mut self, block: impl Into<SystemBlock>) -> Self {
         self.system_blocks.push(block.into());
         self
     }
 
-    /// Another word for [`system_prompt`](Self::system_prompt).
+    /// An alias for [`system_prompt`](Self::system_prompt).
     pub fn instructions(self, text: impl Into<Arc<str>>) -> Self {
         self.system_prompt(text)
     }
 
-    /// The standard stack to begin with.
+    /// Sets the standard stack to start from.
     pub fn preset(mut self, preset: Preset) -> Self {
         self.preset = preset;
         self
     }
 
-    /// Adds a tool. It takes the place of a standard tool with the same name; beside a middleware of your own that has one
-    /// of the name, the agent is not built.
+    /// Adds a tool. It replaces a standard tool of the same name. The build fails if one of your own middlewares has a
+    /// tool of that name.
     pub fn tool(mut self, tool: impl DynTool) -> Self {
         self.tools.push(Arc::new(tool));
         self
     }
 
-    /// Adds a middleware after the standard ones; one with the name of a standard one takes its place. What a
-    /// [`HumanInTheLoop`] asks about is added to [`interrupt_on`](Self::interrupt_on).
+    /// Adds a middleware after the standard ones; it replaces a standard one of the same name. The policy of a
+    /// [`HumanInTheLoop`] is added to [`interrupt_on`](Self::interrupt_on).
     pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
             self.approvals = self.approvals.and(human.approvals().clone());
@@ -74,77 +74,78 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Adds a middleware as [`middleware`](Self::middleware) does, to this agent and to all sub-agents that are described.
+    /// Adds a middleware, as [`middleware`](Self::middleware) does, to this agent and to all sub-agents built from a
+    /// spec.
     pub fn shared_middleware(mut self, middleware: impl DynMiddleware) -> Self {
         self.shared.push(Arc::new(middleware));
         self
     }
 
-    /// Runs hooks, for sub-agents as well; see [`hooks`](crate::middleware::hooks).
+    /// Runs hooks, also for sub-agents; see [`hooks`](crate::middleware::hooks).
     pub fn hooks(mut self, hooks: HookRunner) -> Self {
         self.hooks = Some(hooks);
         self
     }
 
-    /// Hides personal data and secrets, for sub-agents that are described as well; see
+    /// Redacts personal data and secrets, also in sub-agents built from a spec; see
     /// [`Redaction`](crate::middleware::Redaction).
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = Some(redaction);
         self
     }
 
-    /// Leaves out a standard middleware, by name. Not `HumanInTheLoop` where something is to be asked about.
+    /// Leaves out a standard middleware, by name. `HumanInTheLoop` cannot be left out if anything needs approval.
     pub fn without(mut self, name: impl Into<String>) -> Self {
         self.without.push(name.into());
         self
     }
 
     crate::shared::setters! {
-        /// Where the files are; in the thread's state by default.
+        /// Sets the backend of the files. By default they are kept in the thread's state.
         backend(backend: impl Backend) => workspace = Workspace::one(backend);
 
-        /// Where the files are, made for each run from its context: one place per user, per tenant.
+        /// Creates the backend of the files for each run from its context, for example one per user or tenant.
         backend_per_run(make: impl Fn(&Context) -> Arc<dyn Backend> + Send + Sync + 'static)
             => workspace = Workspace::per_run(make);
 
-        /// How the file tools behave.
+        /// Sets the options of the file tools.
         files(options: FilesystemOptions) => files = options;
 
-        /// When the agent is told that it repeats itself, and when it is stopped; see
+        /// Sets when an agent that repeats itself is warned and when it is stopped; see
         /// [`LoopDetection`](crate::middleware::LoopDetection).
         loop_detection(policy: LoopPolicy) => loops = policy;
 
-        /// Rules of the todo list.
+        /// Sets the policy of the todo list.
         todos(policy: TodoPolicy) => todos = policy;
 
-        /// Lays out the todo list in code before the model is asked for the first time, such as with
-        /// [`ListPlanner`](crate::middleware::todo::ListPlanner); nothing does unless it is given here. Sub-agents have
-        /// their tasks laid out by it as well.
+        /// Sets a planner that fills the todo list in code before the first model call, such as
+        /// [`ListPlanner`](crate::middleware::todo::ListPlanner). There is none by default. Sub-agents use it for their
+        /// tasks as well.
         planner(planner: impl Planner) => planner = Some(Arc::new(planner));
 
-        /// How the conversation is kept within the model's window; see
+        /// Sets how the conversation is kept within the context window; see
         /// [`Summarization`](crate::middleware::Summarization).
         summarization(options: SummarizationOptions) => summarization = options;
 
-        /// How the prompt is cached.
+        /// Sets how the prompt is cached.
         caching(caching: PromptCaching) => caching = caching;
     }
 
-    /// Puts these files, such as `/AGENTS.md`, into every request; see [`Memory`](crate::middleware::Memory).
+    /// Includes these files, such as `/AGENTS.md`, in every request; see [`Memory`](crate::middleware::Memory).
     pub fn memory<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.memory = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Lists the skills in these directories; of two with one name the later directory's is used. See
+    /// Lists the skills in these directories. If two have the same name, the one in the later directory is used. See
     /// [`Skills`](crate::middleware::Skills).
     pub fn skills<S: Into<SkillSource>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
         self.skills = Some(sources.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Reads memory, skills and files of sub-agents from this backend in the place of the agent's own, which has the
-    /// same paths: [`TrustedFiles`](crate::trust::TrustedFiles) that a person agreed to. The file tools do not see it.
+    /// Reads memory, skills and sub-agent files from this backend instead of the agent's own, under the same paths: for
+    /// example [`TrustedFiles`](crate::trust::TrustedFiles) that a person has approved. The file tools do not see it.
     pub fn definitions_from(mut self, files: impl Backend) -> Self {
         self.definitions = Some(Workspace::one(files));
         self
@@ -158,71 +159,72 @@ impl DeepAgentBuilder {
     }
 
     crate::shared::setters! {
-        /// Where the profile of the model is looked up; among the [built-in](Profiles::builtin) ones by default.
+        /// Sets the profiles among which that of the model is looked up; the [built-in](Profiles::builtin) ones by
+        /// default.
         profiles(profiles: Profiles) => profiles = profiles;
 
-        /// A profile for this agent, over the one found for its model.
+        /// Sets a profile for this agent, which overrides the one found for its model.
         profile(profile: impl Into<HarnessProfile>) => profile = Some(profile.into());
 
-        /// What may be done with which files: bound by it are the file tools, memory, skills and stored results, here
-        /// and in sub-agents that have no rules of their own. A rule that asks needs what
-        /// [`interrupt_on`](Self::interrupt_on) needs.
+        /// Sets which operations are permitted on which files. The rules bind the file tools, memory, skills and stored
+        /// results, here and in sub-agents without rules of their own. A rule that asks has the same requirements as
+        /// [`interrupt_on`](Self::interrupt_on).
         permissions(rules: Permissions) => permissions = rules;
     }
 
-    /// What a person is asked about before it is done. Said twice, both hold. Needs a journal, and runs with a thread:
-    /// a call cannot wait where nothing is kept. Sub-agents are asked about the same unless they say otherwise. A name that
-    /// neither this agent nor a sub-agent has a tool of is refused when the agent is built, unless it is that of a standard
-    /// tool, it ends with `*`, or tools may come later, such as those of a server: [`explain`](Self::explain) lists it then.
+    /// Sets which tool calls need a person's approval. The policies of several calls are combined. Requires a journal,
+    /// and runs with a thread: a call can only wait if its state is stored. Sub-agents inherit the policy unless they
+    /// have their own.
+    ///
+    /// The build fails for a name that no tool of this agent or its sub-agents has, unless it is a standard tool's,
+    /// ends with `*`, or tools may appear later, such as those of a server; [`explain`](Self::explain) then lists it.
     pub fn interrupt_on(mut self, approvals: InterruptPolicy) -> Self {
         self.approvals = self.approvals.and(approvals);
         self
     }
 
-    /// Adds a sub-agent to delegate to: a description, or what does the work by itself, such as
-    /// [`sub_agent_fn`](crate::subagents::sub_agent_fn) or any [`SubAgent`](crate::subagents::SubAgent). What a
-    /// description says of permissions and approvals takes the place of what this agent has. One named
-    /// `general-purpose` takes the place of the standard one.
+    /// Adds a sub-agent: a spec, or an implementation such as [`sub_agent_fn`](crate::subagents::sub_agent_fn) or any
+    /// [`SubAgent`](crate::subagents::SubAgent). Permissions and approvals of a spec replace those of this agent. One
+    /// named `general-purpose` replaces the standard one.
     pub fn sub_agent(mut self, agent: impl Into<SubAgentSpec>) -> Self {
         self.sub_agents.push(agent.into());
         self
     }
 
-    /// Reads sub-agents from the files `<name>.md`, and `<name>/AGENTS.md`, in these directories: front matter with the
-    /// fields of a [`SubAgentSpec`], and the prompt below it. Of two with one name the later directory's is used.
-    /// They are looked at when a run begins, and read again when something there has changed; what is wrong with a file
-    /// is told in the event `sub_agents_loaded`, and the run goes on without it.
+    /// Reads sub-agents from the files `<name>.md` and `<name>/AGENTS.md` in these directories: front matter with the
+    /// fields of a [`SubAgentSpec`], followed by the prompt. If two have the same name, the one in the later directory
+    /// is used. The files are checked at the start of a run and read again if they have changed. Problems are reported
+    /// in the event `sub_agents_loaded`, and the run continues without the file.
     ///
-    /// What a file says of permissions and approvals is added to what this agent has and takes nothing of it away: an
-    /// agent may be able to write such files itself. The same goes for sub-agents that skills define, which need
-    /// nothing but [`skills`](Self::skills). Names given here in code come first, then those of files, then those of
-    /// skills.
+    /// Permissions and approvals of a file are added to those of this agent and cannot relax them, as an agent may be
+    /// able to write such files itself. The same applies to sub-agents that skills define, which require only
+    /// [`skills`](Self::skills). If names clash, code takes precedence over files, and files over skills.
     pub fn agents_from<S: Into<AgentSource>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
         self.agent_sources = sources.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Names a built agent for descriptions of sub-agents, which say it as `runnable` or `graph`.
+    /// Registers a built agent that sub-agent specs can refer to as `runnable` or `graph`.
     pub fn runnable(mut self, name: impl Into<String>, agent: &Agent) -> Self {
         self.runnables.insert(name.into(), agent.clone());
         self
     }
 
-    /// Names files for descriptions of sub-agents, which say it as `backend`. The rules of this agent bind them as well.
+    /// Registers files that sub-agent specs can refer to as `backend`. The rules of this agent bind them as well.
     pub fn named_backend(mut self, name: impl Into<String>, backend: impl Backend) -> Self {
         self.named_backends.insert(name.into(), Shared(Arc::new(backend)));
         self
     }
 
-    /// Where the models come from that descriptions of sub-agents name.
+    /// Sets the registry of the models that sub-agent specs name.
     #[cfg(feature = "models")]
     pub fn models(mut self, registry: Registry) -> Self {
         self.models = Some(registry);
         self
     }
 
-    /// Offers the tools of MCP servers, here and in sub-agents. The servers are shared: whoever made them
-    /// [closes](deepagents_mcp::McpServers::close) them. A sub-agent with servers of its own is given these as a
+    /// Offers the tools of MCP servers, here and in sub-agents. The servers are shared; their creator must
+    /// [close](deepagents_mcp::McpServers::close) them. To give a sub-agent its own servers, add them as its
     /// [middleware](SubAgentSpec::middleware).
     #[cfg(feature = "mcp")]
     pub fn mcp(mut self, servers: &deepagents_mcp::McpServers) -> Self {
@@ -230,8 +232,9 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// What descriptions of sub-agents on other servers may name: variables in their headers, and whether files may describe
-    /// such at all; they may not unless it is said here. See [`RemoteSubAgent`](crate::subagents::RemoteSubAgent).
+    /// Sets what specs of sub-agents on remote servers may use: the variables in their headers, and whether files may
+    /// define such sub-agents at all, which they may not by default. See
+    /// [`RemoteSubAgent`](crate::subagents::RemoteSubAgent).
     #[cfg(feature = "remote")]
     pub fn remote(mut self, access: crate::subagents::RemoteAccess) -> Self {
         self.remote = access;
@@ -239,23 +242,23 @@ impl DeepAgentBuilder {
     }
 
     crate::shared::setters! {
-        /// Whether there is the sub-agent `general-purpose`; there is unless switched off.
+        /// Sets whether the sub-agent `general-purpose` exists. On by default.
         general_purpose(on: bool) => no_general_purpose = !on;
 
-        /// Whether sub-agents can also be started in the background, with tools to follow them; off unless switched on.
+        /// Sets whether sub-agents can also be started in the background, with tools to follow them. Off by default.
         /// See [`BackgroundAgents`](crate::middleware::background::BackgroundAgents).
         background_agents(on: bool) => background = on;
 
-        /// How far delegation may go.
+        /// Sets the limits of delegation.
         delegation_limits(limits: DelegationLimits) => limits = limits;
 
-        /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
+        /// Replaces the description of the tool `task`; `{available_agents}` in it becomes the list of sub-agents.
         task_description(text: impl Into<String>) => task_description = Some(text.into());
 
-        /// A section of the system prompt on when and how to delegate; none unless given.
+        /// Adds a section to the system prompt on when and how to delegate. There is none by default.
         delegation_prompt(text: impl Into<Arc<str>>) => delegation_prompt = Some(text.into());
 
-        /// What all sub-agents have that do not say otherwise: model, tools, middlewares, what is asked about.
+        /// Sets the defaults of sub-agents: model, tools, middlewares, approvals.
         sub_agent_defaults(defaults: SubAgentDefaults) => sub_agent_defaults = defaults;
     }
 

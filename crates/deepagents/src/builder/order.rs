@@ -1,23 +1,23 @@
-//! Which middlewares must stand before which: the one place that says so.
+//! Constraints on the order of middlewares.
 //!
-//! The first of a stack is the outermost. `before_*` hooks run in order and `after_*` hooks in reverse; every
-//! `modify_request` runs before any wrap; the wraps of model and tool calls nest. What follows from that for parts that
-//! know nothing of each other is written here, and looked at when an agent is built.
+//! The first middleware of a stack is the outermost. `before_*` hooks run in order and `after_*` hooks in reverse;
+//! every `modify_request` runs before any wrap; the wraps of model and tool calls nest. The resulting constraints
+//! between middlewares that do not know each other are listed here and checked when an agent is built.
 
 use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::middleware::DynMiddleware;
 
-/// Two parts that work in one order alone.
+/// Two middlewares that work in one order only.
 struct Rule {
-    /// The name of the one that stands before.
+    /// The name of the one that must come first.
     first: &'static str,
-    /// The name of the one that stands behind.
+    /// The name of the one that must come later.
     then: &'static str,
-    /// What goes wrong otherwise.
+    /// The consequence of the wrong order.
     otherwise: &'static str,
-    /// What to do about it.
+    /// How to fix it.
     advice: &'static str,
 }
 
@@ -54,7 +54,7 @@ const RULES: [Rule; 5] = [
     },
 ];
 
-/// Refuses a stack that cannot work.
+/// Rejects a stack in the wrong order.
 pub(super) fn check(stack: &[Arc<dyn DynMiddleware>]) -> Result<(), BuildError> {
     let at = |name: &str| stack.iter().position(|middleware| middleware.name() == name);
     for Rule { first, then, otherwise, advice } in &RULES {

@@ -9,7 +9,7 @@ use deepagents_core::middleware::{DynMiddleware, Middleware};
 #[derive(Default)]
 pub(super) struct Stack {
     standard: Vec<Arc<dyn DynMiddleware>>,
-    /// Those that come after the user's.
+    /// Those that come after the user's middlewares.
     last: Vec<Arc<dyn DynMiddleware>>,
 }
 
@@ -18,18 +18,18 @@ impl Stack {
         self.standard.push(Arc::new(middleware));
     }
 
-    /// Adds one that comes after the user's.
+    /// Adds one that comes after the user's middlewares.
     pub(super) fn push_last(&mut self, middleware: impl Middleware) {
         self.last.push(Arc::new(middleware));
     }
 
-    /// Whether a standard one has the name.
+    /// Returns `true` if a standard middleware has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.standard.iter().chain(&self.last).any(|m| m.name() == name)
     }
 
-    /// The final order: standard ones, replaced in place by the user's of the same name, with the user's others before
-    /// the last ones.
+    /// Returns the final order: standard middlewares, with those of the same name replaced by the user's, then the
+    /// user's others, then the last ones.
     pub(super) fn finish(
         mut self,
         own: Vec<Arc<dyn DynMiddleware>>,
@@ -55,7 +55,7 @@ impl Stack {
                     replaced.push(middleware.name().to_owned());
                     *slot = middleware;
                 }
-                // A second one of the same name is refused when the agent is built.
+                // A duplicate name is rejected when the agent is built.
                 _ => others.push(middleware),
             }
         }

@@ -1,4 +1,4 @@
-//! From descriptions of sub-agents to agents.
+//! Builds sub-agents from their specs.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::subagents::{
     AgentSubAgent, DynSubAgent, Headers, Mode, Registry, SubAgentResult, SubAgentSpec, sub_agent_fn,
 };
 
-/// The name of the middleware that lists skills.
+/// Name of the middleware that lists skills.
 const SKILLS: &str = "Skills";
-/// Standard middlewares that sub-agents do not take over from the agent above.
+/// Standard middlewares that sub-agents do not inherit.
 const NOT_INHERITED: [&str; 2] = ["SubAgents", "BackgroundAgents"];
 
-/// The standard `general-purpose`, as a profile wants it.
+/// Returns the standard `general-purpose`, as configured by the profile.
 fn general_purpose(said: &GeneralPurpose) -> SubAgentSpec {
     let description = said.description.as_deref().unwrap_or(GENERAL_PURPOSE_DESCRIPTION);
     let prompt = said.system_prompt.as_deref().unwrap_or(include_str!("../prompts/general_purpose.md"));
@@ -35,8 +35,8 @@ fn general_purpose(said: &GeneralPurpose) -> SubAgentSpec {
 }
 
 impl DeepAgentBuilder {
-    /// The sub-agents, `general-purpose` first unless it is switched off or described by the user; and the middleware
-    /// that delegates to them, where there are or may be any.
+    /// Builds the sub-agents, with `general-purpose` first unless it is switched off or replaced by the user; and, if
+    /// there are or may be any, the middleware that delegates to them.
     pub(super) fn delegation(
         &self,
         profile: &HarnessProfile,
@@ -51,7 +51,7 @@ impl DeepAgentBuilder {
         }
         let bound = self.is_bound;
         let given = parent.sub_agents.iter().map(|spec| parent.make(spec, bound)).collect::<Result<Vec<_>, _>>()?;
-        // Skills may define sub-agents, now or once they are written.
+        // Skills may define sub-agents, now or when they are written later.
         let has_skills = self.skills.is_some() || self.has_own(SKILLS);
         let (registry, files) = if !self.agent_sources.is_empty() || (has_skills && !self.is_leaf) {
             let files = AgentFiles::new(self.definitions(), self.agent_sources.clone())?;
@@ -72,7 +72,7 @@ impl DeepAgentBuilder {
         Ok((registry, Some(sub_agents)))
     }
 
-    /// The sub-agent of a description. A bound one is allowed no more than this agent.
+    /// Builds the sub-agent of a spec. A bound one is allowed no more than this agent.
     fn make(&self, spec: &SubAgentSpec, bound: bool) -> Result<Arc<dyn DynSubAgent>, BuildError> {
         self.try_make(spec, bound).map_err(|why| BuildError::Option(format!("sub-agent `{}`: {why}", spec.name)))
     }
@@ -107,7 +107,7 @@ impl DeepAgentBuilder {
             return Err(UNBOUND.to_owned());
         }
         if let Some(names) = &builder.only_tools {
-            // Sub-agents of its own are there to be called.
+            // It must be able to call its own sub-agents.
             let delegates = (!spec.sub_agents.is_empty()).then(|| "task".to_owned());
             let filter = ToolFilter::only(names.iter().cloned().chain(delegates));
             builder.own.push(Arc::new(filter));
@@ -116,7 +116,7 @@ impl DeepAgentBuilder {
         if bound {
             check_file(spec, &agent)?;
         }
-        // Which tools MCP servers have shows once they run.
+        // The tools of MCP servers are known only when they run.
         let has = |name: &String| name.starts_with("mcp__") || agent.tools().iter().any(|tool| tool.name == *name);
         if let Some(missing) = spec.tool_names.iter().flatten().find(|name| !has(name)) {
             let own = self.tools.iter().map(|tool| tool.spec().name);
@@ -140,7 +140,7 @@ impl DeepAgentBuilder {
         Err(format!("it is on the server {url}, and the feature `remote` is left out"))
     }
 
-    /// What every sub-agent has in common with this agent.
+    /// Returns a builder with the parts that every sub-agent shares with this agent.
     fn below(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
         let (model, settings) = self.model_for(spec, bound)?;
         let (tools, only_tools) = self.tools_for(spec, bound)?;
@@ -172,9 +172,9 @@ impl DeepAgentBuilder {
                 description: Some(spec.description.clone()),
                 settings: settings.unwrap_or_else(|| self.options.settings.clone()),
                 format: spec.format()?,
-                // A thread is the main agent's; what its sub-agents do is part of the call that runs them.
+                // A thread belongs to the main agent; the work of a sub-agent is part of the call that runs it.
                 journal: None,
-                // Beside what they share: what the run of this agent may spend.
+                // In addition to the shared budget of this agent's run.
                 budget: self.budget_for(spec)?,
                 ..self.options.clone()
             },
@@ -195,7 +195,7 @@ impl DeepAgentBuilder {
             below.approvals = usual.and(asked);
         } else {
             below.permissions = match rules {
-                // What it says of files replaces what held; of commands it says nothing.
+                // Its file rules replace the inherited ones; the rules for commands are kept.
                 Some(rules) => rules.with_commands_of(&below.permissions),
                 None => below.permissions,
             };
@@ -216,17 +216,17 @@ impl DeepAgentBuilder {
             [] => None,
             sources => Some(sources.iter().map(|source| SkillSource::from(source.as_str())).collect()),
         };
-        // What the user has put in the place of a standard part narrows or widens what the agent may do, and so holds
-        // below as well; the user's other middlewares are the main agent's own.
+        // A user's replacement of a standard middleware restricts or extends what the agent may do, so sub-agents
+        // inherit it. The user's other middlewares belong to the main agent alone.
         let standard = |name: &str| STANDARD.contains(&name) && !NOT_INHERITED.contains(&name);
-        // What asks in the user's way gives way to what the sub-agent says it is asked about, unless that only adds to it.
+        // An inherited `HumanInTheLoop` is dropped if the sub-agent has its own approvals, unless they are only added.
         let defaults = &self.sub_agent_defaults;
         let says = spec.interrupt_on.is_some() || defaults.interrupt_on.is_some();
         let asks = !bound && (says || !code.more_approvals.is_empty() || !defaults.more_approvals.is_empty());
         let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !self.replaces(spec, name);
         let inherited = self.own.iter().filter(|m| inherits(m.name())).cloned();
         let own = inherited.chain(self.middlewares_for(spec)).collect();
-        // An unknown name is refused where the main agent's stack is made.
+        // Unknown names are rejected when the main agent's stack is built.
         let leaves_out = |name: &&String| standard(name) && !["Memory", SKILLS].contains(&name.as_str());
         let without_base = || ProfileConfig { base_system_prompt: Some(String::new()), ..ProfileConfig::default() };
         Ok(Self {
@@ -242,7 +242,8 @@ impl DeepAgentBuilder {
         })
     }
 
-    /// The same agent once more, so that what its provider has cached serves the sub-agent too; it may not delegate.
+    /// Returns a builder of the same agent, so that the provider's cached prefix serves the sub-agent too; it may not
+    /// delegate.
     fn forked(&self, spec: &SubAgentSpec, bound: bool) -> Result<Self, String> {
         if !spec.sub_agents.is_empty() {
             return Err("it shares the conversation and does its work itself; it cannot have sub-agents".to_owned());

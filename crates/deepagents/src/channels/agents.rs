@@ -1,4 +1,4 @@
-//! The sub-agents that files and skills define.
+//! The channel of sub-agents defined by files and skills.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::subagents::SubAgentSpec;
 
-/// The sub-agents that files and skills define, kept up to date at the beginning of each run. An update of `None` has
-/// them loaded anew.
+/// The sub-agents defined by files and skills, refreshed at the start of each run. An update of `None` forces a reload.
 #[derive(Debug)]
 pub struct AgentsMetadata;
 
@@ -26,45 +25,45 @@ impl Channel for AgentsMetadata {
     }
 }
 
-/// The sub-agents that files and skills define.
+/// The sub-agents defined by files and skills.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentCatalogue {
-    /// Those that can be used, each name once: of files in the order of their sources, then of skills.
+    /// The usable ones, with unique names: those of files in the order of their sources, then those of skills.
     pub agents: Vec<ListedAgent>,
-    /// What is wrong with the others, in words.
+    /// Problems with the others, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the catalogue was made from.
+    /// Identifies the sources of the catalogue.
     #[serde(alias = "stamp")]
     pub fingerprint: AgentFingerprint,
 }
 
-/// A sub-agent and where it comes from.
+/// A sub-agent and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedAgent {
-    /// What defines it.
+    /// The file or skill that defines it.
     pub origin: AgentOrigin,
-    /// The sub-agent.
+    /// Its definition.
     pub definition: SubAgentSpec,
 }
 
-/// What defines a sub-agent.
+/// The origin of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentOrigin {
     /// A file of its own.
     File(VPath),
-    /// The skill of this name.
+    /// The skill with this name.
     Skill(String),
 }
 
-/// What a catalogue was made from: while it stays the same, nothing is read again.
+/// Identifies the sources of a catalogue. As long as it is unchanged, nothing is read again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentFingerprint {
     /// The versions of the files, by source.
     pub sources: Vec<(VPath, BTreeMap<VPath, Version>)>,
-    /// What skills define, with their names.
+    /// The sub-agents that each skill defines, by the skill's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<(String, Vec<SubAgentSpec>)>,
 }

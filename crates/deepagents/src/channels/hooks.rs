@@ -1,4 +1,4 @@
-//! What hooks say of the calls of a turn.
+//! The channel of hook decisions about the calls of a turn.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use deepagents_core::tool::CallId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What [hooks](crate::middleware::hooks) say of the calls of the turn under way, by the calls' own ids, and why they end
-/// the run, if they do. Each agent has its own.
+/// The decisions of [hooks](crate::middleware::hooks) about the calls of the current turn, by call id, and the reason
+/// if they end the run. Each agent has its own.
 #[derive(Debug)]
 pub struct CallReviews;
 
-/// What hooks have come to.
+/// The decisions of hooks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HookReviews {
-    /// The calls that they had something to say of.
+    /// The calls on which hooks had an effect.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallReview>,
-    /// Why the run ends.
+    /// Why the run ends, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
 }
 
-/// What hooks say of a call.
+/// The decision of hooks about a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallReview {
-    /// Whether it is made; left to others if they do not say.
+    /// Whether the call is made; `None` leaves the decision to others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<HookDecision>,
-    /// Arguments in place of the model's.
+    /// Arguments that replace the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
-    /// What the model is told with the result.
+    /// Text shown to the model together with the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
 }
 
 impl CallReview {
-    /// What hooks have said of a call of the turn under way.
+    /// Returns the decision of hooks about a call of the current turn.
     pub(crate) fn of(id: &CallId, cx: &Context) -> Self {
         cx.get::<CallReviews>().calls.remove(&id.to_string()).unwrap_or_default()
     }
 
-    /// Whether hooks allow the call, so that nobody has to be asked about it, but where that is required.
+    /// Returns `true` if hooks allow the call, so that nobody is asked unless a rule requires it.
     pub(crate) fn allows(&self) -> bool {
         self.decision == Some(HookDecision::Allow)
     }
 
-    /// Whether hooks refuse the call, so that there is nothing to ask about.
+    /// Returns `true` if hooks deny the call, so that there is nothing to ask about.
     pub(crate) fn denies(&self) -> bool {
         matches!(self.decision, Some(HookDecision::Deny(_)))
     }
@@ -59,23 +59,23 @@ impl CallReview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDecision {
-    /// It is, and nobody is asked, but where a rule [requires](crate::InterruptOn::required) it.
+    /// The call is made, and nobody is asked unless a rule [requires](crate::InterruptOn::required) it.
     Allow,
     /// A person is asked, for this reason.
     Ask(String),
-    /// It is not, for this reason.
+    /// The call is not made, for this reason.
     Deny(String),
 }
 
-/// A change of what hooks have come to.
+/// A change to the decisions of hooks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookReviewsChange {
-    /// Another turn has begun: these are its reviews.
+    /// Starts a new turn with these reviews.
     Turn(BTreeMap<String, CallReview>),
-    /// The run ends.
+    /// Ends the run, for this reason.
     End(String),
-    /// Another run has begun.
+    /// Clears the reviews at the start of a run.
     Clear,
 }
 

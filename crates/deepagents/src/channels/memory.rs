@@ -1,4 +1,4 @@
-//! What the memory files hold.
+//! The channel of memory file contents.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
-/// The memory files as the last run found them; a file that is missing has no entry. Sub-agents have none.
+/// The memory files as last read; a missing file has no entry. Not shared with sub-agents.
 ///
 /// ```
 /// use deepagents::State;
@@ -24,7 +24,7 @@ impl Channel for MemoryContents {
     const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = BTreeMap<VPath, MemoryFile>;
-    /// The files that changed; none for one that is gone.
+    /// The changed files; `None` for one that was removed.
     type Update = BTreeMap<VPath, Option<MemoryFile>>;
 
     fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
@@ -42,12 +42,12 @@ impl Channel for MemoryContents {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryFile {
-    /// Which version of the file this is; none where not even that could be found out.
+    /// The version of the file, or `None` if it could not be determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    /// The text without HTML comments and without blanks at its end.
+    /// The text without HTML comments and trailing whitespace.
     pub text: String,
-    /// Whether the text is only the beginning.
+    /// Whether the text is truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
     /// Why the file could not be read.

@@ -1,11 +1,11 @@
-//! Results that were too large to show.
+//! The channel of results that were too large to show.
 
 use std::collections::BTreeMap;
 
 use deepagents_core::state::{Channel, ChannelError, Sharing};
 use deepagents_fs::VPath;
 
-/// The files of results that were too large to show, by the provider's ids of their calls, of which one may come again.
+/// The files of results that were too large to show, by the provider's call id. A provider may reuse an id.
 #[derive(Debug)]
 pub(crate) struct StoredResults;
 
@@ -21,7 +21,7 @@ impl Channel for StoredResults {
     }
 }
 
-/// How a result says where the whole of it is.
+/// Returns the text with which a result refers to the file with its whole content.
 pub(crate) fn whereabouts(path: &VPath) -> String {
     format!("It is in {path};")
 }

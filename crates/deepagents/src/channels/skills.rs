@@ -1,4 +1,4 @@
-//! The skills there are, and the ones the caller wants used.
+//! The channels of available and requested skills.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::subagents::SubAgentSpec;
 
-/// The skills of the thread, kept up to date at the beginning of each run. An update of `None` has them loaded anew.
+/// The skills of the thread, refreshed at the start of each run. An update of `None` forces a reload.
 ///
-/// A caller may give a catalogue of its own with [`RunInput::update`](deepagents_core::run::RunInput::update); one
-/// without a [`fingerprint`](SkillCatalogue::fingerprint) is used as it is.
+/// Callers may provide their own catalogue with [`RunInput::update`](deepagents_core::run::RunInput::update); one
+/// without a [`fingerprint`](SkillCatalogue::fingerprint) is used unchanged.
 ///
 /// ```
 /// use deepagents::RunInput;
@@ -39,27 +39,27 @@ impl Channel for SkillsMetadata {
     }
 }
 
-/// The skills there are.
+/// The available skills.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SkillCatalogue {
-    /// In the order of their sources; of two with one name the later, in the place of the first.
+    /// The skills in the order of their sources. If two have the same name, the later one takes the first one's place.
     pub skills: Vec<Skill>,
-    /// What is wrong with sources and skills, in words.
+    /// Problems with sources and skills, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the catalogue was made from; none for one that a caller gave.
+    /// Identifies the sources of the catalogue; `None` if a caller provided it.
     #[serde(default, alias = "stamp", skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<SkillFingerprint>,
 }
 
 impl SkillCatalogue {
-    /// The skill of a name.
+    /// Returns the skill with this name.
     pub fn get(&self, name: &str) -> Option<&Skill> {
         self.skills.iter().find(|skill| skill.name == name)
     }
 }
 
-/// What a catalogue was made from: while it stays the same, nothing is read again.
+/// Identifies the sources of a catalogue. As long as it is unchanged, nothing is read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillFingerprint {
     /// The sources in order.
@@ -68,49 +68,49 @@ pub struct SkillFingerprint {
     pub versions: BTreeMap<VPath, Version>,
 }
 
-/// A skill: what its file says of it. The instructions themselves stay in the file.
+/// The metadata of a skill, from its file. The instructions themselves stay in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Skill {
-    /// The name, as a rule lower-case words joined by hyphens.
+    /// The name, usually lower-case words joined by hyphens.
     pub name: String,
-    /// What it is for and when to use it, at most 1024 characters.
+    /// Its purpose and when to use it, at most 1024 characters.
     pub description: String,
-    /// Its file.
+    /// The path of its file.
     pub path: VPath,
     /// Its licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// What it needs to work, at most 500 characters.
+    /// Its requirements, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compatibility: Option<String>,
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Who wrote it.
+    /// Its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Whatever else its author noted.
+    /// Other metadata from its author.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Tools it means to use: advice, not a permission.
+    /// Tools that it intends to use: advice, not a permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
-    /// Skill tools that are offered once the skill has been read.
+    /// Skill tools to offer once the skill has been read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Sub-agents it defines, in its front matter or in a file `agents.yaml` beside it.
+    /// Sub-agents that it defines, in its front matter or in an `agents.yaml` beside its file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<SubAgentSpec>,
 }
 
 impl Skill {
-    /// A skill of which nothing more is known.
+    /// Creates a skill with these fields only.
     pub fn new(name: impl Into<String>, description: impl Into<String>, path: VPath) -> Self {
         Self { name: name.into(), description: description.into(), path, ..Self::default() }
     }
 }
 
-/// Names of skills that the model is to be shown in full before its next call: names are added to those that wait.
+/// Names of skills to show to the model in full before its next call. An update adds names to the pending ones.
 ///
 /// ```
 /// use deepagents::RunInput;
@@ -136,13 +136,13 @@ impl Channel for PinnedSkills {
     }
 }
 
-/// A change to the pinned skills; as JSON a list of names, or `{"shown": [...]}`.
+/// A change to the pinned skills. As JSON, a list of names or `{"shown": [...]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SkillPin {
-    /// Wants these shown.
+    /// Requests that these be shown.
     Pin(Vec<String>),
-    /// These were shown.
+    /// Records that these were shown.
     Shown {
         /// Their names.
         shown: Vec<String>,

@@ -1,10 +1,10 @@
-//! The todo list.
+//! The channel of the todo list.
 
 use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The todo list. A sub-agent starts with an empty one and keeps its own.
+/// The todo list. A sub-agent starts with an empty list and keeps its own.
 ///
 /// ```
 /// use deepagents::Outcome;
@@ -20,7 +20,7 @@ pub struct Todos;
 impl Channel for Todos {
     const NAME: &'static str = "todos";
     const SHARING: Sharing<Self::Value, Self::Update> = Sharing::separate();
-    // Ids and times are the harness's; code that plans is a planner.
+    // Ids and times are set by the harness; code that fills the list is a planner.
     const FROM_INPUT: bool = false;
     const CONCURRENT: Concurrent = Concurrent::Refuse;
     type Value = Vec<Todo>;
@@ -35,18 +35,18 @@ impl Channel for Todos {
     }
 }
 
-/// A change to the todo list. As JSON a list, which takes the place of the one there is, or a [`TodoChange`].
+/// A change to the todo list. As JSON, a list, which replaces the current one, or a [`TodoChange`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TodoUpdate {
-    /// Another list. Logs of version 1 hold this form only.
+    /// Replaces the whole list. The only form in logs of version 1.
     Whole(Vec<Todo>),
-    /// Some items.
+    /// Changes individual items.
     Items(TodoChange),
 }
 
 impl TodoUpdate {
-    /// What makes one list of another: item by item, unless ids are there twice.
+    /// Returns the update that turns one list into another: item by item, unless ids are duplicated.
     ///
     /// ```
     /// use deepagents::channels::{Todo, TodoStatus, TodoUpdate};
@@ -80,23 +80,23 @@ impl TodoUpdate {
         if comes_to(&change) == after { Self::Items(change) } else { Self::Whole(after.to_vec()) }
     }
 
-    /// Whether nothing changes.
+    /// Returns `true` if the update changes nothing.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Items(change) if *change == TodoChange::default())
     }
 }
 
-/// What changes in a todo list, item by item, so that a long list costs no more than what is done to it.
+/// Changes to individual items, so that an update of a long list is no larger than the change itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TodoChange {
-    /// Items that are new, or take the place of the ones with their ids.
+    /// Items that are new or replace those with the same ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put: Vec<Todo>,
-    /// Ids of items that are gone.
+    /// Ids of removed items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete: Vec<String>,
-    /// The ids in their order. Nothing where items stay in their places and new ones follow at the end.
+    /// The ids in their new order. Empty if items keep their positions and new ones are appended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
 }
@@ -111,7 +111,7 @@ impl TodoChange {
             }
         }
         if !self.order.is_empty() {
-            // Items that the order does not name follow those that it names.
+            // Items that the order does not name come after those that it does.
             list.sort_by_key(|item| self.order.iter().position(|id| *id == item.id).unwrap_or(usize::MAX));
         }
     }
@@ -120,30 +120,30 @@ impl TodoChange {
 /// An item of the todo list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
-    /// Given by the harness and kept while the item lives.
+    /// Its id, assigned by the harness and stable for the lifetime of the item.
     pub id: String,
-    /// What is to be done.
+    /// The work to be done.
     pub content: String,
-    /// How far it is.
+    /// Its progress.
     pub status: TodoStatus,
-    /// When the item appeared, RFC 3339.
+    /// When the item was created, in RFC 3339 format.
     pub created_at: String,
 }
 
-/// How far an item is.
+/// The progress of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Begun.
+    /// Started.
     InProgress,
     /// Finished.
     Completed,
 }
 
 impl TodoStatus {
-    /// The word in JSON and for the model.
+    /// Returns the name used in JSON and for the model.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -1,4 +1,4 @@
-//! A person decides before a call is made.
+//! Asks a person for approval before calls are made.
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::interrupt::{
@@ -15,16 +15,16 @@ use crate::channels::CallReview;
 use crate::permission_interrupts;
 use crate::workspace::Workspace;
 
-/// Asks a person before calls are made. All gated calls of a turn are asked about before any call of the turn is made; a
-/// gated call that comes another way, such as with the input, is asked about when it is its turn.
+/// Asks a person for approval before calls are made. The requests for all gated calls of a turn are made before any
+/// call of the turn runs. A gated call from elsewhere, such as the input, is asked about when it is due.
 ///
-/// A call whose arguments its tool does not take is refused before anybody is asked. One with arguments that the tool does
-/// not name is asked about as it is, and the question says so. A question about a path says where links lead, and the call
-/// is refused if they lead elsewhere by the time that it is approved. Where [hooks](crate::middleware::hooks) change the arguments
-/// of a call, it is judged, asked about and made as they have changed it.
+/// A call with arguments that do not fit its tool is rejected without asking. If the tool does not define some of the
+/// arguments, the call is asked about and the question says so. A question about a path says where links lead, and the
+/// call is rejected if they lead elsewhere once it is approved. If [hooks](crate::middleware::hooks) change the
+/// arguments of a call, it is checked, asked about and made with the changed ones.
 ///
-/// Given to a builder beside `interrupt_on`, both hold. Approved calls run; an edited one runs in the place of the model's, which stays in the conversation with a note; a
-/// rejected or answered one does not run.
+/// If given to a builder in addition to `interrupt_on`, both policies apply. Approved calls run. An edited call runs in
+/// place of the model's, which stays in the conversation with a note. A rejected or answered call does not run.
 ///
 /// ```
 /// use deepagents::middleware::HumanInTheLoop;
@@ -37,23 +37,23 @@ use crate::workspace::Workspace;
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
     approvals: InterruptPolicy,
-    /// The files that calls are about, if they are known.
+    /// The files that calls refer to, if known.
     files: Option<Workspace>,
 }
 
 impl HumanInTheLoop {
-    /// Asks about these calls.
+    /// Asks about the calls selected by this policy.
     pub fn new(approvals: InterruptPolicy) -> Self {
         Self { approvals, files: None }
     }
 
-    /// Looks at these files for where links lead.
+    /// Sets the files in which links are resolved.
     pub(crate) fn files(mut self, files: Workspace) -> Self {
         self.files = Some(files);
         self
     }
 
-    /// What it asks about.
+    /// Returns the policy.
     pub(crate) fn approvals(&self) -> &InterruptPolicy {
         &self.approvals
     }
@@ -73,14 +73,15 @@ impl HumanInTheLoop {
             .tools(cx.tool_names())
             .agent(cx.sub_agent_name());
         question.leads_to = self.leads_to(call, cx).await;
-        // A time that is out of range never comes.
+        // A time out of range never arrives.
         match ask.expires_after.and_then(|after| now.checked_add(after).ok()) {
             Some(at) => question.expires_at(at.to_string()),
             None => question,
         }
     }
 
-    /// Where the path of a call leads, if that is not where it says. What cannot be looked at answers the call itself.
+    /// Returns the target of the call's path, if it differs from the path. If it cannot be resolved, the call itself
+    /// will fail.
     async fn leads_to(&self, call: &ToolCall, cx: &Context) -> Option<String> {
         let (path, at_link) = permission_interrupts::path_of(call)?;
         let backend = self.files.as_ref()?.backend_for(cx);
@@ -94,13 +95,12 @@ impl HumanInTheLoop {
     }
 }
 
-/// Why a call cannot be made as it is: its tool does not take the arguments.
+/// Returns why the arguments do not fit the tool, if they do not.
 fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
     Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
-/// What is wrong with a call whose tool takes its arguments, and does not name all of them: it may leave some out of
-/// account.
+/// Returns a warning if the arguments fit the tool but include some that it does not define and may ignore.
 fn unknown(call: &ToolCall, cx: &Context) -> Option<String> {
     let check = SchemaCheck::new(closed(&cx.tool(&call.name)?.spec().schema).into());
     check.check(&call.args).err()
@@ -110,7 +110,8 @@ fn refusal(call: &ToolCall, why: &str) -> String {
     format!("Error: {} does not take these arguments: {why}", call.name)
 }
 
-/// What a person is asked: an argument that comes to nothing must not be what they agree for.
+/// Returns the question, with a warning about arguments that the tool may ignore: a person must not approve a call
+/// because of them.
 fn question_text(ask: &InterruptOn, call: &ToolCall, cx: &Context) -> String {
     let text = ask.question(call, cx);
     match unknown(call, cx) {
@@ -135,7 +136,7 @@ impl Middleware for HumanInTheLoop {
             let (allowed, denied) = (review.allows(), review.denies());
             call.args = review.args.unwrap_or(call.args);
             let Some(ask) = self.approvals.about(&call, allowed, cx).filter(|_| !denied) else { continue };
-            // What there is nothing to decide about is answered when it is its turn.
+            // Invalid calls are answered when they are due; there is nothing to decide.
             if cx.tool(&call.name).is_some() && unfit(&call, cx).is_none() {
                 questions
                     .push(ActionRequestChange::Request(Box::new(self.question(&id, &call, (ask, allowed), cx).await)));
@@ -186,7 +187,8 @@ impl Middleware for HumanInTheLoop {
                 let own = unknown(&request.call, &request.cx);
                 request.call =
                     ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
-                // A person's slip is not made without what it was to say; what the model's call has too is none.
+                // Reject an edit with arguments that the tool may ignore, unless the model's call had such arguments
+                // too.
                 let slip = || unknown(&request.call, &request.cx).filter(|_| own.is_none());
                 let why = unfit(&request.call, &request.cx);
                 let refused = why.or_else(|| slip().map(|why| refusal(&request.call, &why)));
@@ -216,7 +218,7 @@ impl Middleware for HumanInTheLoop {
     }
 }
 
-/// What the model is told of a call of a tool that a person has rejected, with their reason if they gave one.
+/// Returns the result of a call that a person has rejected, with their reason if they gave one.
 ///
 /// ```
 /// use deepagents::middleware::approval::rejection;
@@ -227,7 +229,7 @@ pub fn rejection(tool: &str, reason: Option<&str>) -> String {
     format!("User rejected the call of {tool}{reason}. It was not made; make it again only if asked to.")
 }
 
-/// The same where no person has rejected it, but a rule, or that nobody was there.
+/// Returns the result of a call that was rejected without asking: by a rule, or because nobody was there.
 fn refused_unasked(tool: &str, reason: Option<&str>) -> String {
     let reason = behind(reason);
     format!(

@@ -1,4 +1,4 @@
-//! Cache breakpoints, for providers that take them.
+//! Cache breakpoints for providers that support them.
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::MiddlewareEvent;
@@ -7,11 +7,10 @@ use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelRespon
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use deepagents_core::run::Context;
 
-/// Marks where a provider is to cache the prompt: after the tools, after the static part of the system prompt, and at
-/// the end of the conversation as it was before the last answer and as it is now. Providers without such marks ignore
-/// them.
+/// Marks the cache breakpoints of a prompt: after the tools, after the static part of the system prompt, at the end of
+/// the conversation before the last answer, and at its current end. Providers without such marks ignore them.
 ///
-/// Sections of the system prompt that change, such as memory, come after the static part and so after its mark.
+/// Sections of the system prompt that change, such as memory, come after the static part and therefore after its mark.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -30,36 +29,37 @@ pub struct PromptCaching {
     unsupported: UnsupportedModel,
 }
 
-/// What is done about a model that is not known to honour cache marks.
+/// The behaviour for a model that is not known to support cache marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnsupportedModel {
-    /// Nothing: what it does not know it passes over.
+    /// Do nothing: the provider ignores the marks.
     #[default]
     Ignore,
-    /// The application is told once a run, in the event `caching_unsupported`.
+    /// Report the event `caching_unsupported` once per run.
     Warn,
-    /// The run fails before the model is asked.
+    /// Fail the run before the first model call.
     Fail,
 }
 
-/// Cache marks that providers take in one request.
+/// Maximum number of cache marks per request that providers accept.
 const MOST: usize = 4;
 
 impl PromptCaching {
-    /// Marks that last so long.
+    /// Creates marks with this time to live.
     pub fn new(ttl: CacheTtl) -> Self {
         Self { ttl, ..Self::default() }
     }
 
-    /// What is done about a model that is not known to honour cache marks; nothing unless told otherwise.
+    /// Sets the behaviour for a model that is not known to support cache marks; [`Ignore`](UnsupportedModel::Ignore) by
+    /// default.
     #[must_use]
     pub fn unsupported_model_behavior(mut self, behavior: UnsupportedModel) -> Self {
         self.unsupported = behavior;
         self
     }
 
-    /// Leaves requests with fewer messages, the system prompt counted as one, unmarked.
+    /// Does not mark requests with fewer messages than this, counting the system prompt as one.
     #[must_use]
     pub fn min_messages(mut self, messages: usize) -> Self {
         self.min_messages = messages;
@@ -85,10 +85,10 @@ impl Middleware for PromptCaching {
         if messages + usize::from(has_system) < self.min_messages {
             return Ok(request);
         }
-        // Marks that the caller has put on blocks count too, and none may last longer than one before it.
+        // The caller's marks on blocks count too, and a mark must not outlive an earlier one.
         let given: Vec<CacheTtl> = request.system.iter().filter_map(|block| block.cache).collect();
         let ttl = given.iter().copied().min().map_or(self.ttl, |given| given.min(self.ttl));
-        // What is before a mark of the caller is covered by it.
+        // A mark of the caller covers everything before it.
         request.cache.tools = given.is_empty().then_some(ttl);
         let mut left = MOST.saturating_sub(given.len().max(1));
         let fixed = request.system.iter_mut().take(cx.static_system_blocks());
@@ -99,13 +99,14 @@ impl Middleware for PromptCaching {
             block.cache = Some(ttl);
             left -= 1;
         }
-        // A provider looks back only so far from a mark: a turn with many parallel calls would hide the last one.
+        // Providers only look back a limited distance from a mark, so a turn with many parallel calls would hide the
+        // previous one.
         let before_answer = request.messages.last_assistant().and_then(|at| at.checked_sub(1));
         let ends = before_answer.into_iter().chain(messages.checked_sub(1));
         let is_sent = |at: &usize| request.messages.get(*at).is_some_and(|m| !matches!(**m, Message::Assistant(_)));
         let mut ends: Vec<usize> = ends.filter(is_sent).collect();
         ends.dedup();
-        // The end of the conversation matters most.
+        // The end of the conversation has priority.
         let spare = ends.len().saturating_sub(left);
         request.cache.messages = ends.into_iter().skip(spare).map(|at| (at, ttl)).collect();
         Ok(request)

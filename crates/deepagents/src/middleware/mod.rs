@@ -1,4 +1,4 @@
-//! The standard middlewares. Each uses the core, the files crate and itself, never a sibling.
+//! The standard middlewares. Each depends on the core, the files crate and itself, never on a sibling.
 
 pub mod approval;
 pub mod ask_user;

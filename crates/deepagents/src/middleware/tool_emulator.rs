@@ -1,4 +1,4 @@
-//! Tools that are played by a model, for tests and trials.
+//! Emulation of tools by a model, for tests and trials.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use deepagents_core::model::{ChatModel, ModelRequest};
 
 use crate::shared::Shared;
 
-/// Answers calls of tools with what a model makes up: the tools themselves are not run.
+/// Answers tool calls with results made up by a model; the tools themselves are not executed.
 ///
-/// With a scripted or a replaying model the results are the same each time; with a real one they are plausible. The
-/// conversation does not see the request, whose tokens count against the budget. Everything around a call stands as
-/// for a real one: limits, approvals, results that are put into files.
+/// With a scripted or replaying model the results are the same each time; with a real one they are plausible. The
+/// requests are not part of the conversation, but their tokens count against the budget. Everything around a call works
+/// as usual: limits, approvals, storage of large results in files.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -32,17 +32,17 @@ use crate::shared::Shared;
 #[derive(Clone, Debug)]
 pub struct ToolEmulator {
     model: Shared<dyn ChatModel>,
-    /// All of them where none are named.
+    /// The emulated tools; `None` for all.
     tools: Option<BTreeSet<String>>,
 }
 
 impl ToolEmulator {
-    /// All tools, played by this model.
+    /// Emulates all tools with this model.
     pub fn new(model: impl ChatModel) -> Self {
         Self { model: Shared(Arc::new(model)), tools: None }
     }
 
-    /// Plays these tools alone; none, where none are named.
+    /// Emulates only these tools; none if the list is empty.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());

@@ -1,4 +1,4 @@
-//! What the model is told of calls that failed, and which failures end the run.
+//! Handling of failed tool calls: the text for the model, and which failures end the run.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -13,11 +13,12 @@ use crate::shared::Shared;
 
 type Handler = dyn Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync;
 
-/// Decides what the model is told of a call that failed. Without this middleware it is told the error's own words and the
-/// run goes on, whatever a tool returns but [`ToolError::Fatal`](deepagents_core::tool::ToolError::Fatal).
+/// Decides what happens after a failed tool call. Without this middleware, the model is shown the text of the error and
+/// the run continues, unless the tool returns [`ToolError::Fatal`](deepagents_core::tool::ToolError::Fatal).
 ///
-/// Words of an error may hold what a model should not see, such as addresses of servers: a handler can say the kind
-/// alone. Put [`ToolRetry`](crate::middleware::retry::ToolRetry) after it, so that this sees the last failure.
+/// The text of an error may contain details that the model should not see, such as server addresses; a handler can show
+/// only the kind of error. Add [`ToolRetry`](crate::middleware::retry::ToolRetry) after this middleware, so that it
+/// only sees the last failure.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -37,21 +38,21 @@ pub struct ToolErrors {
     handler: Shared<Handler>,
 }
 
-/// A call that failed.
+/// A failed tool call.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FailedCall<'a> {
     /// The call.
     pub call: &'a ToolCall,
-    /// What the model would be told.
+    /// The text that the model would be shown.
     pub text: &'a str,
-    /// The error that came out of the tool, if one did.
+    /// The error returned by the tool, if any.
     pub error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
-    /// Whether the tool asked for the run to end.
+    /// Whether the tool requested that the run end.
     pub is_fatal: bool,
 }
 
-/// What becomes of a call that failed.
+/// What happens after a failed call.
 ///
 /// ```
 /// use deepagents::ToolErrorAction;
@@ -64,21 +65,21 @@ pub struct FailedCall<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolErrorAction {
-    /// What would become of it anyway.
+    /// The default behaviour.
     Unchanged,
-    /// The model is told this, and the run goes on.
+    /// Shows this text to the model and continues the run.
     Say(String),
-    /// The run fails, once the other calls of the turn have finished.
+    /// Fails the run after the other calls of the turn have finished.
     Fail,
 }
 
 impl ToolErrors {
-    /// Asks this about every call that failed.
+    /// Creates a middleware that calls this handler for every failed call.
     pub fn new(handler: impl Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync + 'static) -> Self {
         Self { tools: None, handler: Shared(Arc::new(handler)) }
     }
 
-    /// Asks about calls of these tools alone.
+    /// Handles only calls of these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
@@ -116,7 +117,7 @@ impl Middleware for ToolErrors {
                     _ => Err(Error::Tool { name, source }),
                 }
             }
-            // Questions to a person, and what else is no failure of the tool.
+            // Interrupts and other errors that are not failures of the tool.
             other => other,
         }
     }

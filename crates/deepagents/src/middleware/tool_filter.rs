@@ -1,4 +1,4 @@
-//! Agents that have some tools only.
+//! Restricts the tools of an agent.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,7 @@ use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolRespons
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 
-/// Takes tools out of every request, and answers a call of one with an error. The tool by which the model gives an answer in
-/// a shape stays.
+/// Removes tools from every request, and answers calls of them with an error. The tool for structured answers is kept.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -21,17 +20,17 @@ use deepagents_core::run::Context;
 #[derive(Clone, Debug)]
 pub struct ToolFilter {
     names: BTreeSet<String>,
-    /// Whether those named are kept, and not left out.
+    /// Whether the named tools are kept rather than removed.
     keeps: bool,
 }
 
 impl ToolFilter {
-    /// Leaves out these tools.
+    /// Removes these tools.
     pub fn exclude<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self { names: names.into_iter().map(Into::into).collect(), keeps: false }
     }
 
-    /// Leaves out all other tools.
+    /// Removes all other tools.
     pub fn only<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self { keeps: true, ..Self::exclude(names) }
     }

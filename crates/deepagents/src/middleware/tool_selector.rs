@@ -1,4 +1,4 @@
-//! A model chooses the tools that another is offered.
+//! Lets a model select the tools that are offered to the agent's model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use serde_json::json;
 use crate::json_answer;
 use crate::shared::Shared;
 
-/// What the model that chooses is told, unless told otherwise.
+/// The default prompt for the selecting model.
 const PROMPT: &str = "Choose the tools that help with the user's request.";
 
-/// The tools that were chosen for a word of a person.
+/// The tools selected for a message of a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Selection {
-    /// Id of the message.
+    /// The id of the message.
     message: String,
-    /// Those that could be chosen.
+    /// The tools that could be selected.
     among: BTreeSet<String>,
-    /// Those that were.
+    /// The tools that were selected.
     tools: BTreeSet<String>,
 }
 
 deepagents_core::last_value!(
-    /// The last choice.
+    /// The last selection.
     Selected("selected_tools"): Option<Selection> => private
 );
 
-/// Has a model choose the tools that the agent's model is offered, by the last word of a person.
+/// Lets a model select the tools that are offered to the agent's model, based on the last message of a person.
 ///
-/// It chooses once for each such word, and again where other tools are there, so that what a provider has cached serves the
-/// turns between. With many tools [`ToolSearch`](crate::middleware::ToolSearch) is better: it costs no request, and the model
-/// can look for more. A call of a tool that was not chosen is made all the same.
+/// It selects once per such message, and again if the available tools change, so the provider's cache stays valid for
+/// the turns in between. With many tools, [`ToolSearch`](crate::middleware::ToolSearch) is the better choice: it needs
+/// no extra request, and the model can look for more tools. Calls of tools that were not selected still work.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -60,7 +60,7 @@ pub struct ToolSelector {
     on_failure: SelectionFailure,
 }
 
-/// What is offered where no choice can be had.
+/// What to offer if the selection fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelectionFailure {
@@ -81,49 +81,49 @@ impl Default for ToolSelector {
 }
 
 impl ToolSelector {
-    /// Another model chooses than the agent's own.
+    /// Selects with this model instead of the agent's own.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Shared(Arc::new(model)));
         self
     }
 
-    /// Tells it in other words what to choose.
+    /// Sets the prompt of the selecting model.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
-    /// Offers no more than so many of those it names, the first; as many as it names.
+    /// Offers at most this many of the selected tools, the first ones. There is no limit by default.
     #[must_use]
     pub fn most(mut self, tools: usize) -> Self {
         self.most = tools;
         self
     }
 
-    /// Always offers these tools, if they are there.
+    /// Always offers these tools, if they exist.
     #[must_use]
     pub fn always<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.always = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Asks so many times again where the choice cannot be read or names tools that there are not; once.
+    /// Sets how often to retry if the selection is invalid or names unknown tools; once by default.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// What is offered where no choice can be had; all tools, unless told otherwise.
+    /// Sets what to offer if the selection fails; all tools by default.
     #[must_use]
     pub fn on_failure(mut self, on_failure: SelectionFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// The names that the model chose.
+    /// Returns the tools that the model selected.
     async fn choose(
         &self,
         cx: &Context,
@@ -166,7 +166,7 @@ impl ToolSelector {
     }
 }
 
-/// Reads a choice: names in order, each once.
+/// Parses a selection into names, in order and without duplicates.
 fn read(text: &str, names: &[&str]) -> std::result::Result<Vec<String>, String> {
     #[derive(Deserialize)]
     struct Choice {
@@ -185,7 +185,7 @@ fn read(text: &str, names: &[&str]) -> std::result::Result<Vec<String>, String> 
     Ok(chosen)
 }
 
-/// The last word of a person.
+/// Returns the last message of a person.
 fn last_word(messages: &Messages) -> Option<&Arc<Message>> {
     messages.iter().rev().find(|message| message.as_user().is_some_and(|said| said.author == Author::Human))
 }
@@ -205,7 +205,7 @@ impl Middleware for ToolSelector {
         let open: Vec<_> = request.tools.iter().filter(|tool| !is_fixed(&tool.name)).cloned().collect();
         let word = last_word(&request.messages).cloned();
         let (Some(word), false) = (word, open.is_empty()) else { return next.run(request).await };
-        // What an earlier try has paid for is not asked again.
+        // Reuses the selection of an earlier attempt, which was already paid for.
         let cx = next.cx().with_kept()?;
         let among: BTreeSet<String> = open.iter().map(|tool| tool.name.clone()).collect();
         let known = cx.get::<Selected>().filter(|known| known.message == word.id() && known.among == among);

@@ -1,4 +1,4 @@
-//! Media that a model cannot take.
+//! Media that a model does not support.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use deepagents_core::model::{ModelProfile, ModelRequest};
 
 const PDF: &str = "application/pdf";
 
-/// Puts a short text in the place of pictures, sound, video and documents that the model is known not to take, so that
-/// a conversation that holds them can go on with any model. Only the request changes: the thread keeps them.
+/// Replaces pictures, sound, video and documents that the model is known not to support with a short text, so that a
+/// conversation with media can continue with any model. Only the request changes: the thread keeps them.
 ///
-/// What the model's [`profile`](deepagents_core::model::ChatModel::profile) leaves open counts as supported. Documents
-/// that are not PDF are sent to no model inline. It belongs at the inner end of the stack, where the model of the call is
-/// settled.
+/// Media for which the model's [`profile`](deepagents_core::model::ChatModel::profile) does not say anything count as
+/// supported. No model receives inline documents other than PDF. Place it at the inner end of the stack, where the
+/// model of the call is final.
 ///
 /// ```
 /// use deepagents::core::agent::Agent;
@@ -50,7 +50,7 @@ impl Middleware for UnsupportedContent {
     }
 }
 
-/// The messages without what the model cannot take; none if there is nothing of it.
+/// Returns the messages without unsupported media, or `None` if there are none.
 fn readable(messages: &Messages, profile: &ModelProfile) -> Option<Messages> {
     if !messages.has_media() {
         return None;
@@ -83,7 +83,7 @@ fn readable(messages: &Messages, profile: &ModelProfile) -> Option<Messages> {
     Some(messages.iter().map(change).collect())
 }
 
-/// What a medium is called, if the model does not take it.
+/// Returns the kind of a medium if the model does not support it.
 fn kind_rejected(media: &Media, profile: &ModelProfile) -> Option<&'static str> {
     let inline = matches!(media.source, MediaSource::Base64(_));
     let (supported, kind) = match media.kind {
@@ -92,7 +92,7 @@ fn kind_rejected(media: &Media, profile: &ModelProfile) -> Option<&'static str> 
         MediaKind::Video => (profile.video != Some(false), "video"),
         MediaKind::File if !inline => (true, "file"),
         MediaKind::File if media.mime == PDF => (profile.pdf != Some(false), "PDF"),
-        // Providers take other documents by reference at most.
+        // Providers accept other documents by reference at most.
         _ => (false, "file"),
     };
     (!supported).then_some(kind)

@@ -1,4 +1,4 @@
-//! A profile put to work on an agent that is being built.
+//! Applies a profile to an agent that is being built.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{HarnessProfile, ProfileError};
 use crate::description_override::DescriptionOverride;
 use crate::middleware::ToolFilter;
 
-/// The tool whose description names the sub-agents.
+/// The tool whose description lists the sub-agents.
 const TASK: &str = "task";
 
 impl From<ProfileError> for BuildError {
@@ -21,25 +21,25 @@ impl From<ProfileError> for BuildError {
 }
 
 impl HarnessProfile {
-    /// The sections after the caller's prompt.
+    /// Returns the sections after the caller's prompt.
     pub(crate) fn prompts<'a>(&'a self, standard: Option<&'a str>) -> impl Iterator<Item = &'a str> {
         let base = self.config.base_system_prompt.as_deref().or(standard);
         let sections = base.into_iter().chain(self.config.system_prompt_suffix.as_deref());
         sections.filter(|text| !text.trim().is_empty())
     }
 
-    /// The middlewares it adds, without those of which there is one already or that are not wanted.
+    /// Returns the middlewares that the profile adds, except those for whose names `there` returns `true`.
     pub(crate) fn extras(&self, there: impl Fn(&str) -> bool) -> Vec<Arc<dyn DynMiddleware>> {
         self.extra_middleware.iter().filter(|extra| !there(extra.name())).cloned().collect()
     }
 
-    /// Its description of the tool `task`, in which the sub-agents are yet to be named.
+    /// Returns its description of the tool `task`, with the placeholder for the sub-agents.
     pub(crate) fn task_description(&self) -> Option<&String> {
         self.config.tool_description_overrides.get(TASK)
     }
 
-    /// Takes out what it excludes, and puts in what keeps excluded tools away. `known` says of a name whether some
-    /// agent has such a middleware, if not this one.
+    /// Removes the excluded middlewares and adds a filter for the excluded tools. `known` returns `true` for the name
+    /// of a middleware that other agents may have even if this one does not.
     pub(crate) fn prune(
         &self,
         stack: &mut Vec<Arc<dyn DynMiddleware>>,
@@ -59,15 +59,15 @@ impl HarnessProfile {
         Ok(())
     }
 
-    /// Gives tools the descriptions that the profile has for them: the caller's in place, those of middlewares as tools
-    /// of the caller, which come before them.
+    /// Applies the profile's tool descriptions. The caller's tools are wrapped in place; tools of middlewares are
+    /// wrapped and added to the caller's, which take precedence.
     pub(crate) fn describe(&self, stack: &[Arc<dyn DynMiddleware>], tools: &mut Vec<Arc<dyn DynTool>>) {
         let texts = &self.config.tool_description_overrides;
         if texts.is_empty() {
             return;
         }
         tools.iter_mut().for_each(|tool| *tool = DescriptionOverride::by(texts, tool.clone()));
-        // Where `task` is made, its description has been put to use.
+        // The description of `task` is applied where that tool is built.
         let mut done: BTreeSet<String> = tools.iter().map(|tool| tool.spec().name).collect();
         done.insert(TASK.to_owned());
         for tool in stack.iter().flat_map(|middleware| middleware.tools()) {

@@ -1,4 +1,4 @@
-//! The profiles that come with the library.
+//! The built-in profiles.
 
 use std::collections::BTreeMap;
 

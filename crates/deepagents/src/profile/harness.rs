@@ -1,4 +1,4 @@
-//! What is done differently for the agents of a model.
+//! Adjustments to the agents of a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::ProfileError;
 use crate::middleware::filesystem::EditTool;
 
-/// Middlewares that no profile may take away.
+/// Middlewares that no profile may exclude.
 const REQUIRED: [&str; 2] = ["Filesystem", "SubAgents"];
 
-/// What a profile says in data: the form it has in files.
+/// The serializable part of a profile, which is its form in files.
 ///
 /// ```
 /// use deepagents::profile::ProfileConfig;
@@ -24,30 +24,30 @@ const REQUIRED: [&str; 2] = ["Filesystem", "SubAgents"];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileConfig {
-    /// A section after the caller's own prompt, in place of the standard one.
+    /// A section after the caller's prompt that replaces the standard one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_system_prompt: Option<String>,
-    /// A section after that.
+    /// A section after the base prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt_suffix: Option<String>,
-    /// Other descriptions of tools, by name. Names that no tool has are passed over.
+    /// Replacements for tool descriptions, by tool name. Names that no tool has are ignored.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_description_overrides: BTreeMap<String, String>,
     /// Tools that are neither offered nor run.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub excluded_tools: BTreeSet<String>,
-    /// The tool with which the model edits files, where the caller does not say.
+    /// The tool with which the model edits files, unless the caller sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edit_tool: Option<EditTool>,
-    /// Middlewares that are left out, by name.
+    /// Names of middlewares to leave out.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub excluded_middleware: BTreeSet<String>,
-    /// What the sub-agent that is always there is like.
+    /// Changes to the sub-agent `general-purpose`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub general_purpose_subagent: Option<GeneralPurpose>,
 }
 
-/// What the sub-agent that is always there is like; what is not set stays as it is.
+/// Changes to the sub-agent `general-purpose`; unset fields keep their defaults.
 ///
 /// ```
 /// use deepagents::profile::{GeneralPurpose, ProfileConfig};
@@ -59,18 +59,18 @@ pub struct ProfileConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneralPurpose {
-    /// Whether it is there.
+    /// Whether it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// What the main agent is told of it.
+    /// Its description, which the main agent's model is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is told; used in place of [`base_system_prompt`](ProfileConfig::base_system_prompt).
+    /// Its system prompt; replaces [`base_system_prompt`](ProfileConfig::base_system_prompt).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
 }
 
-/// A profile: data, and middlewares of its own.
+/// A profile: serializable settings and extra middlewares.
 ///
 /// ```
 /// use deepagents::middleware::TodoList;
@@ -83,9 +83,9 @@ pub struct GeneralPurpose {
 /// ```
 #[derive(Clone, Default)]
 pub struct HarnessProfile {
-    /// What it says in data.
+    /// The serializable part.
     pub config: ProfileConfig,
-    /// Middlewares it adds after the caller's; one whose name the agent has already is passed over.
+    /// Middlewares to add after the caller's; ignored if the agent already has one of that name.
     pub extra_middleware: Vec<Arc<dyn DynMiddleware>>,
 }
 
@@ -103,10 +103,10 @@ impl HarnessProfile {
         self
     }
 
-    /// The form for files.
+    /// Returns the serializable form.
     ///
     /// # Errors
-    /// When there are extra middlewares: code cannot be written down.
+    /// Returns an error if there are extra middlewares, which cannot be serialized.
     pub fn to_config(&self) -> Result<ProfileConfig, ProfileError> {
         if self.extra_middleware.is_empty() {
             return Ok(self.config.clone());
@@ -114,8 +114,8 @@ impl HarnessProfile {
         Err(ProfileError::Extras { names: self.extra_middleware.iter().map(|m| m.name().to_owned()).collect() })
     }
 
-    /// This profile over another: what is set here is used, descriptions and exclusions of both are joined, an extra
-    /// middleware takes the place of one with its name.
+    /// Merges this profile over another: values set here take precedence, descriptions and exclusions are combined, and
+    /// an extra middleware replaces one of the same name.
     #[must_use]
     pub fn over(self, base: &Self) -> Self {
         let mut extra_middleware = base.extra_middleware.clone();
@@ -128,10 +128,10 @@ impl HarnessProfile {
         Self { config: self.config.over(&base.config), extra_middleware }
     }
 
-    /// Refuses exclusions that cannot be.
+    /// Rejects invalid exclusions.
     ///
     /// # Errors
-    /// When a middleware is excluded that an agent is built on, or under a name that none can have.
+    /// Returns an error if a required middleware is excluded, or if an excluded name is not valid.
     pub fn check(&self) -> Result<(), ProfileError> {
         for name in &self.config.excluded_middleware {
             if REQUIRED.contains(&name.as_str()) {

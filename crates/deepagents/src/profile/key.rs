@@ -1,6 +1,6 @@
-//! What profiles are filed under, and what can be wrong with them.
+//! Keys of profiles, and errors.
 
-/// Why a profile cannot be used.
+/// An error that makes a profile unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the texts say what the fields are")]
@@ -8,21 +8,21 @@ pub enum ProfileError {
     /// The key names neither a provider nor a model.
     #[error("`{key}` is no key for a profile: write `provider` or `provider:model`, without blanks around the parts")]
     Key { key: String },
-    /// An agent cannot do without this middleware.
+    /// The profile excludes a required middleware.
     #[error("a profile cannot exclude `{name}`: the agent is built on it")]
     Required { name: String },
     /// No middleware can have this name.
     #[error("`{name}` is no name of a middleware to exclude: it is empty, holds a colon or begins with an underscore")]
     MiddlewareName { name: String },
-    /// An excluded middleware is in no stack.
+    /// No stack has the excluded middleware.
     #[error("the profile excludes `{name}`, but no middleware of this agent has the name; they are {}", known.join(", "))]
     NothingExcluded { name: String, known: Vec<String> },
-    /// Code cannot be written to a file.
+    /// Extra middlewares cannot be serialized.
     #[error("a profile with extra middlewares ({}) has no file form; remove them first", names.join(", "))]
     Extras { names: Vec<String> },
 }
 
-/// Refuses what is neither `provider` nor `provider:model`. Only the first colon separates.
+/// Rejects a key that is neither `provider` nor `provider:model`. Only the first colon separates.
 pub(super) fn check_key(key: &str) -> Result<(), ProfileError> {
     let legal = |part: &str| !part.is_empty() && part.trim() == part;
     let whole = match key.split_once(':') {
@@ -32,12 +32,12 @@ pub(super) fn check_key(key: &str) -> Result<(), ProfileError> {
     if whole { Ok(()) } else { Err(ProfileError::Key { key: key.to_owned() }) }
 }
 
-/// The provider that a key or a model's name begins with.
+/// Returns the provider at the start of a key or a model's name.
 pub(super) fn provider(key: &str) -> &str {
     key.split_once(':').map_or(key, |(provider, _)| provider)
 }
 
-/// Whether a key stands for several models, and for this one: `*` in it stands for any text.
+/// Returns `true` if a key is a pattern that matches this model: `*` stands for any text.
 pub(super) fn matches(key: &str, model: &str) -> bool {
     let mut parts = key.split('*');
     let Some(mut rest) = parts.next().and_then(|first| model.strip_prefix(first)) else { return false };
@@ -53,7 +53,7 @@ pub(super) fn matches(key: &str, model: &str) -> bool {
     is_pattern
 }
 
-/// A model's name without the date of its release at the end.
+/// Returns a model's name without its trailing release date.
 pub(super) fn undated(model: &str) -> Option<&str> {
     let (name, date) = model.rsplit_once('-')?;
     (date.len() == 8 && date.chars().all(|c| c.is_ascii_digit())).then_some(name)

@@ -1,8 +1,8 @@
-//! Profiles: what is done differently for a provider or a model.
+//! Profiles: adjustments for a provider or a model.
 //!
-//! A [`HarnessProfile`] changes the prompt, the tools and the middlewares of an agent whose model it is for.
-//! [`Profiles`] finds the one for a model; the builder looks there by itself. A [`ProviderProfile`] says how the models
-//! of a provider are made.
+//! A [`HarnessProfile`] changes the prompt, the tools and the middlewares of agents that use a given model.
+//! [`Profiles`] finds the profile of a model; the builder looks it up automatically. A [`ProviderProfile`] defines how
+//! the models of a provider are created.
 
 mod apply;
 mod builtin;

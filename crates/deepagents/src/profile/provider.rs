@@ -1,4 +1,4 @@
-//! How the models of a provider are made.
+//! Settings for creating the models of a provider.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::shared::Shared;
 type Check = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
 type Make = dyn Fn() -> ModelConfig + Send + Sync;
 
-/// How models are made: settings, settings computed when a model is made, and checks that may refuse one.
+/// Defines how models are created: fixed settings, settings computed on each creation, and checks that may reject a
+/// model.
 ///
 /// ```
 /// use deepagents::models::ModelConfig;
@@ -31,26 +32,26 @@ pub struct ProviderProfile {
 }
 
 impl ProviderProfile {
-    /// A profile of settings.
+    /// Creates a profile with fixed settings.
     pub fn new(config: ModelConfig) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// Looks at a model's name, `provider:model`, before it is made, and refuses it with an error.
+    /// Adds a check of a model's name, `provider:model`, before it is created; an error rejects the model.
     #[must_use]
     pub fn check(mut self, check: impl Fn(&str) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         self.checks.push(Shared(Arc::new(check)));
         self
     }
 
-    /// Computes settings each time a model is made; they win over the fixed ones.
+    /// Computes settings each time a model is created; they override the fixed ones.
     #[must_use]
     pub fn make(mut self, make: impl Fn() -> ModelConfig + Send + Sync + 'static) -> Self {
         self.make.push(Shared(Arc::new(make)));
         self
     }
 
-    /// This profile over another: checks and computed settings of both, the other's first.
+    /// Merges this profile over another. Checks and computed settings of both apply, the other's first.
     #[must_use]
     pub fn over(self, base: &Self) -> Self {
         Self {
@@ -67,7 +68,7 @@ pub struct ProviderProfiles {
     by_key: BTreeMap<String, ProviderProfile>,
 }
 
-/// What OpenRouter is told of the application, and whom it may ask.
+/// The application's identity for OpenRouter, and the providers that it may use.
 ///
 /// ```
 /// use deepagents::profile::{OpenRouter, ProviderProfiles};
@@ -78,11 +79,11 @@ pub struct ProviderProfiles {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRouter {
-    /// The application's address; empty to say none.
+    /// The application's URL; empty to omit it.
     pub app_url: String,
-    /// The application's name; empty to say none.
+    /// The application's name; empty to omit it.
     pub app_title: String,
-    /// Whether requests may go to Azure, whose filters refuse much of what agents do.
+    /// Whether requests may be routed to Azure, whose filters reject many agent requests.
     pub allow_azure: bool,
 }
 
@@ -97,7 +98,7 @@ impl Default for OpenRouter {
 }
 
 impl OpenRouter {
-    /// The profile that says so.
+    /// Returns the profile with these settings.
     pub fn profile(&self) -> ProviderProfile {
         let mut config = ModelConfig::default();
         for (name, value) in [("HTTP-Referer", &self.app_url), ("X-Title", &self.app_title)] {
@@ -113,13 +114,13 @@ impl OpenRouter {
 }
 
 impl ProviderProfiles {
-    /// No profiles.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The profiles that come with the library: OpenRouter is told which application asks and does not hand requests on to
-    /// Azure, NVIDIA is told where its calls come from. What a caller says otherwise wins.
+    /// Returns the built-in profiles: OpenRouter receives the application's identity and does not route to Azure;
+    /// NVIDIA receives the origin of the calls. The caller's settings override them.
     pub fn builtin() -> Self {
         let origin = vec![("X-BILLING-INVOKE-ORIGIN".to_owned(), "DeepAgents".to_owned())];
         let nvidia = ProviderProfile::new(ModelConfig { headers: origin, ..ModelConfig::default() });
@@ -127,10 +128,10 @@ impl ProviderProfiles {
         Self { by_key: profiles.into_iter().map(|(key, profile)| (key.to_owned(), profile)).collect() }
     }
 
-    /// Adds a profile; over one that is there already.
+    /// Adds a profile, merged over an existing one.
     ///
     /// # Errors
-    /// When the key is none.
+    /// Returns an error if the key is invalid.
     pub fn register(&mut self, key: &str, profile: ProviderProfile) -> Result<&mut Self, ProfileError> {
         check_key(key)?;
         let known = self.by_key.remove(key).unwrap_or_default();
@@ -138,20 +139,21 @@ impl ProviderProfiles {
         Ok(self)
     }
 
-    /// Puts a profile in the place of one that is there.
+    /// Adds a profile, replacing an existing one.
     ///
     /// # Errors
-    /// When the key is none.
+    /// Returns an error if the key is invalid.
     pub fn replace(&mut self, key: &str, profile: ProviderProfile) -> Result<&mut Self, ProfileError> {
         check_key(key)?;
         self.by_key.insert(key.to_owned(), profile);
         Ok(self)
     }
 
-    /// Makes a model under the profile of its name over that of its provider. The caller's settings win over both.
+    /// Creates a model with the profile of its name merged over that of its provider. The caller's settings override
+    /// both.
     ///
     /// # Errors
-    /// When a check refuses the model, or the registry cannot make it.
+    /// Returns an error if a check rejects the model, or if the registry cannot create it.
     pub fn model(
         &self,
         registry: &Registry,
@@ -164,7 +166,7 @@ impl ProviderProfiles {
         registry.model_with(name, config.over(&self.settings(name)))
     }
 
-    /// What the profiles say of a model, or of a provider, for a program that makes its models itself.
+    /// Returns the settings for a model or a provider, for programs that create models themselves.
     pub fn settings(&self, name: &str) -> ModelConfig {
         let profile = self.lookup(name);
         profile.make.iter().fold(profile.config, |settings, make| make().over(&settings))

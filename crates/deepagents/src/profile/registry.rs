@@ -1,4 +1,4 @@
-//! Profiles by provider and model.
+//! Lookup of profiles by provider and model.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,12 @@ use super::{HarnessProfile, ProfileError, builtin};
 
 /// Profiles by `provider` or `provider:model`.
 ///
-/// A key may stand for several models: `*` in it stands for any text, as in `anthropic:claude-*`. The profile of a model is
-/// that of its name over those of the keys that stand for it, the one that says most of the name on top, over that of its
-/// provider. A name that ends in a release date is found under the name without it as well. Where a service's model is
-/// named after another's, as in `gateway:anthropic:claude-sonnet-4-6` or `gateway:anthropic/claude-sonnet-4.6`, and has no
-/// profile of its own, it has the other's.
+/// A key with `*` matches several models, as in `anthropic:claude-*`. The profile of a model merges, from the lowest
+/// precedence to the highest: that of its provider, those of matching patterns with the more specific later, and that
+/// of its exact name. A name that ends in a release date is also looked up without the date.
+///
+/// If a service names its model after another's, as in `gateway:anthropic:claude-sonnet-4-6` or
+/// `gateway:anthropic/claude-sonnet-4.6`, and it has no profile of its own, it gets that of the other model.
 ///
 /// ```
 /// use deepagents::profile::{ProfileConfig, Profiles};
@@ -28,27 +29,27 @@ pub struct Profiles {
 }
 
 impl Default for Profiles {
-    /// The built-in ones.
+    /// Returns the built-in profiles.
     fn default() -> Self {
         Self::builtin()
     }
 }
 
 impl Profiles {
-    /// No profiles.
+    /// Creates an empty collection.
     pub fn empty() -> Self {
         Self { by_key: BTreeMap::new() }
     }
 
-    /// The profiles that come with the library: for models whose habits are known to need a word.
+    /// Returns the built-in profiles, for models known to need adjustments.
     pub fn builtin() -> Self {
         Self { by_key: builtin::all() }
     }
 
-    /// Adds a profile; over one that is there already.
+    /// Adds a profile, merged over an existing one.
     ///
     /// # Errors
-    /// When the key is none, or the profile excludes what cannot be excluded.
+    /// Returns an error if the key is invalid, or if the profile excludes something that it may not.
     pub fn register(&mut self, key: &str, profile: impl Into<HarnessProfile>) -> Result<&mut Self, ProfileError> {
         check_key(key)?;
         let profile = profile.into();
@@ -61,19 +62,19 @@ impl Profiles {
         Ok(self)
     }
 
-    /// The keys there are, sorted.
+    /// Returns the keys, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.by_key.keys().map(String::as_str)
     }
 
-    /// The profile of an agent: that of its model, with the caller's own over it.
+    /// Returns the profile of an agent: that of its model with the caller's own merged over it.
     pub(crate) fn of_agent(&self, model: &str, own: Option<HarnessProfile>) -> Result<HarnessProfile, ProfileError> {
         let profile = own.unwrap_or_default().over(&self.lookup(model));
         profile.check()?;
         Ok(profile)
     }
 
-    /// The profile of a model, `provider:model`; an empty one where nothing is known.
+    /// Returns the profile of a model, `provider:model`, or an empty one if there is none.
     pub fn lookup(&self, model: &str) -> HarnessProfile {
         // A service may name its models after those of others: `gateway:anthropic:x`, `gateway:anthropic/x`.
         let inner = model.split_once(':').map(|(_, inner)| inner.replacen('/', ":", 1)).unwrap_or_default();
@@ -86,7 +87,7 @@ impl Profiles {
         layers.into_iter().fold(base, |base, layer| layer.clone().over(&base))
     }
 
-    /// What is said of a model: by keys for several, those that say less of its name first, and by its own.
+    /// Returns the profiles of a model: matching patterns with the least specific first, then that of the exact name.
     fn layers(&self, name: &str) -> Vec<&HarnessProfile> {
         let of_models = self.by_key.iter().filter(|(key, _)| key.contains(':'));
         let mut patterns: Vec<_> = of_models.filter(|(key, _)| matches(key, name)).collect();

@@ -1,25 +1,25 @@
-//! Where a replay leaves the recording.
+//! Differences between a replay and its recording.
 
 use deepagents_core::tool::CallId;
 use deepagents_models::recording::Difference;
 
-/// The first place where a replay is not as it was recorded. `path` is that of the agent, empty for the main one; `turn`
-/// counts its answers, as in events; `at` counts the compared events of the agent from 0; `kind` is that of the event, as
-/// in `tool_finished`.
+/// The first difference between a replay and its recording. `path` is the path of the agent, empty for the main one;
+/// `turn` counts its answers, as in events; `at` counts the agent's compared events from 0; `kind` is the type of the
+/// event, as in `tool_finished`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are the same in all of them")]
 pub enum Divergence {
-    /// A model is asked something else.
+    /// A request to a model differs.
     #[error("turn {turn} of {}: the request differs at {difference}", name(path))]
     Request { path: Vec<String>, turn: u32, difference: Box<Difference> },
-    /// A model is asked once more than it was.
+    /// A model is called more often than recorded.
     #[error("turn {turn} of {}: the model is asked more often than it was", name(path))]
     NotAsked { path: Vec<String>, turn: u32 },
-    /// A model is not asked what it was.
+    /// A recorded model call is not made.
     #[error("turn {turn} of {}: the model is not asked what it was", name(path))]
     NoLongerAsked { path: Vec<String>, turn: u32 },
-    /// A call of a tool is made that was not.
+    /// A tool call is made that was not recorded.
     #[error("turn {} of {}: call {} of `{tool}` was not made", call.turn, name(&call.path), call.index)]
     NotCalled { call: CallId, tool: String },
     /// The recorded result of a call does not fit this agent.
@@ -28,21 +28,21 @@ pub enum Divergence {
         call.turn, name(&call.path), call.index
     )]
     Result { call: CallId, tool: String, reason: String },
-    /// Something else happens.
+    /// An event differs.
     #[error("event {at} of {} (`{kind}`) differs at {difference}", name(path))]
     Event { path: Vec<String>, at: usize, kind: String, difference: Box<Difference> },
-    /// Something happens after all that was recorded.
+    /// An event occurs after all recorded ones.
     #[error("{}: `{kind}` happens after all that was recorded", name(path))]
     ExtraEvent { path: Vec<String>, kind: String },
-    /// Something does not happen.
+    /// A recorded event does not occur.
     #[error("event {at} of {} (`{kind}`) does not happen", name(path))]
     MissingEvent { path: Vec<String>, at: usize, kind: String },
-    /// What the run was given does not fit this agent.
+    /// The recorded input of the run does not fit this agent.
     #[error("the recorded input does not fit the agent: {reason}")]
     Input { reason: String },
 }
 
-/// An agent by its path.
+/// Formats the path of an agent.
 fn name(path: &[String]) -> String {
     if path.is_empty() { "main".to_owned() } else { path.join("/") }
 }

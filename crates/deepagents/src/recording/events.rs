@@ -1,12 +1,11 @@
-//! What of an event has to be the same.
+//! The parts of an event that must be the same in a replay.
 
 use std::collections::HashMap;
 
 use deepagents_core::env::Timestamp;
 use serde_json::Value;
 
-/// Events that are compared with each other in their order: those of an agent, apart from what its single calls tell
-/// while they run.
+/// A sequence of events that are compared in order: those of an agent, or the progress of one of its calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Lane {
     pub(super) path: Vec<String>,
@@ -14,13 +13,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Whether it is what an agent does.
+    /// Returns `true` for the agent's own events, without the progress of its calls.
     pub(super) fn is_of(&self, path: &[String]) -> bool {
         self.call.is_none() && self.path == path
     }
 }
 
-/// An event as it is compared.
+/// The compared form of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Compared {
     pub(super) lane: Lane,
@@ -28,7 +27,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Nothing for events that are not compared.
+    /// Returns `None` for events that are not compared.
     pub(super) fn from_event(event: &Value) -> Option<Self> {
         let kind = kind(event);
         if kind == "custom" {
@@ -56,7 +55,7 @@ impl Compared {
                 fields.shift_remove(own);
             }
         }
-        // Who asks is in words that later programs may choose otherwise, and earlier ones did not have.
+        // The wording that says who asks may differ in later versions, and earlier ones did not have it.
         if let Some(question) = value.get_mut("question").and_then(Value::as_object_mut) {
             for words in ["rule", "agent"] {
                 question.shift_remove(words);
@@ -66,27 +65,27 @@ impl Compared {
     }
 }
 
-/// Kinds of events that every program knows that records. Later ones are compared where the recording has them.
+/// Event types that every version of the recorder knows. Newer ones are compared only if the recording has them.
 const KNOWN: &str = "run_started agent_started model_started text_delta reasoning_delta tool_call_delta attempt_discarded \
     model_finished tool_started tool_progress tool_finished state_changed steered asked custom agent_finished \
     agent_failed run_finished run_failed";
 
-/// Whether a recording without events of a kind was made by a program that did not know it.
+/// Returns `true` for an event type that the recorder may not have known.
 pub(super) fn is_later(kind: &str) -> bool {
     KNOWN.split(' ').all(|known| known != kind)
 }
 
-/// The `type` of an event.
+/// Returns the `type` of an event.
 pub(super) fn kind(event: &Value) -> &str {
     event.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The path of the agent that an event is of.
+/// Returns the path of the agent to which an event belongs.
 pub(super) fn path(event: &Value) -> Vec<&str> {
     event.get("path").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Puts numbers in the place of generated ids, in the order in which they are met, and one word in the place of times.
+/// Replaces generated ids with numbers in the order of their first occurrence, and times with a fixed word.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     met: HashMap<String, usize>,
@@ -95,7 +94,7 @@ pub(super) struct Scrub {
 impl Scrub {
     pub(super) fn scrub(&mut self, value: &mut Value) {
         match value {
-            // An answer that is asked for again has a number behind its id, which earlier programs did not give.
+            // The id of a retried answer ends in the number of the attempt, which earlier versions did not add.
             Value::String(text) if is_id(without_try(text)) => {
                 let next = self.met.len();
                 let number = *self.met.entry(without_try(text).to_owned()).or_insert(next);
@@ -109,13 +108,13 @@ impl Scrub {
     }
 }
 
-/// An id without the number of the try.
+/// Returns an id without the number of the attempt.
 fn without_try(text: &str) -> &str {
     let number = |behind: &str| !behind.is_empty() && behind.bytes().all(|b| b.is_ascii_digit());
     text.rsplit_once('-').filter(|(_, behind)| number(behind)).map_or(text, |(id, _)| id)
 }
 
-/// Whether it is an id as they are made by default: a word and 96 bits.
+/// Returns `true` for an id in the default format: a word and 96 bits in hexadecimal.
 fn is_id(text: &str) -> bool {
     text.rsplit_once('_').is_some_and(|(word, bits)| {
         !word.is_empty()

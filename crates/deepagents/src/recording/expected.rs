@@ -1,4 +1,4 @@
-//! How far a recording has been played.
+//! The progress of a replay through its recording.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -15,24 +15,24 @@ use super::{Divergence, RunRecording};
 #[derive(Default)]
 pub(super) struct State {
     pub(super) lanes: HashMap<Lane, Expected>,
-    /// Events still to come.
+    /// Number of recorded events that have not occurred yet.
     pub(super) left: usize,
-    /// What was not asked yet.
+    /// Recorded exchanges that have not been used yet.
     pub(super) exchanges: HashMap<Vec<String>, Vec<Exchange>>,
     pub(super) calls: HashMap<CallId, VecDeque<ToolLine>>,
-    /// What calls have asked so far, to be asked again each time they are made again.
+    /// The questions of each call so far, asked again every time the call is made again.
     pub(super) asked: HashMap<CallId, Vec<ActionRequest>>,
-    /// The turns, by the path of their agent, of which calls were answered from the recording.
+    /// The turns, by the path of their agent, with calls answered from the recording.
     pub(super) answered: HashSet<(Vec<String>, u32)>,
     pub(super) divergence: Option<Divergence>,
     pub(super) cancel: Option<CancellationToken>,
-    /// Whether all is played of a recording that ends before its run.
+    /// Whether an incomplete recording was played to its end.
     pub(super) is_over: bool,
-    /// Events of the present run that the recording does not have, since it ends before them.
+    /// Events of the current run beyond the end of an incomplete recording.
     pub(super) beyond: HashSet<u64>,
 }
 
-/// The events of a lane.
+/// The recorded events of a lane.
 #[derive(Default)]
 pub(super) struct Expected {
     pub(super) events: Vec<Value>,
@@ -47,7 +47,7 @@ impl Expected {
 }
 
 impl State {
-    /// All of a recording, before any of it is played.
+    /// Creates the state at the start of a recording.
     pub(super) fn new(recording: &RunRecording) -> Self {
         let mut lanes: HashMap<Lane, Expected> = HashMap::new();
         let mut left = 0;
@@ -58,21 +58,21 @@ impl State {
             lane.events.push(value);
             left += 1;
         }
-        // What happens again is numbered from the beginning.
+        // The replayed events are numbered from the start.
         lanes.values_mut().for_each(|lane| lane.scrub = Scrub::default());
         let (exchanges, calls) = (recording.models.exchanges.clone(), recording.calls.clone());
         Self { lanes, left, exchanges, calls, ..Self::default() }
     }
 
-    /// The first event that has not come; that of the agent highest up.
+    /// Returns the first event that has not occurred, preferring the agent closest to the main one.
     pub(super) fn missing(&self) -> Option<Divergence> {
         let open = self.lanes.iter().filter_map(|(lane, expected)| Some((lane, expected, expected.rest().next()?)));
         let (lane, expected, event) = open.min_by_key(|(lane, ..)| *lane)?;
         Some(Divergence::MissingEvent { path: lane.path.clone(), at: expected.at, kind: kind(event).to_owned() })
     }
 
-    /// A request that was not made. What was asked beside the conversation in a turn whose calls were answered may have
-    /// been asked by one of those, which is not run.
+    /// Returns a request that was not made. Skips requests outside the conversation in turns whose calls were answered
+    /// from the recording: a call that was not executed may have made them.
     pub(super) fn unasked(&self) -> Option<Divergence> {
         let all = self.exchanges.iter().flat_map(|(path, all)| all.iter().map(move |exchange| (path, exchange)));
         let unplayed = all
@@ -81,14 +81,14 @@ impl State {
         Some(Divergence::NoLongerAsked { path: path.clone(), turn: exchange.turn })
     }
 
-    /// Compares what happens with what was recorded; says whether the recording has it.
+    /// Compares an event with the recorded one. Returns `false` if the recording has no more events in the lane.
     pub(super) fn compare(&mut self, compared: Compared) -> Result<bool, Divergence> {
         let Compared { lane, mut value } = compared;
         let path = lane.path.clone();
         let expected = self.lanes.entry(lane).or_default();
         expected.scrub.scrub(&mut value);
         let Some(event) = expected.events.get(expected.at) else { return Ok(false) };
-        // A field that is new to events says nothing that was recorded.
+        // Ignores fields that are newer than the recording.
         if let (Some(fields), Some(known)) = (value.as_object_mut(), event.as_object()) {
             fields.retain(|name, _| known.contains_key(name));
         }

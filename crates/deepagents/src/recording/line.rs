@@ -1,4 +1,4 @@
-//! The lines of a recorded run beside those of its models.
+//! The lines of a recorded run other than those of its models.
 
 use deepagents_core::interrupt::{ActionRequest, DecisionRecord};
 use deepagents_core::journal::RecordUpdate;
@@ -9,7 +9,7 @@ use deepagents_core::tool::CallId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A line; events are written as they are and read as JSON, since those of later programs are other ones.
+/// A line. Events are read as plain JSON, because those of later versions may have other types.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Line<E> {
@@ -18,7 +18,7 @@ pub(super) enum Line<E> {
     Event { event: E },
 }
 
-/// A call of a tool and how it ended.
+/// A tool call and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ToolLine {
     pub(super) call: CallId,
@@ -26,16 +26,16 @@ pub(super) struct ToolLine {
     pub(super) outcome: CallOutcome,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallOutcome {
-    /// With a result.
+    /// The call returned a result.
     Result(CallResult),
-    /// It waits for answers.
+    /// The call waits for decisions.
     #[serde(rename = "asked")]
     Interrupted(Vec<ActionRequest>),
-    /// It ended the run.
+    /// The call ended the run.
     Failed { error: CallError },
     /// The tool panicked.
     Crashed { text: String },
@@ -51,12 +51,12 @@ pub(super) struct CallResult {
     pub(super) update: RecordUpdate,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<Value>,
-    /// What was decided about the call without a question.
+    /// A decision about the call that was made without asking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) decision: Option<DecisionRecord>,
 }
 
-/// An error that ended a run, as far as it is the same again.
+/// An error that ended a run, as far as it can be reproduced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallError {

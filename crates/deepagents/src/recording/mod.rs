@@ -1,9 +1,9 @@
-//! Recording a whole run, and playing it back without model, tools and network.
+//! Records a whole run and replays it without model, tools and network.
 //!
-//! [`RunRecorder`] writes what a run is given, what its models are asked and answer, what its tools answer, and its
-//! events, to one file as it goes. [`RunRecording`] reads it, and a [`Replay`] stands in the place of models and, unless
-//! they are to be [live](Tools::Live), of tools: the agent itself works as ever. Where it asks something else than was
-//! recorded, or something else happens, the replay ends with the first [`Divergence`].
+//! [`RunRecorder`] writes the input of a run, its model requests and answers, the results of its tools, and its events
+//! to one file as they happen. [`RunRecording`] reads the file. A [`Replay`] takes the place of the models and, unless
+//! they are [live](Tools::Live), of the tools; the agent itself runs as usual. If a request or an event differs from
+//! the recording, the replay ends with the first [`Divergence`].
 //!
 //! ```
 //! use deepagents::recording::{RunRecorder, RunRecording, Tools};
@@ -27,38 +27,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is the same
+//! # What is compared
 //!
-//! Requests are compared as the model layer sees them, without ids of messages and the time limit. Agents and calls work
-//! at the same time, so events are compared agent by agent, each agent's in their order; how those of different agents
-//! mingle may differ. Left out are sequence numbers, the ids of run, thread and messages, pauses before retries, and
-//! `custom` events; other generated ids count as the same where they stand in the same places, and times are all the
-//! same. Calls of a turn end in the order in which they ended when they were recorded.
-//! Kinds of events, and fields of events, that are newer than the recording are passed over.
+//! Requests are compared as the model layer sees them, without message ids and the time limit. Agents and calls run
+//! concurrently, so the events of each agent are compared in their order; the interleaving of different agents may
+//! differ. Not compared are sequence numbers, the ids of run, thread and messages, retry delays, and `custom` events.
+//! Other generated ids are equal if they occur in the same places, and all times are equal. The calls of a turn end in
+//! the order in which they ended in the recording. Event types and fields that are newer than the recording are
+//! ignored.
 //!
 //! # Format
 //!
-//! That of [recordings of models](deepagents_models::recording), with three more kinds of lines. Lines are appended and
-//! flushed as things happen, so that a process that is killed leaves a recording that is readable up to there; a last line
-//! that was cut off is passed over and told.
+//! The format of [recordings of models](deepagents_models::recording), with three more kinds of lines. Lines are
+//! appended and flushed as things happen, so the recording of a killed process is readable up to that point. A
+//! truncated last line is skipped and reported.
 //!
 //! | `kind` | |
 //! |---|---|
-//! | `input` | what a run of the thread was given; answers to questions are such an input |
-//! | `tool` | how a call ended: `call`, `name`, `outcome` |
+//! | `input` | the input of a run of the thread, such as the answers to questions |
+//! | `tool` | the outcome of a call: `call`, `name`, `outcome` |
 //! | `event` | an [event](crate::Event) |
 //!
-//! A recording holds whole prompts and results, file contents among them, and no keys and headers: those are the model
-//! client's, below what is recorded. Keep it where you would keep its contents.
+//! A recording holds complete prompts and results, including file contents, but no keys and headers, which belong to
+//! the model client below the recorded layer. Protect it as you would its contents.
 //!
 //! # What cannot be recorded
 //!
-//! A run that goes on with a thread that was there before, or from an earlier position of its own, agents that may work
-//! in the background, and, when it is played, a run that was steered: each is refused with an error of its own. Values
-//! for hooks and tools given with
-//! [`RunInput::with`](crate::RunInput::with) are not recorded. Nor are the files that middlewares read by themselves, such
-//! as those of memory and skills: the agent that plays needs the same at the same paths. The `options` of the header are a
-//! place for them.
+//! The following are rejected with an error: a run on a thread that existed before, a run from an earlier position of
+//! its thread, agents that may work in the background, and, on replay, a run that was steered.
+//!
+//! Values for hooks and tools given with [`RunInput::with`](crate::RunInput::with) are not recorded. Nor are files that
+//! middlewares read themselves, such as memory and skills: the replaying agent needs the same files at the same paths.
+//! The `options` of the header can hold such data.
 
 mod divergence;
 mod events;

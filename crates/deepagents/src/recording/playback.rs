@@ -1,4 +1,4 @@
-//! What a replay answers in the place of models and tools, and what it compares.
+//! Answers in place of models and tools, and compares requests and events.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -22,7 +22,7 @@ use super::line::{CallError, CallOutcome, CallResult, ToolLine};
 use super::{Divergence, Replay, Tools};
 
 impl Replay {
-    /// What is answered to a request.
+    /// Returns the recorded answer to a request, or `None` if the recording ends before it.
     fn answer(&self, call: &ModelCall, request: &Request) -> Result<Option<Answer>, Divergence> {
         let path = call.path.to_vec();
         let mut state = self.lock();
@@ -44,7 +44,7 @@ impl Replay {
         }
     }
 
-    /// Plays how a call ended.
+    /// Replays the outcome of a call.
     async fn call(&self, request: &ToolRequest) -> Result<ToolResponse> {
         let id = request.id().clone();
         let (called, asked) = {
@@ -96,14 +96,14 @@ impl Replay {
         }
     }
 
-    /// What a call reported while it ran.
+    /// Returns the recorded progress of a call.
     fn progress_of(&self, call: &CallId) -> Vec<String> {
         let reported = self.recording.events().iter().filter(|event| kind(event) == "tool_progress");
         let of_call = reported.filter(|event| event.get("call").is_some_and(|id| is_call(id, call)));
         of_call.filter_map(|event| event.get("text")?.as_str()).map(str::to_owned).collect()
     }
 
-    /// Waits until the calls have ended that ended before this one when they were recorded.
+    /// Waits for the calls that ended before this one in the recording.
     async fn turn_of(&self, call: &CallId) -> Result<()> {
         let whole = self.is_whole();
         let its_turn = |state: &State| {
@@ -111,7 +111,7 @@ impl Replay {
             let rest = lane.into_iter().flat_map(Expected::rest);
             let mut ends = rest.filter(|event| kind(event) == "tool_finished").filter_map(|event| event.get("call"));
             match ends.next() {
-                // What the recording has no end of comes last.
+                // Calls whose end was not recorded come last.
                 Some(first) => is_call(first, call) || whole && !ends.any(|later| is_call(later, call)),
                 None => true,
             }
@@ -143,7 +143,7 @@ impl RunObserver for Replay {
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let failure = |divergence: Divergence| Err(ModelError::invalid(format!("the replay diverges: {divergence}")));
         match self.answer(&call, &Request::from(&request)) {
-            // An answer that nobody waited for to its end.
+            // The recorded run abandoned this answer before its end.
             Ok(Some(answer)) if answer.broke_off() => Box::pin(stream::iter(answer.play()).chain(stream::pending())),
             Ok(Some(answer)) => Box::pin(stream::iter(answer.play())),
             Ok(None) => {

@@ -1,4 +1,4 @@
-//! Reading a recording.
+//! Reads recordings.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::BufRead;
@@ -33,20 +33,20 @@ pub struct RunRecording {
     pub(super) models: Recording,
     pub(super) inputs: Vec<InputRecord>,
     pub(super) calls: HashMap<CallId, VecDeque<ToolLine>>,
-    /// Calls that ran sub-agents, as they are written.
+    /// Calls that ran sub-agents, as JSON text.
     pub(super) with_sub_agents: HashSet<String>,
     pub(super) events: Vec<Value>,
 }
 
-/// How far a recording goes.
+/// How complete a recording is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Completeness {
-    /// To the end of the run, whether it succeeded, failed or waits for a decision.
+    /// It covers the whole run, whether that succeeded, failed or waits for a decision.
     Finished,
-    /// Until the run was ended from outside: cancelled, or out of time.
+    /// It covers a run that was ended from outside: cancelled, suspended or out of time.
     Halted(FinishReason),
-    /// Up to a point in the middle of the run, such as where its process was killed.
+    /// It ends in the middle of the run, for example because the process was killed.
     Unfinished,
 }
 
@@ -54,15 +54,16 @@ impl RunRecording {
     /// Reads a recording from a file.
     ///
     /// # Errors
-    /// When it cannot be opened or read, is no recording of a run, of a newer version, damaged, or of a steered run.
+    /// Returns an error if the file cannot be opened or read, is not a recording of a run, has a newer version, is
+    /// damaged, or records a steered run.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
         open(path, Self::from_reader).await
     }
 
-    /// Reads a recording to its end; blocks while it does.
+    /// Reads a recording to its end. Blocks.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn from_reader(reader: impl BufRead) -> Result<Self, RecordingError> {
         let (mut inputs, mut calls, mut events) = (Vec::new(), HashMap::<_, VecDeque<_>>::new(), Vec::new());
         let models = Recording::read(reader, |bytes| {
@@ -92,27 +93,27 @@ impl RunRecording {
         Ok(Self { with_sub_agents: with_sub_agents.collect(), models, inputs, calls, events })
     }
 
-    /// What the recording says of itself.
+    /// Returns the header of the recording.
     pub fn header(&self) -> &Header {
         &self.models.header
     }
 
-    /// What the run was given: first the task, then whatever it went on with, such as answers.
+    /// Returns the inputs: first the task, then those with which the run was continued, such as answers.
     pub fn inputs(&self) -> &[InputRecord] {
         &self.inputs
     }
 
-    /// The events, in the order in which they happened.
+    /// Returns the events in the order in which they occurred.
     pub fn events(&self) -> &[Value] {
         &self.events
     }
 
-    /// Whether the last line was cut off and passed over.
+    /// Returns `true` if the last line was truncated and skipped.
     pub fn is_cut(&self) -> bool {
         self.models.cut.is_some()
     }
 
-    /// How far it goes.
+    /// Returns how complete the recording is.
     pub fn completeness(&self) -> Completeness {
         let ends = self.events.iter().filter(|event| matches!(kind(event), "run_finished" | "run_failed")).count();
         let Some(last) = self.events.last().filter(|_| ends >= self.inputs.len()) else {
@@ -129,20 +130,20 @@ impl RunRecording {
         }
     }
 
-    /// A model to build the agent with that is to be replayed.
+    /// Returns a placeholder model with which to build the agent for a replay.
     #[must_use]
     pub fn model(&self) -> PlaceholderModel {
         PlaceholderModel { name: self.header().model.clone(), profile: self.header().profile.clone() }
     }
 
-    /// Something that plays it, once.
+    /// Returns a replay of the recording, which can be used once.
     #[must_use]
     pub fn replay(self, tools: Tools) -> Arc<Replay> {
         Replay::new(self, tools)
     }
 
-    /// The events that a replay has to come to, and those that only tell how the run was ended from outside or what had
-    /// begun when the recording ends.
+    /// Splits the events into those that a replay must reproduce, and those that result from ending the run from
+    /// outside or from work in progress at the end of the recording.
     pub(super) fn split_events(&self) -> (Vec<&Value>, Vec<&Value>) {
         let completeness = self.completeness();
         if completeness == Completeness::Finished {
@@ -163,7 +164,7 @@ impl RunRecording {
         })
     }
 
-    /// How many events of an agent come before the end of the recording takes hold.
+    /// Counts the events of an agent before the recording's end affects it.
     fn count_before_end(&self, path: &[&str], events: &[&Value], completeness: &Completeness) -> usize {
         let key: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         let mut exchanges = self.models.exchanges.get(&key).into_iter().flatten();
@@ -171,7 +172,7 @@ impl RunRecording {
         let begun = events.iter().rposition(|event| kind(event) == "model_started");
         let end = begun.filter(|_| broke_off).map_or(events.len(), |at| at + 1);
         let is_work = |event: &Value| match kind(event) {
-            // Which call made the last changes is not known before its end is.
+            // The call that made the last change is known only when the call ends.
             "state_changed" => false,
             _ if *completeness == Completeness::Unfinished => true,
             "run_finished" | "agent_finished" | "agent_failed" | "tool_started" => false,
@@ -185,8 +186,8 @@ impl RunRecording {
     }
 }
 
-/// Has the name and profile of the recorded model, so that an agent is built for it as it was. It answers only through a
-/// [`Replay`].
+/// A model with the name and profile of the recorded one, so that the agent is built as it was for the recording. It
+/// only answers through a [`Replay`].
 #[derive(Clone, Debug)]
 pub struct PlaceholderModel {
     name: String,

@@ -1,4 +1,4 @@
-//! Writing a recording as a run goes on.
+//! Writes recordings of runs in progress.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::line::{CallError, CallOutcome, CallResult, Line, ToolLine};
 
-/// Writes down a run and whatever it goes on with; a [`RunObserver`] to be given to each input of it. All that was before is
-/// written when a model is asked. What cannot be written does not end the run; [`finish`](Self::finish) tells of it. See the
+/// Records a run and its continuations. Pass it as a [`RunObserver`] to each input. Before each model call, everything
+/// so far has been written. A failed write does not end the run; [`finish`](Self::finish) reports it. See the
 /// [module](super) for an example.
 ///
 /// ```
@@ -37,24 +37,24 @@ pub struct RunRecorder {
     writer: LineWriter,
     models: ModelRecorder,
     options: Value,
-    /// The thread of the first run, once there was one.
+    /// The thread of the first run, once it has started.
     begun: Mutex<Option<Option<String>>>,
 }
 
-/// Why a run cannot be recorded.
+/// An error that prevents the recording of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordRefused {
-    /// The thread has a past that the recording does not have.
+    /// The thread has a history that the recording lacks.
     #[error("a recording begins with a new thread, and this one has a past: record a run from its beginning")]
     OldThread,
-    /// The recorder has recorded a run that this one does not go on with.
+    /// The recorder has recorded another run, which this one does not continue.
     #[error("a recording holds one run and what it goes on with on its thread: make a new one for another run")]
     AnotherRun,
-    /// The thread is taken back, and what is before that position is not where it was when it is played.
+    /// The run starts from an earlier position of its thread; that position would differ in a replay.
     #[error("a run that begins from an earlier position of its thread cannot be recorded: record another thread")]
     RewindResult,
-    /// What works in the background is no part of the run.
+    /// Background work is not part of the run.
     #[error("what agents do in the background cannot be recorded: build the agent without `background_agents`")]
     Background,
 }
@@ -63,15 +63,15 @@ impl RunRecorder {
     /// Records into a new file.
     ///
     /// # Errors
-    /// When the file cannot be created, also because it exists already: recordings are not overwritten.
+    /// Returns an error if the file cannot be created, or already exists: recordings are never overwritten.
     pub async fn create(path: impl Into<PathBuf>) -> Result<Arc<Self>, RecordingError> {
         Self::create_with(path, Value::Null).await
     }
 
-    /// Records into a new file, with something in the header for whoever plays it.
+    /// Records into a new file, with extra data in the header for the program that replays it.
     ///
     /// # Errors
-    /// See [`create`](Self::create).
+    /// As for [`create`](Self::create).
     pub async fn create_with(path: impl Into<PathBuf>, options: Value) -> Result<Arc<Self>, RecordingError> {
         Ok(Self::on(LineWriter::create(path).await?, options))
     }
@@ -79,7 +79,7 @@ impl RunRecorder {
     /// Records into a writer, which is flushed after every line.
     ///
     /// # Errors
-    /// When the writing thread cannot be started.
+    /// Returns an error if the writer thread cannot be started.
     pub fn new(sink: impl Write + Send + 'static, options: Value) -> Result<Arc<Self>, RecordingError> {
         Ok(Self::on(LineWriter::new(sink)?, options))
     }
@@ -89,10 +89,10 @@ impl RunRecorder {
         Arc::new(Self { models, writer, options, begun: Mutex::default() })
     }
 
-    /// Waits until all is written that has happened so far.
+    /// Waits until everything so far is written.
     ///
     /// # Errors
-    /// When any of it could not be; the recording ends there.
+    /// Returns an error if a write failed; the recording ends there.
     pub async fn finish(&self) -> Result<(), RecordingError> {
         self.writer.flush().await
     }

@@ -1,4 +1,4 @@
-//! Playing a recording.
+//! Replays recordings.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use super::expected::State;
 use super::{Completeness, Divergence, RunRecording};
 
-/// How long a replay that has nothing to play waits for something to happen. Only tools take time in it, so that it is
-/// stuck then: what was recorded does not come.
+/// How long a replay waits for the next event. Only tools take time in a replay, so after this time it is stuck: the
+/// recorded event will not occur.
 const fn patience(tools: Tools) -> Duration {
     match tools {
         Tools::Recorded => Duration::from_secs(10),
@@ -23,19 +23,19 @@ const fn patience(tools: Tools) -> Duration {
     }
 }
 
-/// Where the results of tools come from in a replay.
+/// The source of tool results in a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tools {
-    /// From the recording: no tool is run. Calls that run sub-agents are made, and what these do is played.
+    /// The recording: no tool is executed. Calls that run sub-agents are made, and the sub-agents are replayed.
     #[default]
     Recorded,
-    /// From the tools: they are run, and have to do what they did.
+    /// The tools: they are executed and must behave as recorded.
     Live,
 }
 
-/// Plays a recording: a [`RunObserver`](deepagents_core::run::RunObserver) that stands in the place of models and tools and compares what
-/// happens. One plays once. See the [module](super) for an example.
+/// Replays a recording: a [`RunObserver`](deepagents_core::run::RunObserver) that takes the place of models and tools
+/// and compares events with the recording. Can be used once. See the [module](super) for an example.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -52,22 +52,22 @@ pub struct Replay {
     pub(super) tools: Tools,
     completeness: Completeness,
     state: Mutex<State>,
-    /// Tells of whatever may let something that waits go on.
+    /// Signals changes that waiting tasks may depend on.
     pub(super) changed: watch::Sender<()>,
 }
 
-/// What came of a replay that did not diverge.
+/// The result of a replay without divergence.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Replayed {
-    /// How the run ended, the last one where there were several; nothing where the recording holds none.
+    /// The result of the run, or of the last one if there were several; `None` if the recording has no runs.
     pub result: Option<Result<Outcome, Box<RunError>>>,
-    /// How far the recording goes, and with it the replay.
+    /// How complete the recording is, and with it the replay.
     pub completeness: Completeness,
 }
 
 impl Replayed {
-    /// The answer, where the run came to one.
+    /// Returns the final answer, if the run reached one.
     pub fn text(&self) -> Option<String> {
         self.result.as_ref()?.as_ref().ok().map(Outcome::text)
     }
@@ -80,16 +80,16 @@ impl Replay {
         Arc::new(Self { recording, tools, completeness, state: Mutex::new(state), changed: watch::Sender::new(()) })
     }
 
-    /// The recording.
+    /// Returns the recording.
     pub fn recording(&self) -> &RunRecording {
         &self.recording
     }
 
-    /// Plays the whole recording with an agent: what the run was given, and then whatever it went on with. An agent whose
-    /// run had a thread needs a journal in which that thread is new.
+    /// Replays the whole recording with an agent: the input of the run and all its continuations. If the run had a
+    /// thread, the agent needs a journal without that thread.
     ///
     /// # Errors
-    /// The first divergence.
+    /// Returns the first divergence.
     pub async fn run(self: &Arc<Self>, agent: &Agent) -> Result<Replayed, Divergence> {
         let mut result = None;
         for input in self.recording.inputs().to_vec() {
@@ -104,28 +104,28 @@ impl Replay {
         Ok(Replayed { result, completeness: self.completeness.clone() })
     }
 
-    /// The first divergence so far.
+    /// Returns the first divergence so far.
     pub fn divergence(&self) -> Option<Divergence> {
         self.lock().divergence.clone()
     }
 
-    /// Whether an event is one that the recording has too, and not one that comes only because the recording ends before
-    /// its run did.
+    /// Returns `true` if the recording contains the event, and `false` if it only occurs because the recording ends
+    /// before its run did.
     pub fn has(&self, event: &Event) -> bool {
         !self.lock().beyond.contains(&event.seq)
     }
 
-    /// The events at the end of the recording that are not played: how the run was ended from outside, and what had
-    /// begun where the recording ends.
+    /// Returns the events at the end of the recording that are not replayed: those from ending the run from outside,
+    /// and from work in progress at the end.
     pub fn unplayed(&self) -> Vec<Event> {
         let (_, rest) = self.recording.split_events();
         rest.into_iter().filter_map(|event| Event::deserialize(event).ok()).collect()
     }
 
-    /// Says, once all is run, whether all was played.
+    /// Checks, after the last run, that everything was replayed.
     ///
     /// # Errors
-    /// The first divergence.
+    /// Returns the first divergence.
     pub fn finish(&self) -> Result<(), Divergence> {
         let mut state = self.lock();
         if state.divergence.is_none() {
@@ -138,12 +138,12 @@ impl Replay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the recording goes to the end of its run.
+    /// Returns `true` if the recording covers its whole run.
     pub(super) fn is_whole(&self) -> bool {
         self.completeness == Completeness::Finished
     }
 
-    /// Keeps a divergence, the first one only, and ends the run.
+    /// Records the first divergence and cancels the run.
     pub(super) fn diverge(&self, divergence: Divergence) -> Divergence {
         let mut state = self.lock();
         let first = state.divergence.get_or_insert(divergence).clone();
@@ -155,7 +155,8 @@ impl Replay {
         first
     }
 
-    /// Waits for something that has to happen before. Whatever waits for nothing to happen is stuck.
+    /// Waits until a condition holds. If nothing changes for too long, the first recorded event that is missing becomes
+    /// the divergence.
     pub(super) async fn wait(&self, ready: impl Fn(&State) -> bool) -> Result<(), Divergence> {
         let mut changes = self.changed.subscribe();
         loop {
@@ -175,11 +176,11 @@ impl Replay {
         }
     }
 
-    /// Waits for the end of a recording that ends before its run.
+    /// Waits for the end of an incomplete recording.
     pub(super) async fn over(&self) -> Divergence {
         self.end_if_over();
         match self.wait(|state| state.is_over).await {
-            // The run is cancelled where the recording ends, so that nobody hears this.
+            // The run is cancelled at the end of the recording, so nobody receives this.
             Ok(()) => std::future::pending().await,
             Err(divergence) => divergence,
         }

@@ -1,9 +1,10 @@
-//! Remembered rules: what a person has agreed to once and for as long as a thread or a directory is worked on.
+//! Remembered rules: approvals that a person has given permanently, for a thread or a directory.
 //!
-//! An answer "always" becomes a [`RememberedRule`] that covers no more than what was shown: all arguments of the call, for the
-//! file tools that change something the path, with whatever content, and for a simple command its program and arguments,
-//! however they are written. [`RememberedRules`] keeps them in a file of
-//! the user's. Whoever answers questions looks there first and says so with
+//! The answer "always" becomes a [`RememberedRule`] that covers no more than what the person saw: for a file tool that
+//! changes a file, its path with any content; for a simple command, its program and arguments, however they are quoted;
+//! for any other call, all arguments. [`RememberedRules`] stores the rules in a file of the user.
+//!
+//! Programs that answer approval requests look for a rule first, and report a match as
 //! [`DecisionAuthor::RememberedRule`](crate::DecisionAuthor::RememberedRule).
 //!
 //! ```

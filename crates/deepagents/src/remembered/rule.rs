@@ -1,4 +1,4 @@
-//! One rule.
+//! A single rule.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,64 +8,66 @@ use deepagents_fs::permissions::CommandRule;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// File tools whose calls are covered by their path: what is written there differs from call to call.
+/// File tools whose calls are matched by path only, as their content differs from call to call.
 const BY_PATH: [&str; 3] = ["write_file", "edit_file", "delete"];
-/// The argument that holds the path.
+/// The argument with the path.
 const PATH: &str = "file_path";
-/// The tool that runs commands, and the argument that holds one.
+/// The tool that runs commands, and its argument with the command.
 const EXECUTE: &str = "execute";
 const COMMAND: &str = "command";
-/// What a command may be given beside, which takes nothing more from anybody: seconds, of which the agent has a limit.
+/// An argument that a matching command may have in addition, as it grants nothing more: the timeout in seconds, which
+/// the agent limits anyway.
 const TIMEOUT: &str = "timeout";
 
-/// Calls of one tool that need not be asked about again. As text, [`Display`](fmt::Display) says what it covers.
+/// A rule for calls of one tool that need no further approval. [`Display`](fmt::Display) describes what it covers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RememberedRule {
     /// The tool.
     pub tool: String,
-    /// Arguments that a call has to have, exactly.
+    /// Arguments that a call must have, with exactly these values.
     pub args: Map<String, Value>,
-    /// The command of a call, as the shell reads it: the same program with the same arguments, however they are written.
+    /// The command of a call as the shell parses it: the same program with the same arguments, however they are quoted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandRule>,
-    /// Whether a call may have other arguments beside these.
+    /// Whether a call may have other arguments in addition.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub with_others: bool,
-    /// Where the call's path leads, if that is not where it says.
+    /// The target of the call's path, if it leads through a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leads_to: Option<String>,
-    /// Whether it was agreed to where commands have no sandbox. One that was agreed to for a sandbox says nothing about those.
+    /// Whether it was approved without a sandbox for commands. A rule approved with a sandbox does not apply without
+    /// one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
-    /// Whether it was agreed to where commands write nothing of the workspace.
+    /// Whether it was approved while commands could not write to the workspace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// The hosts that commands could reach where it was agreed to.
+    /// The hosts that commands could reach when it was approved.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
-    /// Whether what commands left in the caches of tool chains stayed there.
+    /// Whether commands could leave changes in toolchain caches when it was approved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_caches: bool,
 }
 
-/// What commands can reach. A rule that was agreed to says nothing about those that reach more.
+/// The access that commands have. A rule does not apply to commands with more access than when it was approved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandReach {
-    /// They have no sandbox.
+    /// Commands run without a sandbox.
     pub unconfined: bool,
-    /// They write nothing of the workspace.
+    /// Commands cannot write to the workspace.
     pub read_only: bool,
-    /// Hosts that they may talk to.
+    /// Hosts that commands may contact.
     pub hosts: BTreeSet<String>,
-    /// What they leave in the caches of tool chains stays there.
+    /// Changes that commands make to toolchain caches persist.
     pub shared_caches: bool,
 }
 
 impl RememberedRule {
-    /// The narrowest rule that covers a call: for a file tool that changes something its path, for a simple command its
-    /// program and arguments, otherwise all arguments.
+    /// Creates the narrowest rule that covers a call. It matches the path for a file tool that changes a file, the
+    /// program and arguments for a simple command, and otherwise all arguments.
     pub fn covering(question: &ActionRequest) -> Self {
         let mut args = question.args.as_object().cloned().unwrap_or_default();
         let (tool, leads_to) = (question.tool.clone(), question.leads_to.clone());
@@ -94,7 +96,7 @@ impl RememberedRule {
         }
     }
 
-    /// The same, where commands reach this.
+    /// Limits the rule to commands with this access.
     #[must_use]
     pub fn within(mut self, reach: &CommandReach) -> Self {
         if self.is_about_commands() {
@@ -106,12 +108,13 @@ impl RememberedRule {
         self
     }
 
-    /// Whether it is about commands, whose meaning depends on what they reach and on where they run.
+    /// Returns `true` if the rule is about commands, which mean something different depending on their access and
+    /// directory.
     pub fn is_about_commands(&self) -> bool {
         self.tool == EXECUTE
     }
 
-    /// Whether it says anything where commands reach this: as much as where it was agreed to, or less.
+    /// Returns `true` if the rule applies to commands with this access: no more than when it was approved.
     pub fn holds_within(&self, reach: &CommandReach) -> bool {
         if !self.is_about_commands() || self.unconfined {
             return true;
@@ -122,8 +125,8 @@ impl RememberedRule {
             && (self.shared_caches || !reach.shared_caches)
     }
 
-    /// Whether it covers a call. A command is covered by the rule that would be made of it, so nothing that a rule cannot
-    /// say is: a list, a pipeline, a redirection, a word that is computed.
+    /// Returns `true` if the rule covers a call. A command must yield the same rule as the approved one, so anything
+    /// that a rule cannot express is not covered: a list, a pipeline, a redirection, a computed word.
     pub fn covers(&self, question: &ActionRequest) -> bool {
         let Some(args) = question.args.as_object() else { return false };
         if self.command.is_some() && simple_command(&question.tool, args) != self.command {
@@ -136,7 +139,7 @@ impl RememberedRule {
     }
 }
 
-/// What a rule can say about the command of a call.
+/// Returns what a rule can express about the command of a call.
 fn simple_command(tool: &str, args: &Map<String, Value>) -> Option<CommandRule> {
     CommandRule::narrow_for(args.get(COMMAND).filter(|_| tool == EXECUTE)?.as_str()?)
 }

@@ -1,4 +1,4 @@
-//! Rules in a file.
+//! A file of rules.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,60 +10,60 @@ use serde::{Deserialize, Serialize};
 use super::{CommandReach, RememberedRule};
 use crate::user_file::{UserFile, UserFileError, root_name};
 
-/// Where a rule holds.
+/// Where a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RuleScope {
     /// In one thread.
     Thread(String),
-    /// In all runs in one directory, absolute and without links.
+    /// In all runs in one directory, given as an absolute path with links resolved.
     Project(String),
 }
 
 impl RuleScope {
-    /// All runs in a directory.
+    /// Returns the scope of all runs in a directory.
     ///
     /// # Errors
-    /// When the directory cannot be looked at or its path is not UTF-8.
+    /// Returns an error if the directory cannot be accessed or its path is not UTF-8.
     pub fn project(root: &Path) -> io::Result<Self> {
         root_name(root).map(Self::Project)
     }
 }
 
-/// A rule, where it holds, and since when.
+/// A stored rule with its scope and date.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleRecord {
-    /// Names it among the others.
+    /// Its id, unique in the file.
     pub id: u64,
-    /// Where it holds.
+    /// Where it applies.
     pub scope: RuleScope,
     /// The rule.
     pub rule: RememberedRule,
-    /// Since when, RFC 3339.
+    /// When it was added, in RFC 3339 format.
     pub at: String,
 }
 
-/// A file of rules. It is the user's: mode 0600, in a directory that is made with 0700 where there is none.
+/// A file of rules that belongs to the user: mode 0600, in a directory that is created with mode 0700 if it does not
+/// exist.
 ///
-/// Changes are made under a lock across processes and are there whole or not at all. Every method blocks for as long as
-/// the file takes.
+/// Changes are atomic and made under a lock shared by all processes. All methods perform blocking I/O.
 #[derive(Clone, Debug)]
 pub struct RememberedRules {
     file: UserFile,
 }
 
 impl RememberedRules {
-    /// Rules in this file, which need not exist.
+    /// Uses the rules in this file, which need not exist.
     pub fn at(file: impl Into<PathBuf>) -> Self {
         Self { file: UserFile::at(file, "remembers what you always allow") }
     }
 
-    /// Remembers a rule, unless the scope has it already.
+    /// Adds a rule, unless the scope already has it.
     ///
     /// # Errors
-    /// When it cannot be remembered.
+    /// Returns an error if the rule cannot be stored.
     pub fn add(&self, scope: &RuleScope, rule: &RememberedRule) -> Result<(), UserFileError> {
         let at = SystemClock.now().to_string();
         self.file.change(|records: &mut Vec<RuleRecord>| {
@@ -76,11 +76,10 @@ impl RememberedRules {
         })
     }
 
-    /// The rule of one of the scopes that covers a call, made where commands reach what they did when it was agreed to, or
-    /// less.
+    /// Returns a rule in one of the scopes that covers the call and applies to commands with this access.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn find(
         &self,
         scopes: &[RuleScope],
@@ -93,20 +92,20 @@ impl RememberedRules {
         Ok(fitting.next().map(|record| record.rule))
     }
 
-    /// All rules, in order of their ids.
+    /// Returns all rules, ordered by id.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn records(&self) -> Result<Vec<RuleRecord>, UserFileError> {
         let mut records: Vec<RuleRecord> = self.file.records()?;
         records.sort_by_key(|record| record.id);
         Ok(records)
     }
 
-    /// Forgets the rules that `which` picks, and gives them.
+    /// Removes the rules selected by `which` and returns them.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn forget(&self, which: impl Fn(&RuleRecord) -> bool) -> Result<Vec<RuleRecord>, UserFileError> {
         let mut gone = Vec::new();
         self.file.change(|records: &mut Vec<RuleRecord>| {

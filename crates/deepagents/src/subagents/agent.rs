@@ -1,4 +1,4 @@
-//! What does delegated work.
+//! The workers behind sub-agents.
 
 use std::future::Future;
 
@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 
 use super::{Mode, result_text};
 
-/// Something that work can be delegated to: any built agent ([`AgentSubAgent`]), a closure
-/// ([`sub_agent_fn`](super::sub_agent_fn)), or a type of one's own.
+/// A worker to which tasks can be delegated: a built agent ([`AgentSubAgent`]), a closure
+/// ([`sub_agent_fn`](super::sub_agent_fn)), or your own type.
 ///
 /// ```
 /// use deepagents::subagents::{SubAgentTask, SubAgentResult, SubAgent};
@@ -29,20 +29,20 @@ use super::{Mode, result_text};
 /// }
 /// ```
 pub trait SubAgent: Send + Sync + 'static {
-    /// The name it is called by.
+    /// Returns the name by which it is called.
     fn name(&self) -> &str;
 
-    /// What it is for, for the model.
+    /// Returns its description, which the model is shown.
     fn description(&self) -> &str;
 
-    /// Whether the work may be begun again after a crash that left its outcome unknown: the agents that it
-    /// [runs](ToolContext::run_child) go on where they were then, and whatever else it does is done once more.
+    /// Returns `true` if the work may be restarted after a crash that left its outcome unknown. Agents that it
+    /// [runs](ToolContext::run_child) resume where they were; everything else is repeated.
     fn idempotent(&self) -> bool {
         false
     }
 
-    /// A built agent that does the same work on a thread of its own, for work in the background: it outlives the process,
-    /// waits for answers, and can be told more. Without one, work in the background is lost with its process.
+    /// Returns a built agent that does the same work on its own thread, for background work: it survives the process,
+    /// can wait for answers and accepts further messages. Without one, background work is lost with its process.
     fn background_agent(&self) -> Option<&AgentSubAgent> {
         None
     }
@@ -55,7 +55,7 @@ pub trait SubAgent: Send + Sync + 'static {
     ) -> impl Future<Output = Result<SubAgentResult, ToolError>> + Send;
 }
 
-/// The object-safe form of a [`SubAgent`]; every one is one.
+/// The object-safe form of a [`SubAgent`], implemented for every one.
 pub trait DynSubAgent: Send + Sync {
     /// See [`SubAgent::name`].
     fn name(&self) -> &str;
@@ -87,10 +87,10 @@ impl<S: SubAgent> DynSubAgent for S {
     }
 }
 
-/// How deep the agents above allow delegation to go.
+/// The maximum depth of delegation that the agents above allow, counted from the main agent.
 pub(crate) struct Depth(pub(crate) usize);
 
-/// A piece of work.
+/// A task for a sub-agent.
 ///
 /// ```
 /// use deepagents::subagents::{SubAgentResult, SubAgentSpec, sub_agent_fn};
@@ -102,9 +102,9 @@ pub(crate) struct Depth(pub(crate) usize);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SubAgentTask {
-    /// The task, as the model put it.
+    /// The task, in the model's words.
     pub description: String,
-    /// How deep delegation may go below.
+    /// The maximum depth of delegation, counted from the main agent.
     depth: usize,
     conversation: Option<String>,
 }
@@ -119,14 +119,14 @@ impl SubAgentTask {
         Self { conversation: Some(name.into()), ..self }
     }
 
-    /// Names the conversation that the work is part of, where there may be more work of it: the same for all of it. What
-    /// is still being done for it is to give way to this.
+    /// Returns the name of the conversation to which the work belongs, if there may be further work in it. A new task
+    /// of a conversation supersedes work that is still in progress for it.
     pub fn conversation(&self) -> Option<&str> {
         self.conversation.as_deref()
     }
 }
 
-/// What comes back.
+/// The result of a sub-agent.
 ///
 /// ```
 /// use deepagents::ToolOutput;
@@ -141,7 +141,7 @@ pub struct SubAgentResult {
 }
 
 impl SubAgentResult {
-    /// A result in words.
+    /// Creates a text result.
     pub fn text(text: impl Into<String>) -> Self {
         Self { output: ToolOutput::text(text) }
     }
@@ -153,10 +153,11 @@ impl From<ToolOutput> for SubAgentResult {
     }
 }
 
-/// What is said of one that sees the conversation, as the tool tells the model to expect of others that they do not.
+/// Appended to the description of a sub-agent that sees the conversation, because the tool tells the model that others
+/// do not.
 const SHARES: &str = " It sees the conversation.";
 
-/// A description that says whether the sub-agent sees the conversation.
+/// Returns a description that says whether the sub-agent sees the conversation.
 pub(crate) fn listed_description(description: &str, mode: Mode) -> String {
     match mode {
         Mode::Fork if !description.ends_with(SHARES) => format!("{description}{SHARES}"),
@@ -164,7 +165,7 @@ pub(crate) fn listed_description(description: &str, mode: Mode) -> String {
     }
 }
 
-/// A built agent to delegate to.
+/// A built agent as a sub-agent.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -183,23 +184,23 @@ pub struct AgentSubAgent {
     description: String,
     agent: Agent,
     mode: Mode,
-    /// Told with the task to one that shares the conversation.
+    /// Prepended to the task of an agent that shares the conversation.
     instructions: Option<String>,
 }
 
 impl AgentSubAgent {
-    /// An agent, deep or not, under a name, with what it is for.
+    /// Wraps an agent, deep or not, with a name and a description.
     pub fn new(name: impl Into<String>, description: impl Into<String>, agent: &Agent) -> Self {
         let (name, description) = (name.into(), description.into());
         Self { name, description, agent: agent.clone(), mode: Mode::Isolated, instructions: None }
     }
 
-    /// The agent.
+    /// Returns the agent.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Says whether it sees the conversation. One that does is described so.
+    /// Sets whether it sees the conversation. If so, its description says that.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
@@ -207,21 +208,21 @@ impl AgentSubAgent {
         self
     }
 
-    /// What it is told with its task, if it sees the conversation.
+    /// Sets the instructions prepended to its task if it sees the conversation.
     #[must_use]
     pub(crate) fn instructions(mut self, text: Option<String>) -> Self {
         self.instructions = text.filter(|text| !text.trim().is_empty());
         self
     }
 
-    /// What it begins with: a state and messages.
+    /// Returns its initial state and input.
     pub(crate) fn start(&self, work: &SubAgentTask, cx: &ToolContext) -> Result<(State, RunInput), ToolError> {
         let schema = self.agent.schema().clone();
         let (state, input) = match self.mode {
             Mode::Isolated => (cx.state().fork(schema)?, RunInput::new(work.description.as_str())),
             Mode::Fork => {
                 let messages = cx.messages();
-                // The answer that delegates waits for this very result, so it cannot be part of what is shared.
+                // The answer with the delegating call still lacks its result, so it cannot be shared.
                 let until = messages.last_assistant().unwrap_or(messages.len());
                 let shared: Vec<Message> = messages.iter().take(until).map(|m| (**m).clone()).collect();
                 let mut state = cx.state().project(schema)?;
@@ -258,7 +259,7 @@ impl SubAgent for AgentSubAgent {
         let ended = cx.run_child(&self.agent, "task", given, input).await?;
         match ended.result {
             Ok(outcome) => Ok(result(&self.name, &outcome, ended.child_state)),
-            // What it had finished before it failed counts: its files are as it left them.
+            // A failed run still hands back its state: its files are as it left them.
             Err(failure) => {
                 let text = format!("Error: sub-agent {} failed: {failure}", self.name);
                 Ok(SubAgentResult { output: ToolOutput::text(text).with_child_state(ended.child_state).as_error() })
@@ -270,7 +271,7 @@ impl SubAgent for AgentSubAgent {
 fn result(name: &str, outcome: &Outcome, child_state: ChildState) -> SubAgentResult {
     let halted = matches!(outcome.stop, FinishReason::Cancelled | FinishReason::Deadline);
     let said = result_text(outcome);
-    // That it was interrupted is said below.
+    // The interruption is reported below.
     let said = if halted { interrupted_words(&said).unwrap_or(&said) } else { &said };
     let mut content = vec![Block::text(said)];
     if halted

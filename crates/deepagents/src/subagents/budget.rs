@@ -1,12 +1,12 @@
-//! What a sub-agent may spend, as data.
+//! The budget of a sub-agent in serializable form.
 
 use std::time::Duration;
 
 use deepagents_core::run::Budget;
 use serde::{Deserialize, Serialize};
 
-/// What a sub-agent may spend with all below it, beside what it shares with the agents above; what is not said is not
-/// limited further.
+/// The budget of a sub-agent and its descendants, in addition to the budget shared with the agents above. Unset fields
+/// impose no further limit.
 ///
 /// ```
 /// use deepagents::subagents::BudgetSpec;
@@ -18,25 +18,25 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BudgetSpec {
-    /// Seconds that its work may take.
+    /// Time in seconds that its work may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Requests to models.
+    /// Number of model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u64>,
-    /// Calls of tools.
+    /// Number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Tokens of prompts and answers together.
+    /// Total number of input and output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Tokens of prompts.
+    /// Number of input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Tokens of answers.
+    /// Number of output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// What its model calls may cost, in the currency of the models' prices.
+    /// Cost of its model calls, in the currency of the models' prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }

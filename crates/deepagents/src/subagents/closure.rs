@@ -12,7 +12,7 @@ struct ClosureSubAgent<F> {
     run: F,
 }
 
-/// Makes a sub-agent of a closure.
+/// Creates a sub-agent from a closure.
 ///
 /// ```
 /// use deepagents::subagents::{SubAgentResult, sub_agent_fn};

@@ -1,4 +1,4 @@
-//! What all sub-agents of an agent have in common.
+//! Defaults for all sub-agents of an agent.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::middleware::HumanInTheLoop;
 use crate::shared::Shared;
 use crate::subagents::ModelSpec;
 
-/// What sub-agents have that do not say otherwise: those described in code, in files and by skills, `general-purpose`,
-/// and the sub-agents of sub-agents. What is not said here is inherited from the agent that has them. Agents that are built
-/// already are what they are.
+/// Defaults for sub-agents that do not set a value themselves: those defined in code, in files and by skills,
+/// `general-purpose`, and their own sub-agents. Anything not set here is inherited from the parent agent. Agents that
+/// are already built are not affected.
 ///
 /// ```
 /// use deepagents::models::scripted::ScriptedModel;
@@ -34,30 +34,30 @@ pub struct SubAgentDefaults {
     pub(crate) tools: Option<Vec<Shared<dyn DynTool>>>,
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) interrupt_on: Option<InterruptPolicy>,
-    /// Approvals beside those of `interrupt_on`, inherited or not.
+    /// Approvals in addition to those of `interrupt_on`, inherited or not.
     pub(crate) more_approvals: InterruptPolicy,
 }
 
 impl SubAgentDefaults {
     crate::shared::setters! {
-        /// Their model, in place of that of the agent above.
+        /// Sets their model, in place of the parent agent's.
         model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
 
-        /// The same by its name, or as a map of settings: made by the registry given with
-        /// [`models`](crate::DeepAgentBuilder::models).
+        /// Sets their model by name or as a map of settings; the registry given with
+        /// [`models`](crate::DeepAgentBuilder::models) creates it.
         model_named(model: impl Into<ModelSpec>) => model_spec = Some(model.into());
 
-        /// Their tools, in place of those given to the agent above; file tools come with the stack anyway.
+        /// Sets their tools, in place of those given to the parent agent. The stack's file tools are not affected.
         tools(tools: impl IntoIterator<Item = Arc<dyn DynTool>>)
             => tools = Some(tools.into_iter().map(Shared).collect());
 
-        /// What a person is asked about, in place of what the agent above has.
+        /// Sets which calls need approval, in place of the parent agent's policy.
         interrupt_on(approvals: InterruptPolicy) => interrupt_on = Some(approvals);
     }
 
-    /// Adds a middleware that all of them have, before their own. One with the name of a standard middleware takes its
-    /// place, and one of a sub-agent's own with its name takes its place there. What a [`HumanInTheLoop`] asks about is
-    /// added to what they are asked about anyway.
+    /// Adds a middleware to all sub-agents, before their own ones. It replaces a standard middleware of the same name,
+    /// and is replaced by a sub-agent's own middleware of that name. The policy of a [`HumanInTheLoop`] is added to the
+    /// sub-agents' approvals.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {

@@ -1,4 +1,4 @@
-//! Work in the background that outlives its process: an agent whose only step is to hand what it is told on.
+//! Background work that survives its process: an agent whose only step is to forward its input.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use super::{AgentSubAgent, Depth, DynSubAgent, SubAgentTask};
 
 const HAND_ON: &str = "hand_on";
 
-/// An agent that hands what it is told to a sub-agent whose work may be begun again after a crash, and says what comes of
-/// it. It asks no model. Its thread is the conversation of that work, so what it is told later goes on with it.
+/// Creates an agent that forwards its input to a sub-agent whose work may be restarted after a crash, and answers with
+/// the result. It calls no model. Its thread is the conversation of the work, so later messages continue it.
 pub(crate) fn durable(work: Arc<dyn DynSubAgent>) -> Result<AgentSubAgent, BuildError> {
     let (name, description) = (work.name().to_owned(), work.description().to_owned());
     let agent = Agent::builder(NoModel).name(name.as_str()).middleware(Handing).tool(Arc::new(HandOn(work)));
     Ok(AgentSubAgent::new(name, description, &agent.build()?))
 }
 
-/// Answers in the place of a model: with a call of the tool to what was said, and with its result.
+/// Answers in place of a model: with a call of the tool for the last message, then with the tool's result.
 struct Handing;
 
 impl Middleware for Handing {
@@ -54,7 +54,7 @@ impl Middleware for Handing {
 
 #[derive(Deserialize, JsonSchema)]
 struct HandOnArgs {
-    /// What is to be done.
+    /// The task to be done.
     description: String,
 }
 
@@ -86,7 +86,7 @@ impl Tool for HandOn {
         tokio::select! {
             biased;
             result = self.0.run(task, cx.clone()) => Ok(result?.output),
-            // What was said is handed on next, and the work over there is told by it.
+            // The new message is forwarded next, and the remote work receives it.
             () = cx.steered() => Ok(ToolOutput::text("Something else was said meanwhile.")),
         }
     }

@@ -1,10 +1,10 @@
-//! Sub-agents: what describes one, what does the work, and which an agent has.
+//! Sub-agents: their specs, their workers, and the registry of an agent.
 //!
-//! A [`SubAgentSpec`] is the one description, whether it comes from a file, from JSON, from a skill or from code.
-//! What all of an agent's sub-agents have in common is said once, in [`SubAgentDefaults`].
-//! Anything else that can do work is a [`SubAgent`]: a built agent, a closure, a type of one's own. The middlewares
-//! [`SubAgents`](crate::middleware::SubAgents) and [`BackgroundAgents`](crate::middleware::BackgroundAgents) delegate to
-//! both.
+//! A [`SubAgentSpec`] is the common description of a sub-agent, whether it comes from a file, from JSON, from a skill
+//! or from code. [`SubAgentDefaults`] holds the settings that all sub-agents of an agent share. Anything else that can
+//! do work is a [`SubAgent`]: a built agent, a closure, or your own type. The middlewares
+//! [`SubAgents`](crate::middleware::SubAgents) and [`BackgroundAgents`](crate::middleware::BackgroundAgents) delegate
+//! to both.
 
 mod agent;
 mod budget;

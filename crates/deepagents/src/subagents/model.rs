@@ -1,4 +1,4 @@
-//! A model as data.
+//! A model in serializable form.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use deepagents_core::model::ModelSettings;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
 
-/// A model's name and settings; as JSON a map of them, or the name alone. Keys and addresses are no part of it: they belong
-/// to the registry that models come from.
+/// The name and settings of a model. As JSON, a map of them or the name alone. Keys and addresses are not included:
+/// they belong to the registry that creates models.
 ///
 /// ```
 /// use deepagents::subagents::ModelSpec;
@@ -21,35 +21,35 @@ use serde_json::{Map, Value};
 #[serde(remote = "Self", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelSpec {
-    /// `provider:model`, or the model alone where the provider is given beside it. Without a name, or with `inherit`, the
-    /// settings are for the model of the agent above.
+    /// `provider:model`, or only the model if the provider is given separately. If it is unset or `inherit`, the
+    /// settings apply to the parent agent's model.
     #[serde(default, alias = "model_name", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The provider.
     #[serde(default, alias = "model_provider", skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Randomness.
+    /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// The nucleus sampling threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Tokens the answer may hold.
+    /// Maximum number of tokens in an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Texts that end the answer.
+    /// Stop sequences.
     #[serde(default, alias = "stop_sequences", skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Seconds that a call may take, retries included.
+    /// Time limit of a call in seconds, including retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// Fields for the request's body.
+    /// Extra fields for the request body.
     #[serde(default, alias = "model_kwargs", skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }
 
 impl ModelSpec {
-    /// The full name; none stands for the model of the agent above.
+    /// Returns the full name, or `None` for the parent agent's model.
     pub(crate) fn full_name(&self) -> Option<String> {
         let name = self.model.as_deref().map(str::trim).filter(|name| !name.is_empty() && *name != "inherit")?;
         Some(match &self.provider {
@@ -58,7 +58,7 @@ impl ModelSpec {
         })
     }
 
-    /// The settings, if it gives any.
+    /// Returns the settings, if it has any.
     pub(crate) fn settings(&self) -> Result<Option<ModelSettings>, String> {
         let mut settings = ModelSettings::default();
         settings.max_tokens = self.max_tokens;

@@ -1,15 +1,15 @@
-//! Descriptions of sub-agents as people write them, in YAML.
+//! Reads sub-agent definitions in YAML as people write them.
 
 use serde_json::Value;
 
 use super::SubAgentSpec;
 
-/// Characters of the longest name.
+/// Maximum length of a name in characters.
 pub(crate) const MAX_NAME: usize = 64;
-/// Characters of a description; what is longer is cut.
+/// Maximum length of a description in characters; longer ones are truncated.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Why a text defines no sub-agent, in words.
+/// An error that says why a text does not define a sub-agent.
 ///
 /// ```
 /// use deepagents::subagents::SubAgentSpec;
@@ -20,10 +20,10 @@ const MAX_DESCRIPTION: usize = 1024;
 #[error("{0}")]
 pub struct DefinitionError(pub(super) String);
 
-/// A description, and what is odd about it. `name` is its name unless it gives another.
+/// Parses a definition and returns it with a warning, if any. `name` is the default for its name.
 pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Option<String>), String> {
     let Value::Object(mut map) = given else { return Err("it is not a mapping".to_owned()) };
-    // A key without a value is one that was left out.
+    // A key without a value counts as absent.
     map.retain(|_, value| !value.is_null());
     for key in ["name", "description"] {
         if let Some(Value::String(text)) = map.get_mut(key) {
@@ -49,17 +49,16 @@ pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Op
     Ok((spec, odd))
 }
 
-/// What is wrong, with its place unless the words name it.
+/// Formats an error with its location, unless the message already contains it.
 fn told(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let (place, why) = (error.path().to_string(), error.inner().to_string());
     if place == "." || why.contains(&format!("`{place}`")) { why } else { format!("{place}: {why}") }
 }
 
-/// Sub-agents of sub-agents that one description may hold, at all depths.
+/// Maximum number of nested sub-agents in one definition, at all depths.
 const MAX_BELOW: usize = 100;
 
-/// Refuses names that a model could not spell, and more sub-agents than anybody describes, in a description's own
-/// sub-agents at every depth.
+/// Rejects invalid names and an excessive number of nested sub-agents, at every depth.
 fn check_below(spec: &SubAgentSpec) -> Result<(), String> {
     let mut open: Vec<&SubAgentSpec> = spec.sub_agents.iter().collect();
     let mut seen = 0;
@@ -74,7 +73,8 @@ fn check_below(spec: &SubAgentSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// Letters and digits of any script, `-` and `_`, so that a model spells it without quotes.
+/// Rejects a name with characters other than letters and digits of any script, `-` and `_`, so that a model can write
+/// it without quotes.
 fn check_name(name: &str) -> Result<(), String> {
     let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
     if name.chars().nth(MAX_NAME).is_some() {
@@ -86,12 +86,12 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A text in one line, since it becomes a part of a list.
+/// Joins a text into one line, because it becomes a list item.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first characters of a text.
+/// Returns the first `max` characters of a text.
 pub(crate) fn shorten(text: &str, max: usize) -> String {
     text.chars().take(max).collect()
 }

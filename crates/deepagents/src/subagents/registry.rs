@@ -1,4 +1,4 @@
-//! The sub-agents that an agent has: those it was given, and those that files and skills define.
+//! The sub-agents of an agent: given in code, or defined by files and skills.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,27 +11,27 @@ use deepagents_core::tool::{ToolError, ToolSpec};
 use super::{DynSubAgent, SubAgentSpec};
 use crate::channels::{AgentOrigin, AgentsMetadata, ListedAgent};
 
-/// Descriptions whose sub-agents are remembered.
+/// Maximum number of cached definitions.
 const REMEMBERED: usize = 1024;
 
 type Agent = Arc<dyn DynSubAgent>;
 type Make = dyn Fn(&SubAgentSpec) -> Result<Agent, String> + Send + Sync;
 
-/// The sub-agents that an agent has.
+/// The sub-agents of an agent.
 pub(crate) struct Registry {
     given: Vec<Agent>,
-    /// One of those given that a file may replace.
+    /// The name of a given sub-agent that a file may replace.
     replaceable: Option<&'static str>,
     make: Option<Box<Make>>,
-    /// What was made of descriptions, or why nothing could be.
+    /// The sub-agents built from definitions, or the errors.
     made: Mutex<BTreeMap<String, Result<Agent, String>>>,
 }
 
 impl Registry {
-    /// Those given, and no others.
+    /// Creates a registry of the given sub-agents only.
     ///
     /// # Errors
-    /// When two have one name.
+    /// Returns an error if two have the same name.
     pub(crate) fn fixed(given: Vec<Agent>) -> Result<Self, BuildError> {
         let mut names = HashSet::new();
         if let Some(twice) = given.iter().find(|agent| !names.insert(agent.name())) {
@@ -41,10 +41,10 @@ impl Registry {
         Ok(Self { given, replaceable: None, make: None, made: Mutex::default() })
     }
 
-    /// Those given, and those made of what files and skills describe.
+    /// Creates a registry of the given sub-agents and of any that files and skills define.
     ///
     /// # Errors
-    /// When two of those given have one name.
+    /// Returns an error if two of the given ones have the same name.
     pub(crate) fn open(
         given: Vec<Agent>,
         replaceable: Option<&'static str>,
@@ -53,22 +53,22 @@ impl Registry {
         Ok(Self { replaceable, make: Some(Box::new(make)), ..Self::fixed(given)? })
     }
 
-    /// Those given.
+    /// Returns the given sub-agents.
     pub(crate) fn given(&self) -> &[Agent] {
         &self.given
     }
 
-    /// Whether the work of the one of a name may be begun again; files and skills describe only such.
+    /// Returns `true` if the work of the named sub-agent may be restarted. Always true for those of files and skills.
     pub(crate) fn is_idempotent(&self, name: &str) -> bool {
         self.given.iter().find(|agent| agent.name() == name).is_none_or(|agent| agent.idempotent())
     }
 
-    /// Whether there are only those given.
+    /// Returns `true` if there are only the given sub-agents.
     pub(crate) fn is_fixed(&self) -> bool {
         self.make.is_none()
     }
 
-    /// All of them, in the order in which they are listed.
+    /// Returns all sub-agents in the order in which they are listed.
     pub(crate) fn all(&self, state: &State) -> Vec<Agent> {
         let catalogue = state.get::<AgentsMetadata>().and_then(Option::as_ref).filter(|_| !self.is_fixed());
         let listed = catalogue.into_iter().flat_map(|catalogue| &catalogue.agents);
@@ -82,10 +82,10 @@ impl Registry {
         all
     }
 
-    /// The one of a name.
+    /// Returns the sub-agent with this name.
     ///
     /// # Errors
-    /// When there is none; the error is for the model and names those there are.
+    /// Returns an error for the model with the known names if there is none.
     pub(crate) fn find(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
         let all = self.all(state);
         all.iter().find(|agent| agent.name() == name).cloned().ok_or_else(|| {
@@ -95,7 +95,7 @@ impl Registry {
         })
     }
 
-    /// The sub-agent of a description, or why it is left out.
+    /// Returns the sub-agent of a definition, or why it is left out.
     pub(crate) fn admit(&self, listed: &ListedAgent) -> Result<Agent, String> {
         let spec = &listed.definition;
         let Some(make) = &self.make else { return Err("this agent has those it was given alone".to_owned()) };
@@ -119,14 +119,14 @@ impl Registry {
     }
 }
 
-/// A tool whose description lists the sub-agents there are.
+/// A tool whose description lists the available sub-agents.
 pub(crate) struct ListingTool {
     name: &'static str,
-    /// With `{available_agents}` where the list goes.
+    /// The description with the placeholder `{available_agents}`.
     template: String,
-    /// With the list of those given.
+    /// The description with the list of given sub-agents.
     description: String,
-    /// The tool as it was last listed, so that the same list is the same bytes in the same place.
+    /// The tool as last listed, so that an unchanged list reuses the same allocation.
     last: Mutex<Option<Arc<ToolSpec>>>,
 }
 
@@ -136,17 +136,17 @@ impl ListingTool {
         Self { name, template: template.to_owned(), description, last: Mutex::default() }
     }
 
-    /// The description with the list of those given.
+    /// Returns the description with the list of given sub-agents.
     pub(crate) fn description(&self) -> &str {
         &self.description
     }
 
-    /// Lists in a request those that there are now; without any, the tool is not offered.
+    /// Updates the list in a request. If there are no sub-agents, the tool is not offered.
     pub(crate) fn list(&self, request: &mut ModelRequest, registry: &Registry, state: &State) {
         if registry.is_fixed() {
             return;
         }
-        // A tool of that name that is not ours is left alone.
+        // Leaves another tool of the same name alone.
         let ours = |spec: &Arc<ToolSpec>| spec.name == self.name && spec.description == self.description;
         let Some(at) = request.tools.iter().position(ours) else { return };
         let all = registry.all(state);
@@ -164,7 +164,7 @@ impl ListingTool {
     }
 }
 
-/// A template with the list of sub-agents in the place of `{available_agents}`.
+/// Fills the list of sub-agents into a template.
 fn listing(template: &str, agents: &[Agent]) -> String {
     let lines: Vec<String> = agents.iter().map(|a| format!("- {}: {}", a.name(), a.description())).collect();
     template.trim_end().replace("{available_agents}", &lines.join("\n"))

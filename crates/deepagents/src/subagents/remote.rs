@@ -1,4 +1,4 @@
-//! Agents of other servers as sub-agents.
+//! Agents on remote servers as sub-agents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use super::durable::durable;
 use super::server::variables;
 use super::{AgentSubAgent, Mode, ServerProtocol, SubAgent, SubAgentResult, SubAgentSpec, SubAgentTask};
 
-/// An agent of another server to delegate to, with `task` and in the background.
+/// An agent on a remote server as a sub-agent, for `task` and for background work.
 ///
-/// Its events are under the path of the call, what it spends is charged to the budgets above, its questions are asked of
-/// our person, and cancelling reaches it. Work that a crash interrupted is found again and gone on with, never begun a second
-/// time. In the background, what is said to it takes the place of what it is doing. It sees the task alone, and no files.
+/// Its events appear under the path of the call, its usage is charged to the budgets above, its questions are put to
+/// the local user, and cancellation is forwarded to it. Work interrupted by a crash is found again and continued, never
+/// started a second time. In the background, a new message supersedes its current work. It sees only the task, and no
+/// files.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -34,10 +35,10 @@ pub struct RemoteSubAgent {
 }
 
 impl RemoteSubAgent {
-    /// An agent under a name, with what it is for.
+    /// Creates a sub-agent with a name and a description.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// Returns an error if the HTTP client cannot be created.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -79,7 +80,7 @@ impl SubAgent for RemoteSubAgent {
     }
 }
 
-/// The work itself.
+/// The remote work itself.
 #[derive(Clone)]
 struct RemoteWork {
     name: String,
@@ -107,10 +108,10 @@ impl SubAgent for RemoteWork {
     }
 }
 
-/// Gives the value of a variable.
+/// Returns the value of a variable.
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// What descriptions of remote sub-agents may name, for [`DeepAgentBuilder::remote`](crate::DeepAgentBuilder::remote).
+/// Defines what specs of remote sub-agents may use, for [`DeepAgentBuilder::remote`](crate::DeepAgentBuilder::remote).
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -126,25 +127,25 @@ pub struct RemoteAccess {
 }
 
 impl RemoteAccess {
-    /// Servers that code names, and no variables.
+    /// Allows servers named in code, and no variables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets files and skills name servers too. For files that a person has agreed to: whoever writes one says where the
-    /// work and the variables go.
+    /// Also allows servers named by files and skills. Use it only for files that a person has approved: their authors
+    /// decide where the work and the variables are sent.
     pub fn from_files(mut self) -> Self {
         self.of_files = true;
         self
     }
 
-    /// Where the values of variables come from, which headers hold as `${NAME}`.
+    /// Sets the source of the variables that headers refer to as `${NAME}`.
     pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.lookup = Some(Arc::new(lookup));
         self
     }
 
-    /// The sub-agent of a description that names a server.
+    /// Creates the sub-agent of a spec that names a server.
     pub(crate) fn make(&self, spec: &SubAgentSpec, url: &str, bound: bool) -> Result<RemoteSubAgent, String> {
         if let Some(key) = spec.beside_server() {
             return Err(format!("`{key}` cannot be given beside `url`: the agent there has its own"));
@@ -178,7 +179,7 @@ impl RemoteAccess {
         RemoteSubAgent::new(&spec.name, &spec.description, config).map_err(|error| error.to_string())
     }
 
-    /// A text with the values of its variables.
+    /// Replaces the variables in a text with their values.
     fn expand(&self, text: &str) -> Result<String, String> {
         let mut out = text.to_owned();
         for name in variables(text) {
@@ -190,7 +191,7 @@ impl RemoteAccess {
     }
 }
 
-/// Whether a header of this name holds what nobody else may know.
+/// Returns `true` if a header of this name holds a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))

@@ -1,10 +1,10 @@
-//! The result of a sub-agent, as text.
+//! The text of a sub-agent's result.
 
 use deepagents_core::run::{FinishReason, Outcome};
 use deepagents_core::state::StructuredResponse;
 use serde_json::Value;
 
-/// The text of a run's result: its answer in a shape, or else the last thing it said.
+/// Returns the text of a run's result: its structured response, or else the last text of the model.
 pub(crate) fn result_text(outcome: &Outcome) -> String {
     if let Some(shaped) = outcome.state.get::<StructuredResponse>().and_then(Option::as_ref) {
         return spaced(shaped);
@@ -16,7 +16,7 @@ pub(crate) fn result_text(outcome: &Outcome) -> String {
     answers.map(|a| a.text().trim_end().to_owned()).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// JSON on one line the way models write it, with a space after each comma and colon.
+/// Formats JSON on one line as models write it, with a space after each comma and colon.
 fn spaced(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),

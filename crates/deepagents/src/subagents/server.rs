@@ -1,11 +1,11 @@
-//! How a description names an agent of another server.
+//! The part of a spec that names an agent on a remote server.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the server of a remote sub-agent speaks.
+/// The protocol of a remote sub-agent's server.
 ///
 /// ```
 /// use deepagents::subagents::{ServerProtocol, SubAgentSpec};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ServerProtocol {
-    /// The API of LangGraph's server, of `deepagents serve`, or the Agent Protocol.
+    /// The API of the LangGraph server and of `deepagents serve`, or the Agent Protocol.
     #[default]
     LangGraph,
     /// Agent2Agent.
@@ -33,7 +33,7 @@ impl ServerProtocol {
     }
 }
 
-/// Headers of requests, by name. Their values are not part of any `Debug` text.
+/// HTTP request headers by name. `Debug` omits their values.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Headers(pub BTreeMap<String, String>);
@@ -50,7 +50,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// The names of the variables in a text, written `${NAME}`.
+/// Returns the names of the variables in a text, written `${NAME}`.
 pub(crate) fn variables(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The one description of a sub-agent.
+//! The spec of a sub-agent.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,11 +20,13 @@ use crate::middleware::HumanInTheLoop;
 use crate::middleware::subagents::{DelegationLimits, define};
 use crate::shared::Shared;
 
-/// Describes a sub-agent, in code, JSON or a file. What is not said is inherited from the agent that has it.
+/// Defines a sub-agent, in code, JSON or a file. Anything not set is inherited from the parent agent.
 ///
-/// As JSON an object of the public fields. `prompt` is read as `system_prompt`, `graph` as `runnable`, `tools` and `skills`
-/// may be one text of names, `agents` is read as `sub_agents`, and a key that is none of these is an error. Code can also give what has no JSON form: tools,
-/// middlewares, a model, or a [`SubAgent`] that does the work by itself. Those parts are not written to JSON.
+/// As JSON, an object of the public fields. `prompt` is an alias for `system_prompt`, `graph` for `runnable` and
+/// `agents` for `sub_agents`; `tools` and `skills` may be one string of names; an unknown key is an error.
+///
+/// Code can also set parts without a JSON form: tools, middlewares, a model, or a [`SubAgent`] that does the work
+/// itself. They are not serialized.
 ///
 /// ```
 /// use deepagents::subagents::SubAgentSpec;
@@ -44,14 +46,15 @@ use crate::shared::Shared;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SubAgentSpec {
-    /// The name it is called by.
+    /// The name by which it is called.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What it is told to be and do.
+    /// Its system prompt.
     #[serde(default, alias = "prompt", skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Names of all the tools it has, those of the standard middlewares too; none stands for what a sub-agent has anyway.
+    /// Names of the only tools it has, including those of standard middlewares; `None` for the tools that a sub-agent
+    /// has by default.
     #[serde(default, rename = "tools", deserialize_with = "words", skip_serializing_if = "Option::is_none")]
     pub tool_names: Option<Vec<String>>,
     /// Its model.
@@ -60,59 +63,59 @@ pub struct SubAgentSpec {
     /// Sources of its own skills.
     #[serde(default, deserialize_with = "some_words", skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
-    /// What it may do with which files.
+    /// The operations that it may perform on files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<Rule>>,
-    /// What a person is asked about, by tool.
+    /// The calls that need a person's approval, by tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_on: Option<InterruptPolicy>,
-    /// The shape of its result: a JSON schema, or `{"name", "schema"}`.
+    /// The format of its result: a JSON schema, or `{"name", "schema"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<Value>,
-    /// What it sees of the conversation.
+    /// How much of the conversation it sees.
     #[serde(default, skip_serializing_if = "Mode::is_isolated")]
     pub mode: Mode,
     /// How its conversation is compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summarization: Option<SummarizationSpec>,
-    /// What it may spend with all below it, beside what it shares with the agents above.
+    /// Its budget, including that of its descendants, in addition to the budget shared with the agents above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetSpec>,
-    /// How far it may delegate in turn; its depth is counted from it and never leads beyond that of the agent above.
+    /// How far it may delegate in turn. The depth is relative to it, and never exceeds that of the parent agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<DelegationLimits>,
-    /// Where its files are, by a name registered with [`named_backend`](crate::DeepAgentBuilder::named_backend).
+    /// Its files, by a name registered with [`named_backend`](crate::DeepAgentBuilder::named_backend).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Sub-agents that it has in turn.
+    /// Its own sub-agents.
     #[serde(default, alias = "agents", alias = "subagents", skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgentSpec>,
-    /// The name of a built agent that does the work, registered with
-    /// [`runnable`](crate::DeepAgentBuilder::runnable). Only `name`, `description` and `mode` go with it.
+    /// The name of a built agent that does the work, registered with [`runnable`](crate::DeepAgentBuilder::runnable).
+    /// Can be combined only with `name`, `description` and `mode`.
     #[serde(default, alias = "graph", skip_serializing_if = "Option::is_none")]
     pub runnable: Option<String>,
-    /// The address of the server whose agent does the work. Only `name`, `description`, `graph_id`, `headers`, `protocol`
-    /// and `seconds` of `budget` go with it. Needs the feature `remote`.
+    /// The URL of the server whose agent does the work. Can be combined only with `name`, `description`, `graph_id`,
+    /// `headers`, `protocol` and the `seconds` of `budget`. Requires the feature `remote`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Which agent of that server: a graph, or the id of an assistant.
+    /// The agent on that server: a graph, or the id of an assistant.
     #[serde(default, alias = "assistant", alias = "assistant_id", skip_serializing_if = "Option::is_none")]
     pub graph_id: Option<String>,
-    /// Headers of the requests to it; `${NAME}` in them is the value of a
+    /// Headers of the requests to it; `${NAME}` in them stands for the value of a
     /// [variable](crate::DeepAgentBuilder::remote).
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
-    /// What the server speaks.
+    /// The protocol of the server.
     #[serde(default, skip_serializing_if = "ServerProtocol::is_standard")]
     pub protocol: ServerProtocol,
     #[serde(skip)]
     pub(crate) code: CodeParts,
 }
 
-/// Parts of a description that have no JSON form.
+/// Parts of a spec without a JSON form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CodeParts {
-    /// Does the work in the place of an agent that is built from the description.
+    /// A worker to use instead of an agent built from the spec.
     pub(crate) agent: Option<Shared<dyn DynSubAgent>>,
     pub(crate) model: Option<Shared<dyn ChatModel>>,
     pub(crate) settings: Option<ModelSettings>,
@@ -121,16 +124,16 @@ pub(crate) struct CodeParts {
     pub(crate) tools: Option<Vec<Shared<dyn DynTool>>>,
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) response_format: Option<Shared<ResponseFormat>>,
-    /// Approvals beside those of `interrupt_on`, inherited or not.
+    /// Approvals in addition to those of `interrupt_on`, inherited or not.
     pub(crate) more_approvals: InterruptPolicy,
-    /// Without skills of its own it has those of the agent above.
+    /// Whether it inherits the parent agent's skills if it has none.
     pub(crate) inherits_skills: bool,
-    /// Its prompt stands in the place of the base prompt, the library's or a profile's.
+    /// Whether its prompt replaces the base prompt of the library or the profile.
     pub(crate) without_base: bool,
 }
 
 impl CodeParts {
-    /// The name of a part that cannot go with an agent that is built already, if there is one.
+    /// Returns the name of a part that cannot be combined with a built agent, if there is one.
     fn beside_agent(&self) -> Option<&'static str> {
         let parts = [
             ("model", self.model.is_some()),
@@ -145,7 +148,7 @@ impl CodeParts {
     }
 }
 
-/// What a sub-agent sees of the conversation.
+/// How much of the conversation a sub-agent sees.
 ///
 /// ```
 /// use deepagents::subagents::{Mode, SubAgentSpec};
@@ -158,10 +161,10 @@ impl CodeParts {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// The task alone.
+    /// Only the task.
     #[default]
     Isolated,
-    /// The whole conversation, and then the task.
+    /// The whole conversation, followed by the task.
     Fork,
 }
 
@@ -173,13 +176,13 @@ impl Mode {
 }
 
 impl SubAgentSpec {
-    /// A sub-agent with a name and what it is for.
+    /// Creates a spec with a name and a description.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), ..Self::default() }
     }
 
-    /// Reads a file as those of [`agents_from`](crate::DeepAgentBuilder::agents_from) are read: front matter, and the prompt
-    /// below it. `name` is its name unless it says another. A description that is too long is cut.
+    /// Parses a file as [`agents_from`](crate::DeepAgentBuilder::agents_from) does: front matter followed by the
+    /// prompt. `name` is the default for its name. A description that is too long is truncated.
     ///
     /// ```
     /// use deepagents::subagents::SubAgentSpec;
@@ -190,43 +193,42 @@ impl SubAgentSpec {
     /// ```
     ///
     /// # Errors
-    /// When it defines no sub-agent.
+    /// Returns an error if the text does not define a sub-agent.
     pub fn from_markdown(text: &str, name: &str) -> Result<Self, DefinitionError> {
         define(text, name).map(|(spec, _)| spec).map_err(DefinitionError)
     }
 
-    /// What it is told to be and do. One that shares the conversation is told so with its task, since its system prompt is
-    /// that of the agent above.
+    /// Sets its role and instructions. If it shares the conversation, they are sent with its task, because its system
+    /// prompt is the parent agent's.
     #[must_use]
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.system_prompt = Some(text.into());
         self
     }
 
-    /// A model of its own.
+    /// Sets its model.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.code.model = Some(Shared(Arc::new(model)));
         self
     }
 
-    /// Sampling and the like, in place of the settings of the agent above.
+    /// Sets its sampling and other model settings, in place of the parent agent's.
     #[must_use]
     pub fn settings(mut self, settings: ModelSettings) -> Self {
         self.code.settings = Some(settings);
         self
     }
 
-    /// Tools in place of those given to the agent above; file tools come with its stack anyway, unless
-    /// [`tool_names`](Self::tool_names) says otherwise.
+    /// Sets its tools, in place of those given to the parent agent. It keeps the file tools of the stack, unless
+    /// [`tool_names`](Self::tool_names) excludes them.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
         self.code.tools = Some(tools.into_iter().map(Shared).collect());
         self
     }
 
-    /// A middleware of its own. What a [`HumanInTheLoop`] asks about is added to what the sub-agent is asked about
-    /// anyway.
+    /// Adds a middleware. The policy of a [`HumanInTheLoop`] is added to the sub-agent's approvals.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
@@ -237,22 +239,22 @@ impl SubAgentSpec {
         self
     }
 
-    /// A sub-agent that it has in turn: a description, or what does the work by itself. How deep that may go, the
-    /// [limits](crate::DeepAgentBuilder::delegation_limits) of the main agent say.
+    /// Adds a sub-agent of its own: a spec, or a worker. The [limits](crate::DeepAgentBuilder::delegation_limits) of
+    /// the main agent determine the maximum depth.
     #[must_use]
     pub fn sub_agent(mut self, agent: impl Into<SubAgentSpec>) -> Self {
         self.sub_agents.push(agent.into());
         self
     }
 
-    /// Files of its own, in place of those of the agent above. What it writes there does not come back.
+    /// Sets its own files, in place of the parent agent's. What it writes there is not handed back.
     #[must_use]
     pub fn backend(mut self, backend: impl Backend) -> Self {
         self.code.backend = Some(Shared(Arc::new(backend)));
         self
     }
 
-    /// What it may spend with all below it, beside what it shares with the agents above.
+    /// Sets its budget, including that of its descendants, in addition to the budget shared with the agents above.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.code.budget = Some(budget);
@@ -260,43 +262,43 @@ impl SubAgentSpec {
     }
 
     crate::shared::setters! {
-        /// How far it may delegate in turn; its depth is counted from it.
+        /// Sets how far it may delegate in turn; the depth is relative to it.
         limits(limits: DelegationLimits) => limits = Some(limits);
 
-        /// How its conversation is compacted.
+        /// Sets how its conversation is compacted.
         summarization(summarization: SummarizationSpec) => summarization = Some(summarization);
 
-        /// Folders of skills.
+        /// Sets the directories of its skills.
         skills(sources: impl IntoIterator<Item = impl Into<String>>)
             => skills = sources.into_iter().map(Into::into).collect();
 
-        /// What it may do with which files, in place of the rules of the agent above.
+        /// Sets the permission rules for its files, in place of the parent agent's.
         permissions(rules: impl IntoIterator<Item = Rule>) => permissions = Some(rules.into_iter().collect());
 
-        /// What a person is asked about, in place of what the agent above has; `InterruptPolicy::new()` for nothing.
+        /// Sets which calls need approval, in place of the parent agent's policy; `InterruptPolicy::new()` for none.
         interrupt_on(approvals: InterruptPolicy) => interrupt_on = Some(approvals);
     }
 
-    /// The shape of its result.
+    /// Sets the format of its result.
     #[must_use]
     pub fn response_format(mut self, format: ResponseFormat) -> Self {
         self.code.response_format = Some(Shared(Arc::new(format)));
         self
     }
 
-    /// Says whether it sees the conversation.
+    /// Sets whether it sees the conversation.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The description that the model reads.
+    /// Returns the description that the model is shown.
     pub(crate) fn listed_description(&self) -> String {
         listed_description(&self.description, self.mode)
     }
 
-    /// The shape of its result, if it says so.
+    /// Returns the format of its result, if it has one.
     pub(crate) fn format(&self) -> Result<Option<ResponseFormat>, String> {
         if let Some(format) = &self.code.response_format {
             return Ok(Some(ResponseFormat::clone(format)));
@@ -313,12 +315,12 @@ impl SubAgentSpec {
         Ok(Some(ResponseFormat::json(name, schema.clone())))
     }
 
-    /// The key of something that cannot go with an agent that is built already, if there is one.
+    /// Returns a key that cannot be combined with a built agent, if there is one.
     pub(crate) fn beside_runnable(&self) -> Option<String> {
         self.beside(&["name", "description", "mode", "runnable"])
     }
 
-    /// The key of something that cannot go with an agent of another server, if there is one.
+    /// Returns a key that cannot be combined with a remote agent, if there is one.
     #[cfg(feature = "remote")]
     pub(crate) fn beside_server(&self) -> Option<String> {
         let keys = ["name", "description", "mode", "url", "graph_id", "headers", "protocol", "budget"];
@@ -327,7 +329,7 @@ impl SubAgentSpec {
         self.beside(&keys).or_else(|| more.then(|| "budget, but for its seconds".to_owned()))
     }
 
-    /// The first key that was given and is none of these.
+    /// Returns the first key that is set and not among these.
     fn beside(&self, fine: &[&str]) -> Option<String> {
         let Ok(Value::Object(given)) = serde_json::to_value(self) else { return Some("interrupt_on".to_owned()) };
         let mut keys = given.into_iter().map(|(key, _)| key);
@@ -337,7 +339,7 @@ impl SubAgentSpec {
 }
 
 impl<A: SubAgent> From<A> for SubAgentSpec {
-    /// Describes what does its work by itself: a built agent, a closure, a type of one's own.
+    /// Wraps a worker: a built agent, a closure, or your own type.
     fn from(agent: A) -> Self {
         let mut spec = Self::new(SubAgent::name(&agent), SubAgent::description(&agent));
         spec.code.agent = Some(Shared(Arc::new(agent)));
@@ -345,7 +347,7 @@ impl<A: SubAgent> From<A> for SubAgentSpec {
     }
 }
 
-/// A list of names, or one text of names between blanks and commas.
+/// A list of names, or one string of names separated by whitespace and commas.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a list of names, or one text of them")]
 enum Words {

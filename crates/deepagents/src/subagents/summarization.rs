@@ -1,4 +1,4 @@
-//! How a conversation is compacted, as data.
+//! Compaction settings in serializable form.
 
 use deepagents_core::agent::BuildError;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::middleware::summarization::{Size, SummarizationOptions, Trigger};
 
-/// How a conversation is compacted.
+/// Compaction settings of a sub-agent.
 ///
-/// A size is `["tokens", 60000]`, `["messages", 40]` or `["fraction", 0.8]`, or the same as `{"tokens": 60000}`. A trigger
-/// is a size, an object of several that must all be reached, or a list of which one must be.
+/// A size is `["tokens", 60000]`, `["messages", 40]` or `["fraction", 0.8]`, or the equivalent `{"tokens": 60000}`. A
+/// trigger is a size, an object of several sizes that must all be reached, or a list of which one must be.
 ///
 /// ```
 /// use deepagents::middleware::summarization::SummarizationOptions;
@@ -23,25 +23,25 @@ use crate::middleware::summarization::{Size, SummarizationOptions, Trigger};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SummarizationSpec {
-    /// When.
+    /// When to compact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Value>,
-    /// What stays.
+    /// How much to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Value>,
-    /// Another spelling of a trigger by tokens.
+    /// An alternative form of a trigger in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens_before_summary: Option<u64>,
-    /// Another spelling of what stays by messages.
+    /// An alternative form of `keep` in messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages_to_keep: Option<usize>,
 }
 
 impl SummarizationSpec {
-    /// These options over others.
+    /// Applies these settings over others.
     ///
     /// # Errors
-    /// When a size is none, or one thing is said in both spellings.
+    /// Returns an error if a size is invalid, or if a setting is given in both forms.
     pub fn over(&self, options: SummarizationOptions) -> Result<SummarizationOptions, BuildError> {
         let twice = |one: &str, other: &str| {
             BuildError::Option(format!("`{one}` and `{other}` are two spellings of one thing; give one of them"))
@@ -65,7 +65,7 @@ fn no_size(given: &Value) -> BuildError {
     BuildError::Option(format!("{given} is no size; write it as [\"tokens\", 60000]"))
 }
 
-/// One size.
+/// Parses a single size.
 fn size(given: &Value) -> Result<Size, BuildError> {
     match sizes(given)?.as_slice() {
         [one] => Ok(*one),
@@ -73,7 +73,7 @@ fn size(given: &Value) -> Result<Size, BuildError> {
     }
 }
 
-/// Several sizes that hold together.
+/// Parses sizes that must all be reached.
 fn sizes(given: &Value) -> Result<Vec<Size>, BuildError> {
     match given {
         Value::Object(kinds) if !kinds.is_empty() => {

@@ -1,4 +1,4 @@
-//! What was agreed to, as the bytes that were judged.
+//! Approved files with the content that was approved.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use deepagents_fs::{
 
 use super::FoundItem;
 
-/// Files that were agreed to, with the content that they had then. They can be read and not changed, and what lies on a
-/// disk changes nothing of them.
+/// A read-only backend of approved files with the content that they had when they were approved. Later changes on disk
+/// do not affect it.
 ///
 /// ```
 /// use deepagents::trust::TrustedFiles;
@@ -35,12 +35,12 @@ impl<'a> FromIterator<&'a FoundItem> for TrustedFiles {
 }
 
 impl TrustedFiles {
-    /// Whether there is a file at this path.
+    /// Returns `true` if there is a file at this path.
     pub fn contains(&self, path: &VPath) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether there is anything at this path or below.
+    /// Returns `true` if there is anything at or below this path.
     pub fn has_below(&self, directory: &VPath) -> bool {
         self.files.keys().any(|path| path.starts_with(directory))
     }

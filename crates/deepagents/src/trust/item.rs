@@ -1,11 +1,11 @@
-//! One thing that a repository brings.
+//! An item in a repository that needs consent.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Kinds of what a repository brings.
+/// The kinds of items that need consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -14,20 +14,20 @@ pub enum TrustKind {
     SubAgent,
     /// A directory with a skill.
     Skill,
-    /// A file of notes that is part of every request.
+    /// A file of notes that is included in every request.
     Memory,
-    /// A server of tools.
+    /// A server that provides tools.
     McpServer,
-    /// A command that the program runs at some event.
+    /// A command that the program runs on an event.
     Hook,
-    /// A prompt or program that a person calls by name.
+    /// A prompt or program that a person invokes by name.
     Command,
     /// Settings of the program.
     Config,
 }
 
 impl TrustKind {
-    /// The kind in a word or two, for people.
+    /// Returns the kind as a word or two for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SubAgent => "sub-agent",
@@ -47,7 +47,7 @@ impl fmt::Display for TrustKind {
     }
 }
 
-/// One thing that a repository brings. Two are the same where all four fields are.
+/// An item in a repository that needs consent. Two items are equal if all four fields are.
 ///
 /// ```
 /// use deepagents::trust::{TrustItem, TrustKind};
@@ -58,24 +58,24 @@ impl fmt::Display for TrustKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustItem {
-    /// What it is.
+    /// Its kind.
     pub kind: TrustKind,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is, as a path of the workspace.
+    /// Its location, as a path in the workspace.
     pub source: String,
-    /// The SHA-256 of its content, in hexadecimal.
+    /// The SHA-256 of its content in hexadecimal.
     pub sha256: String,
 }
 
 impl TrustItem {
-    /// An item whose content is one text; the hash is the one that `sha256sum` prints.
+    /// Creates an item with a single text as its content; the hash is the one that `sha256sum` prints.
     pub fn new(kind: TrustKind, name: impl Into<String>, source: impl Into<String>, content: impl AsRef<[u8]>) -> Self {
         Self { kind, name: name.into(), source: source.into(), sha256: hex(content) }
     }
 
-    /// An item that is several files, given as their paths below the source and the SHA-256 of each in hexadecimal. The
-    /// hash is that of the list of both, in order of the paths.
+    /// Creates an item of several files, given as paths relative to the source and the SHA-256 of each in hexadecimal.
+    /// Its hash covers the list of both, ordered by path.
     pub fn from_files<'a>(
         kind: TrustKind,
         name: impl Into<String>,
@@ -84,22 +84,22 @@ impl TrustItem {
     ) -> Self {
         let mut files: Vec<(&str, &str)> = files.into_iter().collect();
         files.sort_unstable();
-        // Names are quoted, so that none can be read as the end of a line.
+        // Paths are quoted so that a line break in a name cannot end a line.
         let lines: Vec<String> = files.iter().map(|(path, hash)| format!("{hash}  {path:?}\n")).collect();
         Self::new(kind, name, source, lines.concat())
     }
 
-    /// The first twelve digits of the hash, for people.
+    /// Returns the first twelve digits of the hash, for display.
     pub fn short_hash(&self) -> &str {
         self.sha256.get(..12).unwrap_or(&self.sha256)
     }
 }
 
-/// The SHA-256 of something, in hexadecimal.
+/// Returns the SHA-256 of the content in hexadecimal.
 pub(super) fn hex(content: impl AsRef<[u8]>) -> String {
     use fmt::Write;
     Sha256::digest(content).iter().fold(String::with_capacity(64), |mut out, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(out, "{byte:02x}");
         out
     })

@@ -1,16 +1,16 @@
-//! Trust: consent to what a repository brings that steers an agent.
+//! Consent to repository content that controls an agent.
 //!
-//! A directory that an agent is pointed at may hold sub-agents, skills and memory, and later servers, hooks and commands:
-//! they were written by whoever wrote the repository, and may name models, tools and hosts, or take the place of a
-//! standard sub-agent. So none of it counts before a person has seen it and agreed, and the agreement is for exactly this
-//! content at exactly this place:
+//! A directory in which an agent works may contain sub-agents, skills, memory, servers, hooks and commands. The authors
+//! of the repository wrote them, and they may name models, tools and hosts, or replace a standard sub-agent. None of
+//! them takes effect before a person has seen and approved it, and the approval covers exactly this content at this
+//! location:
 //!
-//! * [`TrustItem`]: one thing that is brought, with its source and the hash of its content;
-//! * [`TrustStore`]: a file of the user's that remembers consent by root and item;
-//! * [`survey`]: finds what a directory brings;
-//! * [`TrustedFiles`]: what was agreed to as the bytes that were judged, for
-//!   [`DeepAgentBuilder::definitions_from`](crate::DeepAgentBuilder::definitions_from): a file that changes later changes
-//!   nothing until somebody agrees again.
+//! * [`TrustItem`]: one item, with its source and the hash of its content;
+//! * [`TrustStore`]: a file of the user that records consent by root and item;
+//! * [`survey`]: finds the items in a directory;
+//! * [`TrustedFiles`]: the approved files with the approved content, for
+//!   [`DeepAgentBuilder::definitions_from`](crate::DeepAgentBuilder::definitions_from). A later change of a file has no
+//!   effect until somebody approves it.
 //!
 //! ```
 //! use deepagents::trust::{Consent, TrustItem, TrustKind, TrustStore};

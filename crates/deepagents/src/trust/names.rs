@@ -1,4 +1,4 @@
-//! What an item asks for beyond a text to read, in words for a person.
+//! Describes, for a person, what an item requests in addition to its text.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::middleware::skills::{read_agents, read_skill};
 use crate::middleware::subagents::{GENERAL_PURPOSE, define};
 use crate::subagents::{SubAgentSpec, variables};
 
-/// The name of the sub-agent that a file defines, and what it asks for. One that cannot be read asks for nothing and
-/// defines nothing.
+/// Returns the name of the sub-agent that a file defines, and its requests. An invalid file defines nothing and has no
+/// requests.
 pub(super) fn agent_file(bytes: &[u8], name: &str) -> (String, Vec<String>) {
     let text = String::from_utf8_lossy(bytes);
     match define(&text, name) {
@@ -23,7 +23,7 @@ pub(super) fn agent_file(bytes: &[u8], name: &str) -> (String, Vec<String>) {
     }
 }
 
-/// What a skill asks for.
+/// Returns the requests of a skill.
 pub(super) fn skill(files: &BTreeMap<VPath, Bytes>, name: &str, [main, agents]: &[VPath; 2]) -> Vec<String> {
     let text = |path| files.get(path).map(|bytes| String::from_utf8_lossy(bytes));
     let Some(Ok((skill, _))) = text(main).map(|text| read_skill(&text, main, name)) else { return Vec::new() };
@@ -39,7 +39,7 @@ pub(super) fn skill(files: &BTreeMap<VPath, Bytes>, name: &str, [main, agents]: 
     tools.into_iter().chain(of_agents).collect()
 }
 
-/// What a sub-agent asks for.
+/// Returns the requests of a sub-agent.
 fn sub_agent(spec: &SubAgentSpec) -> Vec<String> {
     let model = spec.model.as_ref().and_then(|model| model.full_name()).map(|name| format!("the model {name}"));
     let tools = spec

@@ -1,4 +1,4 @@
-//! What was agreed to, in a file.
+//! A file that records consent.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::TrustItem;
 use crate::user_file::{UserFile, UserFileError, root_name};
 
-/// A file that remembers what was agreed to, by root and item. It is the user's: mode 0600, in a directory that is made
-/// with 0700 where there is none.
+/// A file that records consent by root and item. It belongs to the user: mode 0600, in a directory that is created with
+/// mode 0700 if it does not exist.
 ///
-/// Changes are made under a lock across processes and are there whole or not at all. Every method blocks for as long as
-/// the file takes. A file that cannot be understood is an error, never no consent or all of it.
+/// Changes are atomic and made under a lock shared by all processes. All methods perform blocking I/O. An invalid file
+/// is an error; it never counts as no consent or as full consent.
 ///
 /// ```
 /// use deepagents::trust::{Consent, TrustItem, TrustKind, TrustStore};
@@ -30,89 +30,89 @@ pub struct TrustStore {
     file: UserFile,
 }
 
-/// What a person has said about an item.
+/// A person's decision about an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
-    /// It may be used.
+    /// The item may be used.
     Trusted,
-    /// It is left out, and nobody is asked about it again.
+    /// The item is left out, and nobody is asked about it again.
     Refused,
 }
 
-/// What is remembered of an item.
+/// A recorded decision about an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustRecord {
-    /// The directory that brings it, absolute and without links.
+    /// The directory that contains it, as an absolute path with links resolved.
     pub root: String,
     /// The item.
     pub item: TrustItem,
-    /// What was said.
+    /// The decision.
     pub consent: Consent,
-    /// When, RFC 3339.
+    /// When it was made, in RFC 3339 format.
     pub at: String,
 }
 
-/// Why consent cannot be read or remembered. Nothing was changed.
+/// An error from reading or recording consent. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] UserFileError),
-    /// The root cannot be looked at or has no name that can be written down.
+    /// The root cannot be accessed, or its path is not UTF-8.
     #[error("nothing can be remembered of the directory `{}`: {source}", root.display())]
     Root {
         /// The root as given.
         root: PathBuf,
-        /// The reason.
+        /// The underlying I/O error.
         source: io::Error,
     },
 }
 
 impl TrustStore {
-    /// Consent in this file, which need not exist.
+    /// Uses the consent in this file, which need not exist.
     pub fn at(file: impl Into<PathBuf>) -> Self {
         Self { file: UserFile::at(file, "remembers what you trust") }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> &Path {
         self.file.path()
     }
 
-    /// Whether a person has agreed to exactly this item of this root.
+    /// Returns `true` if a person has approved exactly this item in this root.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn is_trusted(&self, root: &Path, item: &TrustItem) -> Result<bool, TrustError> {
         Ok(self.standing(root, item)? == Some(Consent::Trusted))
     }
 
-    /// What was said about exactly this item of this root, if anything was.
+    /// Returns the decision about exactly this item in this root, if there is one.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn standing(&self, root: &Path, item: &TrustItem) -> Result<Option<Consent>, TrustError> {
         Ok(self.of_root(root)?.into_iter().find(|record| record.item == *item).map(|record| record.consent))
     }
 
-    /// Remembers that a person agrees to an item.
+    /// Records a person's consent to an item.
     ///
     /// # Errors
-    /// When it cannot be remembered.
+    /// Returns an error if it cannot be recorded.
     pub fn consent(&self, root: &Path, item: &TrustItem) -> Result<(), TrustError> {
         self.decide(root, std::slice::from_ref(item), Consent::Trusted)
     }
 
-    /// Remembers what a person says about items, all or none of them. What was said of them before no longer holds.
+    /// Records a person's decision about items, atomically. It replaces earlier decisions about them.
     ///
     /// # Errors
-    /// When it cannot be remembered.
+    /// Returns an error if it cannot be recorded.
     pub fn decide(&self, root: &Path, items: &[TrustItem], consent: Consent) -> Result<(), TrustError> {
         let root = key(root)?;
-        // It is shown to people and decides nothing.
+        // The time is for display only and decides nothing.
         let at = SystemClock.now().to_string();
         let change = |records: &mut Vec<TrustRecord>| {
             records.retain(|record| record.root != root || !items.contains(&record.item));
@@ -123,29 +123,29 @@ impl TrustStore {
         Ok(self.file.change(change)?)
     }
 
-    /// Everything that is remembered, in order of roots and items.
+    /// Returns all records, ordered by root and item.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn records(&self) -> Result<Vec<TrustRecord>, TrustError> {
         let mut records: Vec<TrustRecord> = self.file.records()?;
         records.sort_by(|a, b| (&a.root, &a.item).cmp(&(&b.root, &b.item)));
         Ok(records)
     }
 
-    /// What is remembered of a root.
+    /// Returns the records of a root.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the root cannot be resolved or the file cannot be read.
     pub fn of_root(&self, root: &Path) -> Result<Vec<TrustRecord>, TrustError> {
         let root = key(root)?;
         Ok(self.records()?.into_iter().filter(|record| record.root == root).collect())
     }
 
-    /// Forgets what was said about the items that `which` picks, and gives those records.
+    /// Removes the records selected by `which` and returns them.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn forget(&self, which: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
         let mut gone = Vec::new();
         self.file.change(|records: &mut Vec<TrustRecord>| {
@@ -156,7 +156,7 @@ impl TrustStore {
     }
 }
 
-/// The root as it is written down.
+/// Returns the name under which a root is recorded.
 fn key(root: &Path) -> Result<String, TrustError> {
     root_name(root).map_err(|source| TrustError::Root { root: root.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! Finding what a directory brings.
+//! Finds the items in a directory that need consent.
 
 use std::collections::BTreeMap;
 
@@ -9,66 +9,67 @@ use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
 use super::item::hex;
 use super::{TrustItem, TrustKind, names};
 
-/// Bytes of a file that is loaded, such as `SKILL.md`.
+/// Maximum size in bytes of a file that is loaded, such as `SKILL.md`.
 const MAX_LOADED: u64 = 10 << 20;
-/// Bytes of all files of a skill: those beside `SKILL.md` are what it tells the model to read and to run.
+/// Maximum total size in bytes of a skill's files. Files beside `SKILL.md` count, as it tells the model to read and run
+/// them.
 const MAX_SKILL: u64 = 64 << 20;
-/// Bytes of a file beside those that are loaded, up to which its text is kept to be shown.
+/// Size in bytes up to which the text of a file that is not loaded is kept for display.
 const MAX_SHOWN: usize = 64 << 10;
-/// Files of a skill.
+/// Maximum number of files of a skill.
 const MAX_SKILL_FILES: usize = 2_000;
-/// Files and directories of a place that are looked into.
+/// Maximum number of entries examined in a directory.
 const MAX_ENTRIES: usize = 500;
 
-/// Where a directory may have what steers an agent.
+/// Paths at which a directory may contain files that control an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustPlaces {
-    /// Files of notes.
+    /// Memory files.
     pub memory: Vec<VPath>,
-    /// Directories of files that define sub-agents.
+    /// Directories of sub-agent files.
     pub agents: Vec<VPath>,
     /// Directories of skills.
     pub skills: Vec<VPath>,
 }
 
-/// Something that a directory brings.
+/// An item found in a directory.
 #[derive(Clone, Debug)]
 pub struct FoundItem {
     /// The item.
     pub item: TrustItem,
-    /// What it asks for beyond a text to read, in words: another model, tools, the place of a standard sub-agent.
+    /// What it requests in addition to its text, as text: another model, tools, the place of a standard sub-agent.
     pub asks_for: Vec<String>,
-    /// What the agent loads, and what else is short enough to be shown.
+    /// The files that the agent loads, and others short enough to display.
     files: BTreeMap<VPath, Bytes>,
-    /// Files that count for the hash and are too long to be shown.
+    /// Files that are part of the hash but too long to display.
     long: Vec<VPath>,
 }
 
 impl FoundItem {
-    /// An item of another kind than [`survey`] looks for, such as a server in a file of servers.
+    /// Creates an item of a kind that [`survey`] does not look for, such as a server in a configuration file.
     pub fn new(item: TrustItem, asks_for: Vec<String>) -> Self {
         Self { item, asks_for, files: BTreeMap::new(), long: Vec::new() }
     }
 
-    /// Adds a file, to be shown and to be part of [`TrustedFiles`](super::TrustedFiles).
+    /// Adds a file, for display and for [`TrustedFiles`](super::TrustedFiles).
     #[must_use]
     pub fn file(mut self, path: VPath, content: impl Into<Bytes>) -> Self {
         self.files.insert(path, content.into());
         self
     }
 
-    /// Its files by path: what the agent loads, and beside it what is short enough to be shown.
+    /// Returns its files by path: those that the agent loads, and others short enough to display.
     pub fn files(&self) -> impl Iterator<Item = (&VPath, &Bytes)> {
         self.files.iter()
     }
 
-    /// Files that the hash covers and that are too long to be shown.
+    /// Returns the files that are part of the hash but too long to display.
     pub fn long_files(&self) -> &[VPath] {
         &self.long
     }
 }
 
-/// What a directory brings.
+/// The result of a [`survey()`].
 ///
 /// ```
 /// use deepagents::trust::Survey;
@@ -79,16 +80,16 @@ impl FoundItem {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Everything that was found, by kind, in order of the sources.
+    /// All items found, by kind, in the order of the sources.
     pub items: Vec<FoundItem>,
-    /// What could not be looked at, in words; it is not part of the items.
+    /// Problems with what could not be examined, as text; these are not among the items.
     pub problems: Vec<String>,
 }
 
-/// Finds what a directory brings at these places. What is not there is no problem.
+/// Finds the items at these places. Missing places are not a problem.
 ///
-/// An item's hash is that of all its files, a skill's scripts included. Links that lead out of the backend are passed
-/// over.
+/// The hash of an item covers all its files, including a skill's scripts. Links that lead out of the backend are
+/// skipped.
 ///
 /// ```
 /// use deepagents::fs::{StateBackend, VPath};
@@ -118,7 +119,7 @@ impl Survey {
         self.problems.push(format!("{path} is left out: {why}"));
     }
 
-    /// Adds what is one file.
+    /// Adds an item that is a single file.
     fn add(&mut self, kind: TrustKind, name: &str, path: &VPath, bytes: Bytes, asks_for: Vec<String>) {
         let item = TrustItem::new(kind, name, path.as_str(), &bytes);
         self.items.push(FoundItem::new(item, asks_for).file(path.clone(), bytes));
@@ -168,7 +169,7 @@ impl Survey {
         }
     }
 
-    /// The children of a directory, if it is one.
+    /// Lists the children of a directory; empty if there is none.
     async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Listing {
         match backend.list(&State::default(), directory).await {
             Ok(mut listing) => {
@@ -187,7 +188,7 @@ impl Survey {
     }
 }
 
-/// A whole file, if there is one.
+/// Reads a whole file, if it exists.
 async fn file(backend: &dyn Backend, path: &VPath, limit: u64) -> Result<Option<Bytes>, String> {
     match backend.read(&State::default(), path, ByteRange::first(limit + 1)).await {
         Ok(read) if read.bytes.len() as u64 > limit => Err(format!("it has more than {limit} bytes")),
@@ -197,7 +198,7 @@ async fn file(backend: &dyn Backend, path: &VPath, limit: u64) -> Result<Option<
     }
 }
 
-/// A skill with all that lies in its directory; none where the directory is something else.
+/// Reads a skill with everything in its directory. Returns `None` if the directory is not a skill.
 async fn skill(backend: &dyn Backend, directory: &VPath) -> Result<Option<FoundItem>, String> {
     let below = |name: &str| directory.join(name).map_err(|error| error.to_string());
     let loaded @ [main, _] = &[below("SKILL.md")?, below("agents.yaml")?];
@@ -214,7 +215,7 @@ async fn skill(backend: &dyn Backend, directory: &VPath) -> Result<Option<FoundI
             }
             let below = entry.path.strip_prefix(directory).map(|below| below.to_string()).unwrap_or_default();
             match entry.kind {
-                // What lies behind a link belongs to another place.
+                // The target of a link is not part of the skill.
                 Kind::Directory if entry.link => hashes.push((below, "link".to_owned())),
                 Kind::Directory => open.push(entry.path),
                 Kind::File => {

@@ -1,4 +1,4 @@
-//! Questions of the agent to a person.
+//! Questions from the agent to a person.
 
 mod question;
 
@@ -10,15 +10,16 @@ use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolO
 
 use question::{Answer, QuestionArgs};
 
-/// Gives the agent the tool `ask_user`: a question to a person, answered in words, with one of several choices, or with some
-/// of them.
+/// Gives the agent the tool `ask_user`: a question to a person, answered in words, with one of several choices, or with
+/// several of them.
 ///
-/// A question waits as a call does that is to be approved: it is kept in the journal, the run ends with
-/// [`FinishReason::Interrupted`](deepagents_core::run::FinishReason::Interrupted), and it goes on with
-/// [`Decision::Respond`], days later and in another process. Choices are answered by their numbers or their words, several
-/// with commas between; a number that is none is asked about again, and other words are passed on as the person's own.
-/// [`Decision::Reject`] declines to answer. The [`form`](deepagents_core::interrupt::ActionRequest::form) of the request has
-/// the choices as data.
+/// A question waits as a call pending approval does: it is stored in the journal, the run ends with
+/// [`FinishReason::Interrupted`](deepagents_core::run::FinishReason::Interrupted), and it resumes with
+/// [`Decision::Respond`], possibly days later and in another process.
+///
+/// Choices are selected by number or text, separated by commas if there are several. An invalid number makes the tool
+/// ask again; any other text is passed on as the person's own answer. [`Decision::Reject`] declines to answer. The
+/// [`form`](deepagents_core::interrupt::ActionRequest::form) of the request holds the choices as data.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,7 +80,7 @@ impl Tool for AskTool {
                     let reason = message.filter(|reason| !reason.is_empty()).map(|reason| format!(": {reason}"));
                     return Ok(format!("The user declined to answer{}.", reason.unwrap_or_default()).into());
                 }
-                // What is not among the allowed decisions is not stored as an answer.
+                // Decisions that are not allowed are never stored as an answer.
                 _ => return Err(ToolError::model("Error: the answer could not be read.")),
             };
             problem = match args.read(&said) {

@@ -1,16 +1,16 @@
-//! A question, and what an answer to it means.
+//! Questions and the interpretation of answers.
 
 use deepagents_core::interrupt::AnswerForm;
 use deepagents_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a model asks.
+/// The arguments of a question.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct QuestionArgs {
-    /// The question, in one sentence or two.
+    /// The question, in one or two sentences.
     question: String,
-    /// Answers to choose from; none for an answer in words.
+    /// Answers to choose from; none for a free answer.
     #[serde(default)]
     choices: Vec<String>,
     /// Whether several may be chosen.
@@ -18,17 +18,17 @@ pub(super) struct QuestionArgs {
     several: bool,
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Words(String),
     Chosen(Vec<String>),
-    /// It cannot be meant; in words for the person.
+    /// The answer is invalid; a message for the person.
     Problem(String),
 }
 
 impl QuestionArgs {
-    /// Refuses a question that nobody could answer.
+    /// Rejects a question that cannot be answered.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.question.trim().is_empty() {
             return Err(ToolError::model("Error: the question is empty. Say what you want to know."));
@@ -43,7 +43,7 @@ impl QuestionArgs {
         Ok(())
     }
 
-    /// The question as a person reads it.
+    /// Returns the question as text for a person.
     pub(super) fn text(&self, problem: Option<&str>) -> String {
         let mut lines: Vec<String> = problem.map(str::to_owned).into_iter().collect();
         lines.push(self.question.trim().to_owned());
@@ -56,13 +56,13 @@ impl QuestionArgs {
         lines.join("\n")
     }
 
-    /// What can be chosen, where something can.
+    /// Returns the choices, if there are any.
     pub(super) fn form(&self) -> Option<AnswerForm> {
         let choices = self.choices.iter().map(|choice| choice.trim().to_owned()).collect();
         (!self.choices.is_empty()).then_some(AnswerForm::Choices { choices, several: self.several })
     }
 
-    /// What an answer means.
+    /// Interprets an answer.
     pub(super) fn read(&self, said: &str) -> Answer {
         let said = said.trim();
         if said.is_empty() {

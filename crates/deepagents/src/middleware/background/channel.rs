@@ -1,4 +1,4 @@
-//! What a conversation knows of its tasks.
+//! The channel of a conversation's background tasks.
 
 use deepagents_core::agent::BackgroundTask;
 use deepagents_core::journal::LogPosition;
@@ -8,65 +8,65 @@ use serde::{Deserialize, Serialize};
 
 use super::TaskStatus;
 
-/// The tasks of a conversation, in order of their beginning, and what of each has reached it.
+/// The background tasks of a conversation in the order of their start, with how much of each has been delivered to it.
 #[derive(Debug)]
 pub struct KnownTasks;
 
-/// A task as its conversation knows it. What it does and has come to is in the log of its own thread.
+/// A task as known to its conversation. Its work and results are in the log of its own thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KnownTask {
     /// Its id.
     pub id: String,
-    /// The sub-agent.
+    /// The name of the sub-agent.
     pub agent: String,
-    /// Whether it is the work of something else than an agent, which is lost with its process.
+    /// Whether the work is not done by an agent and is therefore lost with its process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlogged: bool,
-    /// Where its log ended when the conversation was last told of it, and how it stood then.
+    /// The end of its log and its status as of the last message to the conversation about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<(LogPosition, TaskStatus)>,
-    /// Up to where in its log the state has what it changed.
+    /// The position in its log up to which its state changes have been merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<LogPosition>,
-    /// Up to where in its log runs of the conversation have counted what it spent, and how much that was.
+    /// The position in its log up to which runs of the conversation have charged its usage, and the total charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<(LogPosition, BudgetUsage)>,
 }
 
 impl KnownTask {
-    /// Whether the conversation was told how the task stands.
+    /// Returns `true` if the conversation was notified of the current status of the task.
     pub fn is_told(&self, task: &BackgroundTask) -> bool {
         self.told.is_some_and(|(at, _)| at == task.end)
     }
 
-    /// Whether the conversation has all that came of the task, which has ended.
+    /// Returns `true` if the task has ended and the conversation has received everything.
     pub fn is_delivered(&self, task: &BackgroundTask) -> bool {
         self.told.is_some_and(|(_, status)| status.is_ended()) && self.is_told(task)
     }
 }
 
-/// A change to what a conversation knows of its tasks.
+/// A change to the known tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum KnownTaskChange {
-    /// One more, unless it is known already.
+    /// Adds a task, unless it is already known.
     Start(KnownTask),
-    /// The conversation is told of one.
+    /// Records that the conversation is notified of a task.
     Deliver {
-        /// The task.
+        /// The id of the task.
         id: String,
-        /// What it was told of last; a change that was made from another state of things is refused.
+        /// The previous notification; the change is rejected if this is out of date.
         from: Option<(LogPosition, TaskStatus)>,
-        /// What it is told now.
+        /// The new notification.
         to: (LogPosition, TaskStatus),
-        /// Whether what the task changed is part of the same update.
+        /// Whether the same update contains the task's state changes.
         joined: bool,
     },
-    /// What one has spent is counted: up to this position, so much in all.
+    /// Records the usage charged so far: up to this position, this total.
     Count(String, LogPosition, BudgetUsage),
-    /// One less.
+    /// Removes a task.
     Forget(String),
 }
 

@@ -1,4 +1,4 @@
-//! Work in the background that is no agent's: it has no log, and is lost with its process.
+//! Background work that is not done by an agent: it has no log and is lost with its process.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::TaskStatus;
 use crate::subagents::{DynSubAgent, SubAgentTask};
 
-/// Work under way and ended, by the threads that it would have.
+/// Work in progress and completed work, by the name of the thread that it would have.
 #[derive(Default)]
 pub(super) struct Closures(Arc<Mutex<HashMap<String, Work>>>);
 
@@ -22,7 +22,7 @@ struct Work {
     result: Option<ClosureResult>,
 }
 
-/// What came of it.
+/// The result of the work.
 #[derive(Clone)]
 pub(super) struct ClosureResult {
     pub(super) status: TaskStatus,
@@ -59,7 +59,7 @@ impl Closures {
         });
     }
 
-    /// What came of it, or nothing as long as it is under way; an error where its process has ended.
+    /// Returns the result, or `None` while the work is in progress. If its process has ended, the result is an error.
     pub(super) fn result(&self, thread: &str) -> Option<ClosureResult> {
         self.lock().get(thread).map_or_else(|| Some(lost()), |work| work.result.clone())
     }
@@ -88,7 +88,7 @@ impl ClosureResult {
     }
 }
 
-/// What is left of work whose process has ended.
+/// Returns the result of work whose process has ended.
 pub(super) fn lost() -> ClosureResult {
     ClosureResult::new(TaskStatus::Error, "The process that worked on it has ended.".to_owned())
 }

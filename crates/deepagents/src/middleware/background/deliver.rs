@@ -1,4 +1,4 @@
-//! What of the tasks reaches their conversation: each result once, together with what it changed.
+//! Delivery of task results to the conversation: each result once, together with its state changes.
 
 use deepagents_core::agent::{BackgroundTask, BackgroundTasks};
 use deepagents_core::error::Result;
@@ -12,20 +12,20 @@ use super::task::{TaskState, TaskStatus};
 use super::tasks::{Tasks, task_id};
 
 impl Tasks {
-    /// The tasks that calls of the last answer have started without its being known: their process has ended, or the run,
-    /// before they came to a result, and they were answered without being made again.
+    /// Finds tasks that calls of the last answer have started without the conversation recording it: their process or
+    /// run ended before the calls returned, and they were answered without being repeated.
     pub(super) async fn orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
         orphans_since(cx, cx.messages().last_assistant().unwrap_or_default()).await
     }
 
-    /// The same of all answers: a process that was stopped in the middle of such a call may begin its task when the
-    /// conversation has gone on without it.
+    /// The same for all answers: when a process is stopped during such a call, its task may appear after the
+    /// conversation has continued.
     pub(super) async fn all_orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
         orphans_since(cx, 0).await
     }
 
-    /// Goes on with what was left, and gives all that is new: which tasks are there, what is said of them, what they
-    /// changed, that it was delivered, and what they spent, as one change.
+    /// Resumes abandoned tasks and returns everything new as one update: newly found tasks, messages about tasks, their
+    /// state changes, the record of their delivery, and their usage.
     pub(super) async fn news(&self, cx: &Context, adopted: Vec<KnownTaskChange>) -> Result<Update> {
         let (home, mut state, mut update) = (cx.background(), cx.state().clone(), Update::none());
         if !adopted.is_empty() {

@@ -1,4 +1,4 @@
-//! Delegation that is not waited for: sub-agents that work while the conversation goes on.
+//! Background delegation: sub-agents that work while the conversation continues.
 
 mod channel;
 mod closure;
@@ -25,10 +25,10 @@ pub use channel::{KnownTask, KnownTaskChange, KnownTasks};
 pub use task::TaskStatus;
 
 const START: &str = "start_async_task";
-/// How deep sub-agents may delegate unless told otherwise.
+/// Default depth of delegation for sub-agents.
 const DEPTH: usize = 4;
 
-/// How much may go on in the background.
+/// Limits of background work.
 ///
 /// ```
 /// use deepagents::middleware::background::BackgroundLimits;
@@ -37,12 +37,12 @@ const DEPTH: usize = 4;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundLimits {
-    /// Tasks of one conversation that run at once; more are refused.
+    /// Maximum number of running tasks per conversation; further ones are rejected.
     pub at_once: usize,
-    /// Tasks of one conversation that are remembered; the oldest whose result was told are forgotten.
+    /// Maximum number of remembered tasks per conversation; the oldest delivered ones are forgotten.
     pub remembered: usize,
-    /// Tasks of all conversations that the agent object has started and that are remembered; beyond it the oldest that have
-    /// ended are forgotten, their threads too, whether they were told or not.
+    /// Maximum number of remembered tasks that this agent object has started in all conversations. Above it, the oldest
+    /// ended tasks are forgotten together with their threads, whether they were delivered or not.
     pub in_all: usize,
 }
 
@@ -52,19 +52,23 @@ impl Default for BackgroundLimits {
     }
 }
 
-/// Gives the agent tools to start sub-agents that it does not wait for: `start_async_task`, `check_async_task`,
+/// Gives the agent tools for sub-agents that it does not wait for: `start_async_task`, `check_async_task`,
 /// `update_async_task`, `cancel_async_task`, `list_async_tasks`.
 ///
-/// A task of a run with a thread is a thread of its own below it, `PARENT/TASK`, in the same journal: it outlives the turn
-/// and the process, and the next run of the conversation goes on with what nobody works on any more. Without a thread it
-/// is kept in memory. Its result is told once, at the next model call of the conversation: what is said of it, what it
-/// changed and that this was told are one record. When the last clone of the agent is dropped, tasks stop where they are.
+/// A task of a run with a thread has its own thread below it, `PARENT/TASK`, in the same journal. It outlives the turn
+/// and the process, and the next run of the conversation resumes abandoned tasks. Without a thread, tasks are kept in
+/// memory.
 ///
-/// A task is bound by the budget of the run that started it or went on with it, its time included, also when that run has
-/// ended. What it has spent is counted once, by the run of the conversation that is told of it or ends after it.
+/// A result is delivered once, with the next model call of the conversation: the message, the state changes and the
+/// record of the delivery form one log record. When the last clone of the agent is dropped, its tasks stop.
 ///
-/// A task whose agent waits for a person's decision is [`Waiting`](TaskStatus::Interrupted), and told so. When it is checked,
-/// the run that checks waits in its place: its questions are those of the task, and the answers go to the task.
+/// A task is bound by the budget, including the time limit, of the run that started or resumed it, even after that run
+/// has ended. Its usage is charged once, by the run of the conversation to which the task is delivered or which ends
+/// after it.
+///
+/// A task whose agent waits for a person's decision is [`Interrupted`](TaskStatus::Interrupted), and the conversation
+/// is told so. When the task is checked, the checking run waits in its place: it asks the task's questions, and the
+/// answers are passed to the task.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -86,15 +90,15 @@ pub struct BackgroundAgents {
 }
 
 impl BackgroundAgents {
-    /// Sub-agents under limits. They may delegate in turn four deep.
+    /// Creates the middleware for these sub-agents and limits. They may delegate four levels deep.
     ///
     /// # Errors
-    /// When there is none, two have one name, or a limit is 0.
+    /// Returns an error if there are no sub-agents, two have the same name, or a limit is 0.
     pub fn new(agents: Vec<Arc<dyn DynSubAgent>>, limits: BackgroundLimits) -> Result<Self, BuildError> {
         Self::on(Arc::new(Registry::fixed(agents)?), DEPTH, limits)
     }
 
-    /// Sub-agents that may be defined elsewhere as well, and may delegate so deep.
+    /// Creates the middleware for the sub-agents of a registry, which may delegate this many levels deep.
     pub(crate) fn on(registry: Arc<Registry>, depth: usize, limits: BackgroundLimits) -> Result<Self, BuildError> {
         if registry.given().is_empty() && registry.is_fixed() {
             return Err(BuildError::Option(
@@ -141,7 +145,7 @@ impl Middleware for BackgroundAgents {
         let (home, mut state) = (cx.background(), cx.state().clone());
         state.apply(&Update::new::<KnownTasks>(changes.clone()))?;
         let mut tasks = self.tasks.survey(&home, &state).await?;
-        // What was spent while no run of the conversation was under way is counted before this one may spend more.
+        // Charge what was spent while no run was in progress before this run may spend more.
         changes.extend(self.tasks.count(&home, &state, &mut tasks).await?);
         self.tasks.attend(&home, &state, &mut tasks).await?;
         Ok(counted_as(changes))
@@ -162,12 +166,12 @@ impl Middleware for BackgroundAgents {
         let home = cx.background();
         let mut tasks = self.tasks.survey(&home, cx.state()).await?;
         let stop = cx.stop();
-        // A run that goes on behind its last answer comes here first: what an earlier process left is taken up now. One
-        // that was stopped leaves it to the next.
+        // A run that resumes after its last answer gets here first: resume tasks that an earlier process abandoned. A
+        // run stopped from outside leaves them to the next one.
         if stop.is_none_or(|stop| !stop.is_from_outside()) {
             self.tasks.attend(&home, cx.state(), &mut tasks).await?;
         }
-        // What has ended meanwhile is told before the run ends; what still runs is not waited for.
+        // Deliver tasks that have ended meanwhile before the run ends; running ones are not waited for.
         let by_itself = matches!(stop, Some(FinishReason::Done | FinishReason::Empty));
         if by_itself && tasks.iter().any(TaskState::is_news) {
             return Ok(HookOutput::go(JumpTo::Model));
@@ -176,7 +180,7 @@ impl Middleware for BackgroundAgents {
     }
 }
 
-/// Keeps what was counted, if it is anything.
+/// Returns an update with the charges, if there are any.
 fn counted_as(counted: Vec<KnownTaskChange>) -> HookOutput {
     if counted.is_empty() { HookOutput::next() } else { HookOutput::set::<KnownTasks>(counted) }
 }

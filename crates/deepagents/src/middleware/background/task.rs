@@ -1,4 +1,4 @@
-//! How one task stands.
+//! The state of a single task.
 
 use deepagents_core::agent::{BackgroundReport, BackgroundTask};
 use deepagents_core::journal::{JournalError, LogPosition, RunStatus};
@@ -11,12 +11,12 @@ use super::channel::{KnownTask, KnownTaskChange};
 use super::closure::ClosureResult;
 use crate::subagents::result_text;
 
-/// How many characters of a result are told.
+/// Maximum number of characters of a result to show.
 const TOLD: usize = 80_000;
-/// Where the log of work would end that has none.
+/// The log position for work without a log.
 const UNLOGGED: LogPosition = 1;
 
-/// How far a task is.
+/// The status of a task.
 ///
 /// ```
 /// use deepagents::middleware::background::TaskStatus;
@@ -27,9 +27,9 @@ const UNLOGGED: LogPosition = 1;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskStatus {
-    /// It works.
+    /// It is running.
     Running,
-    /// It waits for a decision of a person.
+    /// It waits for a person's decision.
     #[serde(rename = "waiting")]
     Interrupted,
     /// It has a result.
@@ -41,7 +41,7 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// The word in JSON and for the model.
+    /// Returns the name used in JSON and for the model.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -52,39 +52,39 @@ impl TaskStatus {
         }
     }
 
-    /// Whether there is nothing more to come.
+    /// Returns `true` if nothing more can happen.
     pub fn is_ended(self) -> bool {
         !matches!(self, Self::Running | Self::Interrupted)
     }
 }
 
-/// How a task stands.
+/// The state of a task.
 pub(super) struct TaskState {
     pub(super) known: KnownTask,
     pub(super) status: TaskStatus,
-    /// Where its log ends.
+    /// The end of its log.
     pub(super) end: LogPosition,
-    /// Its result, or what went wrong.
+    /// Its result or error.
     pub(super) text: String,
     /// Its thread, if it has one.
     pub(super) task: Option<BackgroundTask>,
-    /// What it has come to, where that was looked at.
+    /// The report from its log, once read.
     pub(super) report: Option<BackgroundReport>,
-    /// What came of work that has no log.
+    /// The result of work without a log.
     pub(super) result: Option<ClosureResult>,
-    /// Whether its log was found to be unreadable.
+    /// Whether its log is unreadable.
     pub(super) is_unreadable: bool,
 }
 
 impl TaskState {
-    /// As the head of the thread says; without what came of it.
+    /// Derives the state from the head of the thread, without its result.
     pub(super) fn of_task(known: KnownTask, task: BackgroundTask) -> Self {
         let told = known.told.filter(|(at, _)| *at == task.end).map(|(_, status)| status);
         let status = match task.status {
             _ if task.handle().is_some() => TaskStatus::Running,
             RunStatus::Interrupted => TaskStatus::Interrupted,
             RunStatus::Ended => told.unwrap_or(TaskStatus::Success),
-            // Nobody could go on with it.
+            // Nothing can resume it.
             _ if told == Some(TaskStatus::Error) && task.is_abandoned() => TaskStatus::Error,
             RunStatus::Failed => TaskStatus::Error,
             _ => TaskStatus::Running,
@@ -100,7 +100,7 @@ impl TaskState {
         Self { known, status, end: UNLOGGED, text, task: None, report: None, result, is_unreadable: false }
     }
 
-    /// Takes in what its log says.
+    /// Adds the report from its log.
     pub(super) fn read(&mut self, report: BackgroundReport) {
         let reason = self.task.as_ref().and_then(|task| task.error.clone());
         match (&report.ended, self.status) {
@@ -128,17 +128,17 @@ impl TaskState {
         self.report = Some(report);
     }
 
-    /// Notes that its log cannot be read.
+    /// Records that its log is unreadable.
     pub(super) fn cannot_be_read(&mut self, why: &JournalError) {
         (self.status, self.text, self.is_unreadable) = (TaskStatus::Error, format!("It is lost: {why}."), true);
     }
 
-    /// Whether the conversation has not been told how it stands.
+    /// Returns `true` if the conversation has not been notified of its current status.
     pub(super) fn is_news(&self) -> bool {
         self.status != TaskStatus::Running && self.known.told.map(|(at, _)| at) != Some(self.end)
     }
 
-    /// Notes that the conversation is told how it stands.
+    /// Returns the change that records the delivery of its current status.
     pub(super) fn delivered(&self, joined: bool) -> KnownTaskChange {
         let (id, from, to) = (self.known.id.clone(), self.known.told, (self.end, self.status));
         KnownTaskChange::Deliver { id, from, to, joined }
@@ -148,7 +148,7 @@ impl TaskState {
         format!("task_id: {}  agent: {}  status: {}", self.known.id, self.known.agent, self.status.as_str())
     }
 
-    /// What is said of it when it has ended or begins to wait.
+    /// Returns the message for when it has ended or starts to wait.
     pub(super) fn news(&self) -> String {
         let (what, rest) = match self.status {
             TaskStatus::Interrupted => (

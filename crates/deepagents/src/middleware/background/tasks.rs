@@ -1,4 +1,4 @@
-//! The tasks of an agent object: starting them, looking at them, going on with them.
+//! The tasks of an agent object: starting, inspecting and resuming them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
-/// What is told where the log of a task says no more what its state was joined against.
+/// Note for the model if the log lacks the state against which a task's changes are merged.
 const PRUNED: &str = "[not kept: what it changed, since the history of its thread was removed]";
-/// The same where the log cannot be read.
+/// Note for the model if the log of a task cannot be read.
 const UNREADABLE: &str = "[not kept: what it changed, since its log cannot be read]";
 
-/// Why a log cannot be read, now or later, by this program; nothing where it may be.
+/// Returns the error if this program can never read the log, or `None` if a retry may succeed.
 fn unreadable(error: &Error) -> Option<&JournalError> {
     match error {
         Error::Journal(
@@ -34,11 +34,11 @@ fn unreadable(error: &Error) -> Option<&JournalError> {
 
 pub(super) struct Tasks {
     pub(super) registry: Arc<Registry>,
-    /// How deep sub-agents may delegate in turn.
+    /// The depth to which sub-agents may delegate.
     depth: usize,
     limits: BackgroundLimits,
     pub(super) closures: Closures,
-    /// The threads of the tasks that this object has started, and whether their ends were told; oldest first.
+    /// The threads of the tasks that this object has started, and whether their ends were delivered; oldest first.
     started: Mutex<Vec<(String, bool)>>,
 }
 
@@ -51,7 +51,7 @@ impl Tasks {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The agent of a name, where it is one that can go on.
+    /// Returns the agent with this name, if its work can be resumed.
     fn built(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
         let agent = self.registry.find(state, name)?;
         agent
@@ -60,7 +60,7 @@ impl Tasks {
             .ok_or_else(|| ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")))
     }
 
-    /// How all tasks of a conversation stand, as far as that is seen without reading their logs.
+    /// Returns the state of all tasks of a conversation as far as possible without reading their logs.
     pub(super) async fn survey(&self, home: &BackgroundTasks, state: &State) -> Result<Vec<TaskState>> {
         let known = state.get::<KnownTasks>().cloned().unwrap_or_default();
         let mut tasks = HashMap::new();
@@ -74,7 +74,7 @@ impl Tasks {
             }
             match tasks.remove(&task.id) {
                 Some(thread) => Some(TaskState::of_task(task, thread)),
-                // That of an earlier process, which had it in memory.
+                // A task of an earlier process, which had it in memory.
                 None if home.is_private() && task.told.is_none() => Some(TaskState::of_closure(task, Some(lost()))),
                 None => None,
             }
@@ -82,7 +82,8 @@ impl Tasks {
         Ok(known.into_iter().filter_map(state).collect())
     }
 
-    /// Takes in what the log of a task says. One whose log cannot be read has failed: the conversation goes on without it.
+    /// Reads the log of a task. If the log is unreadable, the task has failed and the conversation continues without
+    /// it.
     pub(super) async fn read(&self, state: &State, task: &mut TaskState) -> Result<()> {
         if let Some(thread) = task.task.clone() {
             match self.built(state, &task.known.agent) {
@@ -102,7 +103,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// What a task has changed since that was last handed back.
+    /// Returns the changes of a task since they were last handed back.
     pub(super) async fn changes(
         &self,
         state: &State,
@@ -115,7 +116,7 @@ impl Tasks {
             return Ok((None, Update::none(), ""));
         };
         let Ok(agent) = self.built(state, &task.known.agent) else { return Ok((None, Update::none(), "")) };
-        // What it began with is the first record of its log.
+        // The first record of its log is its initial state.
         let given = thread.report(agent.schema().clone(), Some(task.known.joined.unwrap_or(1))).await;
         match given {
             Ok(given) => Ok((Some(ChildState { given: given.state, left: report.state.clone() }), Update::none(), "")),
@@ -125,7 +126,7 @@ impl Tasks {
         }
     }
 
-    /// Goes on with the tasks whose process has ended, and counts what was spent where nobody counted it.
+    /// Resumes abandoned tasks.
     pub(super) async fn attend(&self, home: &BackgroundTasks, state: &State, tasks: &mut [TaskState]) -> Result<()> {
         home.follow();
         for task in tasks {
@@ -137,7 +138,7 @@ impl Tasks {
                 continue;
             }
             let Ok(agent) = self.built(state, &task.known.agent) else {
-                // Nobody can go on with it.
+                // Nothing can resume it.
                 task.status = TaskStatus::Error;
                 continue;
             };
@@ -147,7 +148,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Counts what tasks have spent since that was last counted.
+    /// Charges what tasks have spent since the last charge.
     pub(super) async fn count(
         &self,
         home: &BackgroundTasks,
@@ -164,7 +165,7 @@ impl Tasks {
                 self.read(state, task).await?;
             }
             if task.is_unreadable {
-                // Nobody knows what it has spent; it is not looked at again before it has done more.
+                // Its usage is unknown; do not read it again until it has progressed.
                 let spent = counted.map(|(_, spent)| spent).unwrap_or_default();
                 changes.push(KnownTaskChange::Count(task.known.id.clone(), task.end, spent));
                 continue;
@@ -179,14 +180,14 @@ impl Tasks {
         Ok(changes)
     }
 
-    /// Notes that the end of a task was told.
+    /// Records whether the end of a task was delivered.
     pub(super) fn note_told(&self, thread: &str, told: bool) {
         if let Some(entry) = self.started().iter_mut().find(|(known, _)| known == thread) {
             entry.1 = told;
         }
     }
 
-    /// Starts a task and gives its id. Made again after a crash, the call finds the task that it has started.
+    /// Starts a task and returns its id. If the call is repeated after a crash, it finds the task that it has started.
     pub(super) async fn start(
         &self,
         name: &str,
@@ -229,14 +230,14 @@ impl Tasks {
         let (state, input) = built.start(&task, cx)?;
         let (id, name, agent) = (id.to_owned(), agent.name().to_owned(), built.agent().clone());
         let run = home.start(NewTask { id, name, agent, state, input }, limit).map_err(|error| self.refused(&error))?;
-        // Nobody would know of it if this call came to no end.
+        // If this call does not complete, nothing would know about the task.
         let unknown = CancelOnDrop(Some(&run));
         begun(&run).await?;
         unknown.disarm();
         Ok(false)
     }
 
-    /// How many agents may run in this process, for one more to be started.
+    /// Returns how many agents may run in this process when one more is started.
     fn room_to_run(&self, home: &BackgroundTasks, tasks: &[TaskState]) -> Result<usize, ToolError> {
         let here = home.running();
         let elsewhere = |task: &&TaskState| task.status == TaskStatus::Running && !here.contains(&task.known.id);
@@ -258,11 +259,11 @@ impl Tasks {
         }
     }
 
-    /// Forgets what is old, for one more task to be remembered.
+    /// Forgets old tasks to make room for a new one.
     async fn make_room(&self, home: &BackgroundTasks, tasks: &[TaskState]) -> Result<Vec<KnownTaskChange>, ToolError> {
         let mut forgotten = Vec::new();
         let mut old = tasks.iter().filter(|task| task.status.is_ended() && !task.is_news());
-        // Those that other calls of this turn have started are not known yet.
+        // Tasks that other calls of this turn have started are not known yet.
         let known = |id: &String| tasks.iter().any(|task| task.known.id == *id);
         let started = home.running().iter().filter(|id| !known(id)).count();
         while (tasks.len() + started).saturating_sub(forgotten.len()) >= self.limits.remembered {
@@ -279,7 +280,7 @@ impl Tasks {
             let own = home.thread("");
             let others: Vec<String> = self.started().iter().map(|(thread, _)| thread.clone()).collect();
             let mut old = told;
-            // A run without a thread that is over can be told nothing any more.
+            // Nothing can be delivered to a finished run without a thread.
             for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
                 if old.is_none() && home.has_ended(&thread).await? {
                     old = Some(thread);
@@ -297,7 +298,7 @@ impl Tasks {
         Ok(home.delete(thread).await?)
     }
 
-    /// Makes a task work that does not: with more to do, or resumed.
+    /// Starts another run of an inactive task: with a new message, or resumed.
     pub(super) async fn go_on(
         &self,
         home: &BackgroundTasks,
@@ -308,7 +309,7 @@ impl Tasks {
         let agent = self.built(cx.state(), &task.known.agent)?;
         let tasks = self.survey(home, cx.state()).await?;
         let limit = match task.status {
-            // It has its place already.
+            // It already counts towards the limit.
             TaskStatus::Interrupted => usize::MAX,
             _ => self.room_to_run(home, &tasks)?,
         };
@@ -320,7 +321,7 @@ impl Tasks {
     }
 }
 
-/// Cancels a run unless it is disarmed.
+/// Cancels a run on drop unless it is disarmed.
 struct CancelOnDrop<'a>(Option<&'a RunHandle>);
 
 impl CancelOnDrop<'_> {
@@ -337,7 +338,7 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// Waits until what a run begins with is written down.
+/// Waits until the start of a run is recorded.
 async fn begun(run: &RunHandle) -> Result<(), ToolError> {
     let _ = run.snapshot().await;
     if !run.is_finished() {
@@ -351,8 +352,8 @@ async fn begun(run: &RunHandle) -> Result<(), ToolError> {
     }
 }
 
-/// The id of the task that a call of an answer starts: the same if the call is made again, and another for every other
-/// call, also of a copy of the thread that has gone another way.
+/// Returns the id of the task that a call of an answer starts: the same if the call is repeated, and different for
+/// every other call, even in a fork of the thread.
 pub(super) fn task_id(answer: &str, call: &str) -> String {
     let digest = Sha256::digest(format!("{answer}:{call}").as_bytes());
     digest.iter().take(5).fold("task_".to_owned(), |id, byte| format!("{id}{byte:02x}"))

@@ -1,4 +1,4 @@
-//! The tools.
+//! The tools for background tasks.
 
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ struct One {
 struct More {
     /// The task.
     task_id: String,
-    /// What to say to it.
+    /// The message for it.
     message: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Only tasks of this status; all without it.
+    /// Only tasks with this status; all if left out.
     #[serde(default)]
     status_filter: Option<Filter>,
 }
@@ -74,7 +74,7 @@ impl Filter {
     }
 }
 
-/// Starts a task; made again after a crash, the call finds the one that it has started.
+/// Starts a task. If the call is repeated after a crash, it finds the task that it has started.
 struct StartTask {
     tasks: Arc<Tasks>,
     description: String,
@@ -101,7 +101,7 @@ impl Tool for StartTask {
 }
 
 impl Tasks {
-    /// How a task stands, with what its log says.
+    /// Returns the state of a task, including its log.
     async fn find(&self, home: &BackgroundTasks, cx: &ToolContext, id: &str) -> Result<TaskState, ToolError> {
         let tasks = self.survey(home, cx.state()).await?;
         let Some(mut task) = tasks.into_iter().find(|task| task.known.id == id.trim()) else {
@@ -116,12 +116,12 @@ impl Tasks {
         Ok(task)
     }
 
-    /// How a task stands; one that waits has the person asked.
+    /// Returns the state of a task. If it is interrupted, asks the person.
     async fn check(&self, id: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let home = cx.background();
         let mut task = self.find(&home, cx, id).await?;
         let open = task.report.as_ref().map(|report| report.action_requests.clone()).unwrap_or_default();
-        // Where nothing is kept, nobody can be asked.
+        // Without a journal, nobody can be asked.
         if let (TaskStatus::Interrupted, true, Some(thread)) =
             (task.status, open.is_empty() || cx.thread().is_some(), task.task.clone())
         {
@@ -148,7 +148,7 @@ impl Tasks {
         })
     }
 
-    /// Says more to a task: to one that runs at its next model call, to one that has ended as the next thing to do.
+    /// Sends a message to a task: a running one receives it with its next model call, an ended one as its next input.
     async fn say(&self, id: &str, text: String, cx: &ToolContext) -> Result<&'static str, ToolError> {
         let home = cx.background();
         let mut task = self.find(&home, cx, id).await?;
@@ -211,7 +211,7 @@ impl Tasks {
         Ok(ToolOutput::text("Cancelled.").with_update(Update::new::<KnownTasks>(vec![task.delivered(false)])))
     }
 
-    /// A line for each task.
+    /// Returns a line for each task.
     async fn lines(&self, cx: &ToolContext, only: Option<TaskStatus>) -> Result<Vec<String>, ToolError> {
         let mut lines = Vec::new();
         for mut task in self.survey(&cx.background(), cx.state()).await? {

@@ -1,4 +1,4 @@
-//! Which results can be cleared, and what is shown in their place.
+//! Selection of the results to clear, and their replacements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::ContextEdits;
 use super::size::weight;
 use crate::channels::{ShownPart, whereabouts};
 
-/// The files of results, by the ids of their calls.
+/// The files of results by call id.
 pub(super) type Stored = BTreeMap<String, Vec<VPath>>;
 
-/// Results that can be cleared, the oldest first, each with the tokens that this saves. Those before the part that is shown
-/// are sent no more.
+/// Returns the results that can be cleared, the oldest first, each with the tokens saved. Skips those before the part
+/// that is still sent.
 pub(super) fn candidates<'a>(
     messages: &'a Messages,
     shown: ShownPart,
@@ -34,7 +34,8 @@ pub(super) fn candidates<'a>(
     })
 }
 
-/// What is shown in the place of a result. Its words alone do not say where it is: they may be anybody's.
+/// Returns the text that replaces a result. The file is only taken from the stored paths, because anybody may have
+/// written the text of the result.
 fn line(result: &ToolMessage, stored: &Stored) -> String {
     let paths = stored.get(&result.call_id);
     let text = result.content.iter().find_map(Block::as_text).unwrap_or_default();
@@ -44,7 +45,7 @@ fn line(result: &ToolMessage, stored: &Stored) -> String {
     }
 }
 
-/// A result with the line in its place.
+/// Returns a result with its content replaced by that text.
 pub(super) fn without_result(result: &ToolMessage, stored: &Stored) -> Arc<Message> {
     Arc::new(Message::Tool(ToolMessage {
         id: result.id.clone(),
@@ -57,8 +58,8 @@ pub(super) fn without_result(result: &ToolMessage, stored: &Stored) -> Arc<Messa
     }))
 }
 
-/// Takes the arguments out of the calls whose results are cleared. An id of a call may come again: the call that a result
-/// belongs to is the last before it.
+/// Removes the arguments of calls whose results are cleared. Call ids may repeat: a result belongs to the last call
+/// before it.
 pub(super) fn clear_inputs(messages: &mut Messages, calls: &BTreeMap<String, BTreeSet<String>>) {
     let mut changed: Vec<Arc<Message>> = Vec::new();
     let mut answer: Option<(usize, BTreeSet<String>)> = None;
@@ -79,7 +80,7 @@ pub(super) fn clear_inputs(messages: &mut Messages, calls: &BTreeMap<String, BTr
     changed.into_iter().for_each(|message| messages.put(message));
 }
 
-/// The answer at a position without the arguments of these calls; nothing where there are none.
+/// Returns the answer at a position without the arguments of these calls, or `None` if there are none.
 fn cleared(messages: &Messages, (at, ids): &(usize, BTreeSet<String>)) -> Option<Arc<Message>> {
     let answer = messages.get(*at)?.as_assistant().filter(|answer| !ids.is_empty() && !answer.id.is_empty())?;
     let mut answer = answer.clone();

@@ -1,4 +1,4 @@
-//! Old results of tools give way to a line once the conversation is long.
+//! Replaces old tool results with a line of text in long conversations.
 
 mod clear;
 mod size;
@@ -15,20 +15,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::channels::{ShownPart, StoredResults};
 
-/// Which results are cleared, and how far it goes.
+/// Settings for clearing results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextEdits {
-    /// Tokens of the conversation above which results are cleared; 100,000.
+    /// Number of tokens of the conversation above which results are cleared; 100,000 by default.
     pub trigger: u64,
-    /// Tokens that it is brought down to, as far as there is something to clear; 60,000. What lies between is room for what
-    /// comes: the conversation is cleared seldom and much, as each time all that a provider has cached behind the first cleared
-    /// result is written anew.
+    /// Number of tokens to clear down to, as far as there are results to clear; 60,000 by default. The gap to the
+    /// trigger makes clearing rare: each time, the provider's cache after the first cleared result is invalidated.
     pub target: u64,
-    /// Tokens that are cleared at least: where less could be, nothing is; 10,000.
+    /// Minimum number of tokens to clear; if less can be cleared, nothing is. 10,000 by default.
     pub clear_at_least: u64,
-    /// Results at the end that are never cleared; 3.
+    /// Number of results at the end that are never cleared; 3 by default.
     pub keep: usize,
-    /// Whether the arguments of the calls go too; they do not.
+    /// Whether the arguments of the calls are cleared too; `false` by default.
     pub clear_inputs: bool,
     /// Tools whose results are never cleared.
     pub exclude: BTreeSet<String>,
@@ -47,7 +46,7 @@ impl Default for ContextEdits {
     }
 }
 
-/// Clearing that would never end.
+/// An error for settings with which clearing would never end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a conversation above {trigger} tokens cannot be brought down to {target}; give a lower target than the trigger"
@@ -57,12 +56,12 @@ pub struct ContextEditsError {
     target: u64,
 }
 
-/// What was cleared.
+/// The cleared results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Cleared {
-    /// Ids of results.
+    /// The ids of the results.
     results: BTreeSet<String>,
-    /// The answer after which was cleared last, so that one count leads to one decision.
+    /// The answer after which results were last cleared, so that each token count triggers at most one clearing.
     after: String,
 }
 
@@ -82,11 +81,11 @@ impl Channel for ClearedResults {
     }
 }
 
-/// Shows a line in the place of old results of tools, once the conversation is longer than a size.
+/// Replaces old tool results with a line of text once the conversation exceeds a size.
 ///
-/// The messages themselves stay as they are: which results are cleared is kept with the thread, so the same requests are sent
-/// after a resume. The size is what the provider counted for the last request, with an estimate of what came since. The line
-/// says where the whole result is, if it is in a file.
+/// The messages themselves do not change: the thread stores which results are cleared, so the same requests are sent
+/// after a resume. The size is the provider's count for the last request plus an estimate of what was added since. The
+/// line names the file with the whole result, if there is one.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -102,10 +101,10 @@ pub struct ContextEditing {
 }
 
 impl ContextEditing {
-    /// Clears so.
+    /// Creates a middleware with these settings.
     ///
     /// # Errors
-    /// When the target is not below the trigger.
+    /// Returns an error if the target is not below the trigger.
     pub fn new(edits: ContextEdits) -> std::result::Result<Self, ContextEditsError> {
         let ContextEdits { trigger, target, .. } = edits;
         if target >= trigger { Err(ContextEditsError { trigger, target }) } else { Ok(Self { edits }) }

@@ -1,4 +1,4 @@
-//! How many tokens a conversation has.
+//! Counts the tokens of a conversation.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use deepagents_core::message::{Block, Messages};
 use crate::channels::ShownPart;
 use crate::tokens::estimate;
 
-/// Tokens of a medium, about.
+/// Estimated number of tokens of a medium.
 const MEDIUM: u64 = 1_500;
 
-/// What a provider counted for the last request and answer, and an estimate of what came since; an estimate of all that is
-/// shown where nobody counted that. Results that are cleared count nothing.
+/// Returns the provider's count for the last request and answer plus an estimate of what was added since. Without such
+/// a count, returns an estimate of everything that is sent. Cleared results count as nothing.
 pub(super) fn tokens(messages: &Messages, shown: ShownPart, cleared: &BTreeSet<String>) -> u64 {
     let last = messages.last_assistant().filter(|at| *at >= shown.counted_from);
     let counted = last.and_then(|at| Some((at, messages.get(at)?.as_assistant()?.usage?)));
@@ -23,7 +23,7 @@ pub(super) fn tokens(messages: &Messages, shown: ShownPart, cleared: &BTreeSet<S
     before + since.map(|message| weight(message.content())).sum::<u64>()
 }
 
-/// Tokens of blocks, about.
+/// Estimates the number of tokens of blocks.
 pub(super) fn weight(blocks: &[Block]) -> u64 {
     let one = |block: &Block| match block {
         Block::Text(text) => estimate(&text.text),

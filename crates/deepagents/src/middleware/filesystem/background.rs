@@ -1,4 +1,4 @@
-//! Commands that go on while the agent does other things.
+//! Commands that run in the background.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,28 +14,28 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::tools::end_in_words;
 
-/// Bytes of output that are kept until they are read; the oldest go first.
+/// Maximum number of bytes of unread output to keep; the oldest are dropped first.
 const MOST_OUTPUT: usize = 256 << 10;
-/// Commands of one run that may go on at one time.
+/// Maximum number of concurrent background commands per run.
 const MOST_COMMANDS: usize = 16;
-/// How long a run waits at its end for what it stops.
+/// How long the end of a run waits for the commands that it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether commands may go on while the agent does other things, and for how long.
+/// Whether commands may run in the background, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackgroundCommands {
-    /// They may not.
+    /// Not allowed.
     #[default]
     Off,
-    /// Until the run of the agent that started them ends, or is cancelled. While it waits for a person they go on; after
-    /// one that fails, until their time is up or the agent is dropped.
+    /// Until the agent's run that started them ends or is cancelled. They keep running while it waits for a person.
+    /// After a failed run, they continue until their time limit, or until the agent is dropped.
     EndWithRun,
-    /// Until their time is up or the agent is dropped; later runs of the thread find them.
+    /// Until their time limit, or until the agent is dropped. Later runs of the thread can access them.
     EndWithAgent,
 }
 
-/// The commands that go on. They end when this is dropped for the last time.
+/// The running commands. They are stopped when the last clone is dropped.
 #[derive(Clone, Default)]
 pub(super) struct Running(Arc<Mutex<BTreeMap<String, Commands>>>);
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Running {
     }
 }
 
-/// Those of one run or thread.
+/// The commands of one run or thread.
 #[derive(Default)]
 struct Commands {
     started: u64,
@@ -60,7 +60,7 @@ struct Job {
     _stop_when_dropped: DropGuard,
 }
 
-/// Output that nobody has read.
+/// Output that was not read yet.
 #[derive(Default)]
 struct Unread {
     text: String,
@@ -79,17 +79,17 @@ impl Unread {
     }
 }
 
-/// What is told of a command that was looked at.
+/// What is reported about a command.
 pub(super) struct Look {
     pub(super) output: String,
-    /// Bytes that were left out before it.
+    /// Number of bytes dropped before the output.
     pub(super) dropped: usize,
-    /// How it ended, if it did.
+    /// The outcome, if it has ended.
     pub(super) end: Option<Result<CommandOutput, String>>,
 }
 
 impl Running {
-    /// Whose commands an agent's are.
+    /// Returns the key of the run or thread that owns an agent's commands.
     fn key(mode: BackgroundCommands, cx: &Context) -> String {
         let owner = match (mode, cx.thread()) {
             (BackgroundCommands::EndWithAgent, Some(thread)) => thread,
@@ -103,7 +103,7 @@ impl Running {
         act(all.entry(of.to_owned()).or_default())
     }
 
-    /// Starts a command; gives its id.
+    /// Starts a command and returns its id.
     pub(super) fn start(
         &self,
         mode: BackgroundCommands,
@@ -133,7 +133,7 @@ impl Running {
             commands.all.insert(id.clone(), job);
             Ok(id)
         })?;
-        // It must not keep the agent, with which commands may have to end.
+        // The task must not hold the agent, as the commands end when it is dropped.
         let (reporter, name) = (cx.reporter(), id.clone());
         tokio::spawn(async move {
             let (pieces, mut from) = mpsc::channel::<String>(256);
@@ -153,8 +153,8 @@ impl Running {
         Ok(id)
     }
 
-    /// What a command has printed since it was looked at last, after so long at most if it has not ended; with `stop` it
-    /// is ended first.
+    /// Returns the output of a command since the last call, waiting at most this long for its end; with `stop`, stops
+    /// it first.
     pub(super) async fn look(
         &self,
         mode: BackgroundCommands,
@@ -188,7 +188,7 @@ impl Running {
         Ok(Look { output: unread.text, dropped: unread.dropped, end })
     }
 
-    /// Ends what goes on when a run ends, and waits until it has.
+    /// Stops the commands of a run when it ends, and waits for them.
     pub(super) async fn end(&self, mode: BackgroundCommands, cx: &Context) {
         if mode != BackgroundCommands::EndWithRun {
             return;
@@ -197,7 +197,7 @@ impl Running {
         let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         let mut ends: Vec<_> =
             ended.into_iter().flat_map(|ended| ended.all).map(|(_, job)| job.ended.clone()).collect();
-        // The jobs are dropped by now, and with them their guards: they are being stopped.
+        // The jobs and their drop guards have been dropped, so the commands are stopping.
         let all = ends.iter_mut().map(|end| async move { drop(end.wait_for(Option::is_some).await) });
         let _ = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
     }

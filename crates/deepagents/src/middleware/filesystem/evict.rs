@@ -1,4 +1,4 @@
-//! Results that are too large for the conversation go to a file.
+//! Moves results that are too large for the conversation to files.
 
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Block;
@@ -12,15 +12,15 @@ use crate::channels::{StoredResults, whereabouts};
 use crate::tokens;
 use crate::workspace::{self, RESULTS};
 
-/// Lines of a preview, at each end.
+/// Number of lines at each end of a preview.
 const PREVIEW_LINES: usize = 5;
-/// Characters of a line of a preview.
+/// Maximum number of characters per preview line.
 const PREVIEW_CHARS: usize = 1_000;
-/// Bytes of a file's name made from an id.
+/// Maximum number of bytes of a file name made from an id.
 const NAME_BYTES: usize = 128;
 
-/// Puts a result that weighs more than `limit` quarters of a token into a file and leaves a preview. What cannot be stored
-/// is cut, and the model is told.
+/// Moves a result that weighs more than `limit` quarters of a token to a file and leaves a preview. If it cannot be
+/// stored, it is truncated and the model is told.
 pub(super) async fn evict(
     mut response: ToolResponse,
     limit: usize,
@@ -56,14 +56,14 @@ pub(super) async fn evict(
     response
 }
 
-/// Writes the text to a file that no earlier result has.
+/// Writes the text to a new file.
 async fn store(
     text: &str,
     update: &Update,
     backend: &dyn Backend,
     cx: &ToolContext,
 ) -> Result<(VPath, Update), FsError> {
-    // What the tool itself changed comes before this.
+    // The tool's own changes come first.
     let mut state = cx.state().clone();
     let (_, rest) = update.clone().split::<MessagesChannel>();
     let applied = state.apply(&rest);
@@ -81,7 +81,8 @@ async fn store(
     Err(FsError::AlreadyExists(VPath::root()))
 }
 
-/// A name for the file of a call. Calls of one turn, which do not see each other's files, never share one.
+/// Returns the name of the file for a call. Calls of one turn do not see each other's files, so they never share a
+/// name.
 fn file_name(cx: &ToolContext) -> String {
     let id = cx.provider_call_id();
     let name = readable(id);
@@ -93,13 +94,14 @@ fn file_name(cx: &ToolContext) -> String {
     name
 }
 
-/// A name for what has this id and nothing else: the id, or where that cannot be a name, its digest.
+/// Returns a name that is unique to an id: the id itself, or its digest if the id is not a valid name.
 pub(super) fn name_of(id: &str) -> String {
     let name = readable(id);
     if name == id { name } else { digest(id) }
 }
 
-/// An id without what cannot be in a name, so that two ids may become one; a long one gives way to its digest.
+/// Returns an id without characters that are invalid in names, so two ids may become the same; a long id becomes its
+/// digest.
 fn readable(id: &str) -> String {
     if id.is_empty() || id.len() > NAME_BYTES {
         return format!("call-{}", digest(id));
@@ -111,7 +113,7 @@ fn digest(id: &str) -> String {
     Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first and last lines, numbered, each cut where it is long.
+/// Returns the first and last lines with line numbers, truncating long ones.
 pub(super) fn preview(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let show = |(number, line): (usize, &&str)| {

@@ -1,4 +1,4 @@
-//! What a person says at great length goes to a file too.
+//! Moves long messages of a person to files.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::evict::{name_of, preview};
 use crate::tokens;
 use crate::workspace::{self, HISTORY, Workspace};
 
-/// Where each long message is, by its id. The conversation keeps the message whole; what the model is shown is made from
-/// it again for every request, the same each time.
+/// The files of long messages, by message id. The conversation keeps the whole message; what the model sees is derived
+/// from it for every request, always with the same result.
 #[derive(Debug)]
 pub(super) struct LongMessages;
 
@@ -31,17 +31,17 @@ impl Channel for LongMessages {
     }
 }
 
-/// Which messages are looked at.
+/// Which messages to check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
-    /// Those up to the last answer, once a run: the caller may have given any history.
+    /// Those up to the last answer, once per run, because the caller may provide any history.
     Start,
-    /// Those that came after the last answer.
+    /// Those after the last answer.
     LastAnswer,
 }
 
-/// Stores the messages that a person wrote and that weigh more than `limit` quarters of a token, wherever they stand. What
-/// cannot be stored is sent whole, and the application is told.
+/// Stores the messages of a person that weigh more than `limit` quarters of a token. A message that cannot be stored is
+/// sent whole, and the application is notified.
 pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx: &Context) -> Update {
     let known = cx.get::<LongMessages>();
     let messages = cx.messages();
@@ -65,10 +65,10 @@ pub(super) async fn store(limit: usize, since: Since, workspace: &Workspace, cx:
     if stored.is_empty() { update } else { update.with::<LongMessages>(stored) }
 }
 
-/// Whether a message is a person's and weighs more than it may.
+/// Returns `true` if a message is a person's and exceeds the limit.
 fn is_long(message: &Message, limit: usize) -> bool {
     let is_persons = message.as_user().is_some_and(|user| user.author == Author::Human);
-    // No text weighs more than four quarters for three bytes.
+    // No text weighs more than four quarters of a token per three bytes.
     let bytes = || message.content().iter().filter_map(Block::as_text).map(str::len).sum::<usize>();
     is_persons && bytes() > limit / 4 * 3 && tokens::quarters(&message.text()) > limit
 }
@@ -79,17 +79,17 @@ async fn put(
     backend: &dyn Backend,
     cx: &Context,
 ) -> Result<(VPath, Update), BoxError> {
-    // Files in the state: what was stored a moment ago is there already.
+    // For files in the state, include what was just stored.
     let mut state = cx.state().clone();
     let applied = state.apply(before);
     let state = if applied.is_ok() { &state } else { cx.state() };
-    // Apart from what summaries leave out: an id may be what a thread is called.
+    // A directory of its own, apart from the files of summaries: a message id may equal a thread's name.
     let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", name_of(message.id())))?;
     let written = workspace::keep(backend, state, &path, message.text().into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }
 
-/// Shows the stored messages by their beginnings and ends.
+/// Replaces stored messages with their beginnings and ends.
 pub(super) fn shorten(mut request: ModelRequest, cx: &Context) -> ModelRequest {
     let stored = cx.get::<LongMessages>();
     for (id, path) in &stored {

@@ -1,4 +1,4 @@
-//! Files: the tools `ls`, `read_file`, `write_file`, `edit_file` or `apply_patch`, `delete`, `glob`, `grep` and, where the
+//! File tools: `ls`, `read_file`, `write_file`, `edit_file` or `apply_patch`, `delete`, `glob`, `grep` and, if the
 //! [`Backend`] can run commands, `execute`.
 
 mod background;
@@ -39,7 +39,7 @@ pub use patch::{FileChange, Hunk, HunkError, HunkLine, Patch, PatchError};
 pub use seen::SeenFiles;
 pub use tools::exit_failure;
 
-/// Gives the agent files.
+/// Gives the agent file tools.
 ///
 /// ```
 /// use deepagents::middleware::filesystem::{Filesystem, FilesystemOptions};
@@ -53,11 +53,11 @@ pub struct Filesystem {
     options: FilesystemOptions,
     running: background::Running,
     sessions: sessions::ShellSessions,
-    /// The rules whose decisions are noted; the workspace enforces them.
+    /// The rules whose decisions are recorded; the workspace enforces them.
     rules: Permissions,
 }
 
-/// How the file tools behave.
+/// Options of the file tools.
 ///
 /// ```
 /// use deepagents::middleware::filesystem::{FilesystemOptions, ReadFormat};
@@ -70,40 +70,44 @@ pub struct Filesystem {
 /// ```
 #[derive(Clone, Debug)]
 pub struct FilesystemOptions {
-    /// Refuse to change a file that the thread has neither read nor written, or that changed since.
+    /// Refuse to change a file that the thread has neither read nor written, or that has changed since.
     pub read_before_edit: bool,
-    /// How `read_file` shows text.
+    /// How `read_file` formats text.
     pub read_format: ReadFormat,
-    /// About how many tokens a result of any tool may have; a larger one goes to a file, where it can be read in parts,
-    /// unless its tool [bounds](deepagents_core::tool::Tool::bounds_results) its results itself. `read_file` shows fewer
-    /// lines. `None` or zero for no limit.
+    /// Approximate maximum number of tokens of a tool result. A larger one is moved to a file that can be read in
+    /// parts, unless its tool [bounds](deepagents_core::tool::Tool::bounds_results) its own results; `read_file`
+    /// returns fewer lines. `None` or zero for no limit.
     pub result_tokens: Option<usize>,
-    /// About how many tokens a result of `ls`, `glob` or `grep` may have; the rest is left out, as asking again for less is
-    /// cheap. `None` or zero for no limit.
+    /// Approximate maximum number of tokens of a result of `ls`, `glob` or `grep`. The rest is left out, because a
+    /// narrower call is cheap. `None` or zero for no limit.
     pub listing_tokens: Option<usize>,
-    /// About how many tokens a person's message may have before it goes to a file; `None` or zero for no limit.
+    /// Approximate number of tokens above which a person's message is moved to a file; `None` or zero for no limit.
     pub message_tokens: Option<usize>,
-    /// How the model edits files: what its profile says, and otherwise `edit_file`.
+    /// The tool with which the model edits files; by default the one of its profile, otherwise `edit_file`.
     pub edit_tool: Option<EditTool>,
-    /// The tools to offer; by default all that the backend allows, of those that edit the [one](Self::edit_tool) chosen.
+    /// The tools to offer; by default all that the backend supports, with the [edit tool](Self::edit_tool) chosen.
     pub tools: Option<Vec<String>>,
-    /// Other descriptions for some tools, by name.
+    /// Replacements for tool descriptions, by tool name.
     pub descriptions: BTreeMap<String, String>,
-    /// Directories that the file tools reach, also through links; everything by default. Commands are not bound by it.
+    /// Directories to which the file tools are restricted, also through links; unrestricted by default. Commands are
+    /// not restricted.
     pub allowed_prefixes: Vec<VPath>,
-    /// Whether `glob` and `grep` leave out what `.gitignore` files name where a call does not say; they do not by default.
+    /// Whether `glob` and `grep` skip files that `.gitignore` names, unless a call says otherwise; `false` by default.
     pub respect_gitignore: bool,
-    /// Seconds that a command may be given.
+    /// Maximum time limit of a command in seconds.
     pub max_execute_seconds: u64,
-    /// Whether `execute` may start commands that go on while the agent does other things, which adds the tools
-    /// `command_output` and `stop_command`.
+    /// Whether `execute` may start commands in the background, which adds the tools `command_output` and
+    /// `stop_command`.
     pub background_commands: BackgroundCommands,
-    /// Whether the commands of a run share one [shell](deepagents_fs::shell::Shell::session), and how that begins: the
-    /// directory, variables and what runs in the background (`&`) stay from one command to the next. It ends with the run, and
-    /// when it was not used for as long as a command may run; the model is told when one begins and ends. Each agent of a run
-    /// has its own. There are no `background_commands` beside it, and no rules about commands, which judge what is written.
+    /// Whether the commands of a run share one [shell session](deepagents_fs::shell::Shell::session), and how it
+    /// starts. The directory, variables and background jobs (`&`) persist from one command to the next. The session
+    /// ends with the run, or after it has been idle for as long as a command may run; the model is told when one starts
+    /// and ends. Each agent of a run has its own.
+    ///
+    /// Cannot be combined with `background_commands`, nor with rules about commands, which judge each command as
+    /// written.
     pub shell_session: Option<SessionOptions>,
-    /// Bytes of a picture, sound, video, document or other file that is not text, which `read_file` attaches.
+    /// Maximum size in bytes of a picture, sound, video, document or other non-text file that `read_file` attaches.
     pub max_media_bytes: u64,
 }
 
@@ -139,17 +143,17 @@ impl Default for FilesystemOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EditTool {
-    /// `edit_file`: a text in the place of another one.
+    /// `edit_file`: replaces one text with another.
     #[default]
     EditFile,
-    /// `apply_patch`: a [`Patch`] of several files, in the format that OpenAI's models are trained on.
+    /// `apply_patch`: applies a [`Patch`] to several files, in the format that OpenAI's models are trained on.
     ApplyPatch,
     /// Both.
     Both,
 }
 
 impl EditTool {
-    /// Whether a tool is left out.
+    /// Returns `true` if a tool is left out.
     fn leaves_out(self, tool: &str) -> bool {
         match tool {
             "edit_file" => self == Self::ApplyPatch,
@@ -159,7 +163,7 @@ impl EditTool {
     }
 }
 
-/// The tools there are.
+/// All file tools.
 pub(crate) const TOOLS: [&str; 11] = [
     "ls",
     "read_file",
@@ -174,11 +178,11 @@ pub(crate) const TOOLS: [&str; 11] = [
     "stop_command",
 ];
 
-/// Those that need a shell.
+/// Those that require a shell.
 const COMMANDS: [&str; 3] = ["execute", "command_output", "stop_command"];
 
 impl FilesystemOptions {
-    /// Refuses names that are not those of file tools.
+    /// Rejects names that are not those of file tools.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let mut named = self.tools.iter().flatten().chain(self.descriptions.keys());
         named.find(|name| !TOOLS.contains(&name.as_str())).map_or(Ok(()), |name| {
@@ -187,19 +191,19 @@ impl FilesystemOptions {
     }
 }
 
-/// How `read_file` shows text.
+/// How `read_file` formats text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadFormat {
-    /// Each line after its number, right-aligned to six, and a tab; notes in brackets at the end.
+    /// Each line after its line number, right-aligned to six columns, and a tab; notes in brackets at the end.
     #[default]
     Numbered,
-    /// The text as it is under a header `@@ lines 1-9 of 20 | next offset 9 @@`.
+    /// Unchanged text under a header `@@ lines 1-9 of 20 | next offset 9 @@`.
     Plain,
 }
 
 impl Filesystem {
-    /// Files on a backend.
+    /// Uses the files of a backend.
     pub fn new(backend: impl Backend) -> Self {
         Self::on(Workspace::one(backend))
     }
@@ -214,13 +218,13 @@ impl Filesystem {
         }
     }
 
-    /// Notes what these rules allow, which the workspace enforces.
+    /// Records what these rules allow; the workspace enforces them.
     pub(crate) fn noting(mut self, rules: Permissions) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Sets how the tools behave.
+    /// Sets the options of the tools.
     #[must_use]
     pub fn options(mut self, options: FilesystemOptions) -> Self {
         self.options = options;
@@ -229,7 +233,7 @@ impl Filesystem {
 }
 
 impl Filesystem {
-    /// Puts long messages of people into files.
+    /// Moves long messages of a person to files.
     async fn store_messages(&self, since: Since, cx: &Context) -> Update {
         match tokens::limit(self.options.message_tokens) {
             Some(limit) => long::store(limit, since, &self.workspace, cx).await,
@@ -239,7 +243,7 @@ impl Filesystem {
 }
 
 impl Default for Filesystem {
-    /// Files in the thread's state.
+    /// Keeps the files in the thread's state.
     fn default() -> Self {
         Self::new(StateBackend::new())
     }
@@ -274,7 +278,7 @@ impl Middleware for Filesystem {
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         let stored = self.store_messages(Since::LastAnswer, cx).await;
-        // A run that goes on with what a copied thread left unfinished has no other beginning.
+        // A run that resumes unfinished work of a copied thread has no other starting point.
         Ok(HookOutput::update(begin(cx).and(stored)))
     }
 
@@ -300,7 +304,7 @@ impl Middleware for Filesystem {
             Some(rule) if !response.is_error => response.allowed_by(rule),
             _ => response,
         };
-        // What stands in for a result, such as a person's answer or a hook's reason, is shown as it was said.
+        // Substitutes for a result, such as a person's answer or a hook's reason, are shown unchanged.
         match self.budget().filter(|_| !is_bounded && !response.is_synthetic) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
@@ -308,11 +312,12 @@ impl Middleware for Filesystem {
     }
 }
 
-/// Tells the state which thread it is of, where the backend records what is changed.
+/// Records the thread in the state, if the backend records changes.
 #[cfg(all(unix, feature = "undo"))]
 fn begin(cx: &Context) -> Update {
     let Some(thread) = cx.thread() else { return Update::none() };
-    // What an agent in the background changes goes back with its conversation, whose thread has the name that is left.
+    // Changes of a background agent are undone with its conversation, whose thread name is what remains without the
+    // path.
     let below = cx.path().iter().map(|part| format!("/{part}")).collect::<String>();
     let thread = thread.strip_suffix(&below).unwrap_or(thread);
     deepagents_fs::FileUndo::begin(cx.state(), thread, cx.run_id()).unwrap_or_default()

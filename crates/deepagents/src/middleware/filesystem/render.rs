@@ -1,4 +1,4 @@
-//! How files are shown to a model.
+//! Formats file content for the model.
 
 use std::fmt::Write;
 
@@ -7,22 +7,22 @@ use deepagents_fs::lines::LineWindow;
 use super::ReadFormat;
 use crate::tokens;
 
-/// Characters of a line before it goes on under the next marker.
+/// Number of characters after which a line continues under the next marker.
 const LINE_PART: usize = 5_000;
 
-/// How a window is shown.
+/// How to format a window of lines.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) format: ReadFormat,
-    /// What it may weigh, in quarters of a token, if there is a limit.
+    /// Maximum weight in quarters of a token, if there is a limit.
     pub(super) budget: Option<usize>,
-    /// Characters of the first line that come before the window.
+    /// Number of characters of the first line before the window.
     pub(super) column: u64,
-    /// What else is to be said.
+    /// Further notes.
     pub(super) notices: Vec<String>,
 }
 
-/// A window of lines as text, with notes on what is not shown.
+/// Formats a window of lines, with notes on what is not shown.
 pub(super) fn window(window: &LineWindow, shown: Shown) -> String {
     let Shown { format, budget, column, notices: mut notes } = shown;
     let fitting = Fitting::new(window, format, budget.unwrap_or(usize::MAX));
@@ -74,7 +74,7 @@ pub(super) fn window(window: &LineWindow, shown: Shown) -> String {
     }
 }
 
-/// Where a line that is too long was cut, in its characters.
+/// Where an overlong line was cut, in characters of the line.
 #[derive(Clone, Copy)]
 struct Cut {
     line: u64,
@@ -82,10 +82,10 @@ struct Cut {
     to: u64,
 }
 
-/// The lines that fit, each with its end.
+/// The formatted lines that fit.
 struct Fitting {
     lines: Vec<String>,
-    /// Characters shown of the last line, if the rest of it is missing.
+    /// Number of characters shown of the last line, if it is incomplete.
     cut_at: Option<usize>,
 }
 
@@ -102,7 +102,7 @@ impl Fitting {
                 continue;
             }
             if lines.is_empty() {
-                // Something of a line that alone is too long is better than nothing.
+                // Show the beginning of a line that alone exceeds the limit.
                 let kept = tokens::head(text, left.saturating_sub(left / 100 + 16));
                 let chars = kept.chars().count();
                 return Self { lines: vec![render(number, kept, format)], cut_at: Some(chars) };

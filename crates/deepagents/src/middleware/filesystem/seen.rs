@@ -1,4 +1,4 @@
-//! Which version of which file the thread knows.
+//! The file versions that the thread knows.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use deepagents_fs::{Backend, FsError, VPath, Version};
 
 use super::tools::failed;
 
-/// The version of each file that the thread has last read or written. A sub-agent starts knowing none.
+/// The version of each file that the thread last read or wrote. A sub-agent starts with none.
 #[derive(Debug)]
 pub struct SeenFiles;
 
@@ -24,13 +24,13 @@ impl Channel for SeenFiles {
     }
 }
 
-/// The version of a file that the thread knows.
+/// Returns the version of a file that the thread knows.
 pub(super) fn version<'a>(cx: &'a ToolContext, path: &VPath) -> Option<&'a Version> {
     cx.state().get::<SeenFiles>().and_then(|seen| seen.get(path))
 }
 
-/// The version of a file that the thread wrote and rules keep from being read; an error where another wrote it, as whether a
-/// change of a part of it succeeds says what is there. Nothing where it may be read.
+/// Returns the version of a file that the thread wrote but rules prevent it from reading, or `None` if it may be read.
+/// Fails if somebody else wrote the file: whether a partial edit succeeds would reveal its content.
 pub(super) async fn unreadable(
     cx: &ToolContext,
     backend: &dyn Backend,
@@ -42,7 +42,7 @@ pub(super) async fn unreadable(
     }
 }
 
-/// Refuses a change to a file that the thread does not know as it is.
+/// Rejects a change to a file whose current version the thread does not know.
 pub(super) fn check(cx: &ToolContext, path: &VPath, now: &Version) -> Result<(), ToolError> {
     let why = match version(cx, path) {
         Some(version) if version == now => return Ok(()),

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 type Sessions = Mutex<BTreeMap<String, Session>>;
 
-/// The sessions of the runs that go on. They end when this is dropped for the last time.
+/// The sessions of active runs. They end when the last clone is dropped.
 #[derive(Clone, Default)]
 pub(super) struct ShellSessions(Arc<Sessions>);
 
@@ -24,12 +24,12 @@ impl fmt::Debug for ShellSessions {
 
 struct Session {
     shell: Arc<dyn Shell>,
-    /// Ends the task that watches over it.
+    /// Stops the task that watches the session.
     _watched: DropGuard,
 }
 
 impl ShellSessions {
-    /// Each agent of a run has its own.
+    /// Returns the key; each agent of a run has its own session.
     fn key(cx: &Context) -> String {
         std::iter::once(cx.run_id()).chain(cx.path().iter().map(String::as_str)).collect::<Vec<_>>().join("/")
     }
@@ -38,8 +38,9 @@ impl ShellSessions {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The session of an agent's run; none where the backend has none. It ends when the run ends or is cancelled, and when
-    /// it was not used for so long: a run that failed or waits for a decision may be gone on with, or not.
+    /// Returns the session of an agent's run, or `None` if the backend does not support sessions. The session ends when
+    /// the run ends or is cancelled, and after being idle for `patience`, because a failed or interrupted run may never
+    /// resume.
     pub(super) fn open(
         &self,
         cx: &Context,
@@ -49,13 +50,13 @@ impl ShellSessions {
     ) -> Option<Arc<dyn Shell>> {
         let key = Self::key(cx);
         let ended = CancellationToken::new();
-        // A run that goes on has another token than the part of it that opened the session, so each use is watched anew.
+        // A resumed run has a new cancellation token, so every use starts a new watch.
         let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), ended.clone(), patience);
         let watched = ended.drop_guard();
         let shell = self.with(|sessions| {
             let shell = match sessions.remove(&key) {
                 Some(known) => known.shell,
-                // Of two calls of one turn one comes first.
+                // Two calls of one turn may race; the first opens the session.
                 None => backend.shell()?.session(options)?,
             };
             sessions.insert(key, Session { shell: shell.clone(), _watched: watched });
@@ -72,7 +73,7 @@ impl ShellSessions {
     }
 }
 
-/// Ends a session that nobody will use any more, unless it is used again before.
+/// Ends an unused session, unless it is used again first.
 async fn watch(
     sessions: Weak<Sessions>,
     key: String,

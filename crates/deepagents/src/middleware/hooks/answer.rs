@@ -1,4 +1,4 @@
-//! What hooks answer.
+//! The answers of hooks.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,40 +6,40 @@ use serde_json::Value;
 
 use super::{Hook, HookEvent};
 
-/// Characters of what a hook tells the model.
+/// Maximum number of characters that a hook may show to the model.
 const CONTEXT: usize = 10_000;
-/// Characters of an answer that cannot be read, in what is said of it.
+/// Number of characters of an invalid answer to quote in an error.
 const SHOWN: usize = 80;
 
-/// What a hook says of a call.
+/// A hook's decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookPermission {
-    /// It may be made, without asking.
+    /// The call is made without asking.
     Allow,
     /// A person is asked.
     Ask,
-    /// It is not made.
+    /// The call is not made.
     Deny,
 }
 
-/// What a hook answers, or several together.
+/// The answer of a hook, or the combined answers of several.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct HookAnswer {
-    /// Why the run is to end, if it is.
+    /// Why the run should end, if it should.
     pub stop: Option<String>,
-    /// Why what is about to happen is not to happen, if it is not.
+    /// Why what is about to happen should not happen, if so.
     pub block: Option<String>,
-    /// What is to become of a call, and why.
+    /// The decision about a call, and the reason.
     pub permission: Option<(HookPermission, String)>,
-    /// The arguments of a call in place of the model's.
+    /// Arguments that replace the model's.
     pub updated_input: Option<Value>,
-    /// The result of a call in place of the tool's.
+    /// A result that replaces the tool's.
     pub updated_output: Option<Value>,
-    /// What the model is told.
+    /// Text for the model.
     pub context: Vec<String>,
-    /// What the person is told.
+    /// Messages for the user.
     pub messages: Vec<String>,
 }
 
@@ -93,10 +93,10 @@ struct RequestDecision {
 }
 
 impl HookAnswer {
-    /// Reads what a hook printed and how it ended.
+    /// Parses the output and exit code of a hook.
     ///
     /// # Errors
-    /// What is wrong with the hook.
+    /// Returns what is wrong with the hook.
     pub(super) fn read(hook: &Hook, code: i32, stdout: &str, stderr: &str) -> Result<Self, String> {
         let (event, said) = (hook.event(), stderr.trim());
         match code {
@@ -110,7 +110,8 @@ impl HookAnswer {
         }
     }
 
-    /// Words are for the model at some events; at others they are what many a command prints on its way, and no answer.
+    /// Parses the output. Plain text is for the model at some events; at others it is ordinary output of a command and
+    /// not an answer.
     fn from_text(event: HookEvent, text: &str, has_to_answer: bool) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self::default());
@@ -129,7 +130,8 @@ impl HookAnswer {
         wire.into_answer(event)
     }
 
-    /// Both: what restricts wins over what allows, and later arguments and results over earlier ones.
+    /// Combines two answers: restrictions take precedence over permissions, and later arguments and results over
+    /// earlier ones.
     #[must_use]
     pub(super) fn and(mut self, other: Self) -> Self {
         self.stop = self.stop.or(other.stop);
@@ -160,7 +162,7 @@ impl Wire {
         match self.decision.as_deref() {
             None => {}
             Some("block") if event.can_block() => answer.block = Some(or_none(reason)),
-            // An older way to say what follows below.
+            // The older form of `permissionDecision` below.
             Some("approve") if event == HookEvent::PreToolUse => {
                 answer.permission = Some((HookPermission::Allow, reason.unwrap_or_default()));
             }
@@ -192,7 +194,7 @@ impl Wire {
     }
 }
 
-/// The beginning of what cannot be read, on one line.
+/// Returns the beginning of an invalid answer on one line.
 fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().take(SHOWN).collect();
     let mut short: String = words.join(" ").chars().take(SHOWN).collect();
@@ -202,7 +204,7 @@ fn line(text: &str) -> String {
     short
 }
 
-/// The beginning of a text that is too long.
+/// Truncates a text that is too long.
 fn cut(text: &str) -> String {
     let mut short: String = text.chars().take(CONTEXT).collect();
     if short.len() < text.len() {

@@ -1,4 +1,5 @@
-//! Running a hook: its input on stdin, its answer on stdout; or, of a service, in the bodies of request and answer.
+//! Runs hooks: the input goes to stdin and the answer comes from stdout, or for services in the request and response
+//! bodies.
 
 use deepagents_fs::shell::{Command, CommandOutput, Exit, Shell, ShellError};
 use serde_json::Value;
@@ -9,9 +10,9 @@ use super::config::Action;
 use super::http::{self, HookRequest};
 use super::{Hook, HookAnswer, HookPermission};
 
-/// Runs the hook with its input on stdin. A shell gives both outputs as one, so what is printed to stderr is held back and
-/// comes after a mark, and the code of the hook after another one. What the hook leaves running may hold stderr open, so
-/// stderr is read up to a mark too, and not to its end, and no further than a hook may print.
+/// Runs the hook with its input on stdin. A shell merges both output streams, so stderr is held back and printed after
+/// a mark, followed by another mark and the exit code of the hook. Processes that the hook leaves running may keep
+/// stderr open, so stderr is read up to a mark rather than to its end, and no further than the output limit.
 const WRAPPER: &str = r#"exec 3>&1
 errors=$({
     printf %s "$HOOK_INPUT_0$HOOK_INPUT_1$HOOK_INPUT_2$HOOK_INPUT_3$HOOK_INPUT_4$HOOK_INPUT_5$HOOK_INPUT_6$HOOK_INPUT_7" |
@@ -22,18 +23,18 @@ errors=$({
 exec 3>&-
 printf '%s%s' "$HOOK_MARK" "$errors""#;
 
-/// Variables that the input is spread over, since the system bounds the length of each.
+/// Number of variables that hold the input, because the system limits the length of each.
 const PARTS: usize = 8;
-/// Bytes of each.
+/// Maximum number of bytes per variable.
 const PART: usize = 100 << 10;
-/// Bytes that a hook may print.
+/// Maximum number of bytes that a hook may print.
 const MOST: usize = 1 << 20;
-/// Pieces of output that may wait to be counted.
+/// Capacity of the channel for output that is yet to be counted.
 const PIECES: usize = 64;
-/// Characters of a text within the input. Longer ones are cut.
+/// Maximum number of characters of a string in the input; longer ones are truncated.
 const TEXT: usize = 64 << 10;
 
-/// What became of a hook.
+/// The outcome of a hook.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HookRun {
@@ -41,11 +42,11 @@ pub struct HookRun {
     pub command: String,
     /// The file that it is from.
     pub source: String,
-    /// What it answered, or what is wrong with it.
+    /// Its answer, or what is wrong with it.
     pub answer: Result<HookAnswer, String>,
 }
 
-/// Runs a hook to its end. What is wrong with it blocks what it could have blocked, if its file says so.
+/// Runs a hook to completion. An error of the hook blocks whatever it could have blocked, if its file says so.
 pub(super) async fn run(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToken) -> HookRun {
     let mut answer = answer(hook, input, mark, cancel).await;
     if let Ok(answer) = &mut answer {
@@ -82,7 +83,7 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
     }
 }
 
-/// Runs a command to its end, or until it has printed more than a hook may: that one would print until its time is up.
+/// Runs a command to completion, or until it exceeds the output limit: otherwise it would print until its time is up.
 async fn bounded(
     shell: &dyn Shell,
     command: Command,
@@ -97,7 +98,7 @@ async fn bounded(
                 return;
             }
         }
-        // It has ended: its output says the rest.
+        // The command has ended: let `done` complete.
         std::future::pending().await
     };
     let stop = cancel.child_token();
@@ -107,11 +108,11 @@ async fn bounded(
         done = &mut done => return done.map(Some),
         () = too_much => stop.cancel(),
     }
-    // All that it has started goes with it.
+    // Also stops everything that it has started.
     done.await.map(|_| None)
 }
 
-/// The input as JSON in pieces, with texts cut that are too long.
+/// Splits the input, as JSON, into parts, after truncating long strings.
 fn parts(input: &Value) -> Result<Vec<String>, String> {
     let mut input = input.clone();
     shorten(&mut input, TEXT);

@@ -1,4 +1,4 @@
-//! Hooks as files describe them.
+//! Hook configuration files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{HookEvent, HookSender};
 use crate::shared::Shared;
 
-/// Hooks, from one file or several. Those that were added first are reduced first.
+/// Hooks from one or more files. The answers of hooks added first are reduced first.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Hooks {
     problems: Vec<String>,
 }
 
-/// A command that runs at an event.
+/// A command or service that runs at an event.
 #[derive(Clone, Debug)]
 pub struct Hook {
     pub(super) event: HookEvent,
@@ -42,46 +42,46 @@ pub struct Hook {
     pub(super) only_restricts: bool,
 }
 
-/// What a hook does.
+/// The action of a hook.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     /// Runs a command.
     Command(String, Shared<dyn Shell>),
-    /// Asks a service.
+    /// Calls a service.
     Http { url: String, headers: Vec<(String, String)>, secret_env: Option<String>, sender: Shared<dyn HookSender> },
 }
 
-/// A file of hooks cannot be used.
+/// An error that makes a hook file unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HooksError {
-    /// It is not what such a file is.
+    /// The file does not have the expected form.
     #[error("{file} is no file of hooks: {problem}")]
     Shape {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A matcher is no pattern.
+    /// A matcher is not a valid pattern.
     #[error("{file}: the matcher `{matcher}` of {event} is no pattern: {problem}")]
     Matcher {
-        /// The file.
+        /// The path of the file.
         file: String,
         /// The event.
         event: HookEvent,
         /// The matcher.
         matcher: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// Which occasions of an event a hook is for.
+/// Selects the occurrences of an event for which a hook runs.
 #[derive(Clone, Debug)]
 pub(super) enum Matcher {
     All,
-    /// The whole of what is matched.
+    /// Matches the whole value.
     Pattern(Box<Regex>),
 }
 
@@ -138,7 +138,7 @@ impl Entry {
         given.filter(|timeout| !timeout.is_zero()).unwrap_or(event.timeout())
     }
 
-    /// What it does, or why it cannot be used.
+    /// Returns its action, or why it is unusable.
     fn action(self, shell: &Arc<dyn Shell>, sender: Option<&Arc<dyn HookSender>>) -> Result<Action, String> {
         let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         match (self.r#type.as_str(), sender) {
@@ -160,18 +160,18 @@ impl Entry {
 }
 
 impl Hooks {
-    /// Reads a file of hooks, which run in a shell. Fields that are not known are passed over; events and types of hooks
-    /// that are not known are [problems](Self::problems), and the rest holds.
+    /// Parses a hook file; commands run in the given shell. Unknown fields are ignored. Unknown events and hook types
+    /// are reported as [problems](Self::problems), and the rest applies.
     ///
     /// # Errors
-    /// When it is not such a file, or a matcher is no pattern.
+    /// Returns an error if the file does not have the expected form, or if a matcher is not a valid pattern.
     #[allow(clippy::needless_pass_by_value, reason = "the hooks keep it")]
     pub fn parse(text: &str, file: impl Into<Arc<str>>, shell: Arc<dyn Shell>) -> Result<Self, HooksError> {
         Self::read(text, &file.into(), &shell, None)
     }
 
-    /// The same with hooks that are services (`"type": "http"` with `url`, `headers` and `secretEnv`), which are problems
-    /// otherwise.
+    /// Like `parse`, but supports hooks that are services (`"type": "http"` with `url`, `headers` and `secretEnv`),
+    /// which are problems otherwise.
     ///
     /// # Errors
     /// As for [`parse`](Self::parse).
@@ -192,7 +192,7 @@ impl Hooks {
         sender: Option<&Arc<dyn HookSender>>,
     ) -> Result<Self, HooksError> {
         let wrong = |problem: String| HooksError::Shape { file: source.to_string(), problem };
-        // Some editors put a mark before the text.
+        // Some editors write a byte order mark.
         let text = text.trim_start_matches('\u{feff}');
         let file: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let Some(fields) = file.as_object() else { return Err(wrong("it is no JSON object".to_owned())) };
@@ -240,15 +240,15 @@ impl Hooks {
         Ok(all)
     }
 
-    /// The same hooks without the right to allow anything: where one allows a call, it counts as having said nothing of that. For
-    /// files of others than the person whose agent it is.
+    /// Removes the hooks' right to allow calls: where one allows a call, it counts as not having decided. For files of
+    /// other people than the agent's owner.
     #[must_use]
     pub fn only_restricting(mut self) -> Self {
         self.hooks.iter_mut().for_each(|hook| hook.only_restricts = true);
         self
     }
 
-    /// These, and then others.
+    /// Appends other hooks.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.hooks.extend(others.hooks);
@@ -256,22 +256,22 @@ impl Hooks {
         self
     }
 
-    /// The hooks, in the order in which their answers are reduced.
+    /// Iterates over the hooks in the order in which their answers are reduced.
     pub fn iter(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.hooks.is_empty()
     }
 
-    /// What of the files is left out, in words.
+    /// Returns descriptions of the parts of the files that are ignored.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Those for an event with this input.
+    /// Returns the hooks that match an event and its input.
     pub(super) fn matching(&self, event: HookEvent, input: &Value) -> Vec<Hook> {
         let field = event.matched_field().and_then(|field| input.get(field)).and_then(Value::as_str);
         let fits = |hook: &&Hook| hook.event == event && field.is_none_or(|value| hook.matcher.matches(value));
@@ -280,12 +280,12 @@ impl Hooks {
 }
 
 impl Hook {
-    /// When it runs.
+    /// Returns the event at which it runs.
     pub fn event(&self) -> HookEvent {
         self.event
     }
 
-    /// What it runs, or the address of the service that it asks.
+    /// Returns its command, or the URL of its service.
     pub fn command(&self) -> &str {
         match &self.action {
             Action::Command(command, _) => command,
@@ -293,7 +293,7 @@ impl Hook {
         }
     }
 
-    /// Which occasions of the event it is for, as it was written; `*` is all of them.
+    /// Returns the matcher as written; `*` matches all occurrences of the event.
     pub fn matcher(&self) -> String {
         match &self.matcher {
             Matcher::All => "*".to_owned(),
@@ -304,22 +304,23 @@ impl Hook {
         }
     }
 
-    /// How long it may run.
+    /// Returns its time limit.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Whether what it could have blocked does not happen where it is broken.
+    /// Returns `true` if an error of the hook blocks whatever it could have blocked.
     pub fn fails_closed(&self) -> bool {
         self.fail_closed && self.event.can_block()
     }
 
-    /// Whether what it says must be an answer: it has to agree, or it is a service, which prints nothing else on its way.
+    /// Returns `true` if its output must be a valid answer: because it fails closed, or because it is a service, which
+    /// has no incidental output.
     pub(super) fn has_to_answer(&self) -> bool {
         self.fails_closed() || matches!(self.action, Action::Http { .. })
     }
 
-    /// The file that it is from.
+    /// Returns the file that defines it.
     pub fn source(&self) -> &str {
         &self.source
     }

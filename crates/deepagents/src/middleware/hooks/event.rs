@@ -1,35 +1,35 @@
-//! The moments at which hooks run.
+//! The events at which hooks run.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment at which hooks run. The names are those of other programs, so that their hooks work here.
+/// An event at which hooks run. The names are those of other programs, whose hooks therefore work unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum HookEvent {
-    /// A thread is worked on for the first time in this process, or its conversation was compacted.
+    /// A thread is used for the first time in this process, or its conversation was compacted.
     SessionStart,
-    /// A person has said something, and the model has not seen it yet.
+    /// A person has sent a message that the model has not seen yet.
     UserPromptSubmit,
-    /// The program is done with a thread.
+    /// The program has finished with a thread.
     SessionEnd,
     /// A person is about to be asked about a call.
     PermissionRequest,
-    /// The program wants the attention of a person.
+    /// The program needs a person's attention.
     Notification,
-    /// A tool is about to be called, before anybody is asked about it.
+    /// A tool is about to be called, before anybody is asked about the call.
     PreToolUse,
-    /// A tool has succeeded.
+    /// A tool call has succeeded.
     PostToolUse,
-    /// A tool has failed.
+    /// A tool call has failed.
     PostToolUseFailure,
     /// The conversation is about to be compacted.
     PreCompact,
     /// The agent is about to end.
     Stop,
-    /// A sub-agent begins.
+    /// A sub-agent starts.
     SubagentStart,
     /// A sub-agent is about to end.
     SubagentStop,
@@ -52,7 +52,7 @@ impl HookEvent {
         Self::SubagentStop,
     ];
 
-    /// The name in files and on the wire.
+    /// Returns the name used in files and in the input of hooks.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionStart => "SessionStart",
@@ -70,12 +70,13 @@ impl HookEvent {
         }
     }
 
-    /// The event with this name.
+    /// Returns the event with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 
-    /// Whether a hook can keep what is about to happen from happening; after a tool it gives the model its objection.
+    /// Returns `true` if a hook can block what is about to happen; after a tool call, its objection is shown to the
+    /// model instead.
     pub fn can_block(self) -> bool {
         matches!(
             self,
@@ -89,12 +90,12 @@ impl HookEvent {
         )
     }
 
-    /// Whether what a hook prints that is no JSON is told to the model.
+    /// Returns `true` if output that is not JSON is shown to the model.
     pub(super) fn takes_text(self) -> bool {
         matches!(self, Self::SessionStart | Self::UserPromptSubmit)
     }
 
-    /// The field of the input that a matcher is about; nothing where every hook of the event runs.
+    /// Returns the input field that matchers apply to, or `None` if every hook of the event runs.
     pub(super) fn matched_field(self) -> Option<&'static str> {
         match self {
             Self::PreToolUse | Self::PostToolUse | Self::PostToolUseFailure | Self::PermissionRequest => {
@@ -109,12 +110,12 @@ impl HookEvent {
         }
     }
 
-    /// How long a hook may run that does not say itself.
+    /// Returns the default time limit of a hook.
     pub(super) fn timeout(self) -> Duration {
         Duration::from_secs(match self {
-            // A person waits for the first word.
+            // A person is waiting for the answer to begin.
             Self::UserPromptSubmit => 30,
-            // All is done, and whoever started the program waits for its end.
+            // The work is done, and the program is about to exit.
             Self::SessionEnd => 10,
             _ => 600,
         })

@@ -1,25 +1,25 @@
-//! Hooks that are services.
+//! Hooks that are HTTP services.
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::{Hook, HookAnswer};
 
-/// A request to a service that is a hook: its input, to be posted.
+/// A POST request to a service with a hook's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookRequest {
-    /// The address.
+    /// The URL.
     pub url: String,
     /// Headers, by name.
     pub headers: Vec<(String, String)>,
-    /// The variable that holds the secret which the request is signed with, if it is to be signed.
+    /// The environment variable with the secret that signs the request, if it is to be signed.
     pub secret_env: Option<String>,
     /// The body: the hook's input as JSON.
     pub body: String,
 }
 
-/// What a service answered.
+/// The response of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookResponse {
     /// The HTTP status.
@@ -28,17 +28,18 @@ pub struct HookResponse {
     pub body: String,
 }
 
-/// Sends requests to services that are hooks. The library opens no sockets and reads no environment, so an application
-/// brings one; how a request is signed is its matter too.
+/// Sends requests to services that are hooks. The library opens no sockets and reads no environment variables, so the
+/// application provides a sender, which also defines how requests are signed.
 pub trait HookSender: Send + Sync + 'static {
-    /// Posts a request and gives the answer, whatever its status. Dropping the future gives the request up.
+    /// Posts a request and returns the response, whatever its status. Dropping the future abandons the request.
     ///
     /// # Errors
-    /// Why there is no answer, in words.
+    /// Returns a description of why there is no response.
     fn send(&self, request: HookRequest) -> BoxFuture<'_, Result<HookResponse, String>>;
 }
 
-/// Asks a service. An answer of the status 2xx is read as what a command prints; another means that it is broken.
+/// Calls a service. A response with a 2xx status is parsed like the output of a command; any other means that the hook
+/// is broken.
 pub(super) async fn ask(
     hook: &Hook,
     request: HookRequest,

@@ -1,4 +1,4 @@
-//! Hooks at the beginning and the end of agents.
+//! Hooks at the start and the end of agents.
 
 use deepagents_core::error::Result;
 use deepagents_core::event::MiddlewareEvent;
@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use super::{HookAnswer, HookEvent, HookRunner};
 use crate::channels::{CallReview, CallReviews, HookReviewsChange};
 
-/// Tells that a hook has ended the run, and why.
+/// Reports that a hook has ended the run, and why.
 pub(super) fn tell_end(cx: &Context, event: HookEvent, why: &str) {
     tell(cx, event, format!("a hook ended the run: {why}"), true);
 }
 
-/// Tells the person something that is not about one hook alone.
+/// Reports an event that does not concern a single hook.
 fn tell(cx: &Context, event: HookEvent, message: String, ended: bool) {
     let event = event.as_str().to_owned();
     cx.report(MiddlewareEvent::Hook { event, source: None, command: None, message, error: None, ended });
 }
 
-/// What hooks tell the model, as a message.
+/// Returns the text of hooks for the model as a message.
 fn told(answer: &HookAnswer) -> Option<MessageOp> {
     let text = answer.context.join("\n\n");
     (!text.is_empty()).then(|| MessageOp::put(Message::harness(text)))
 }
 
 impl HookRunner {
-    /// Hooks of a thread that begins and of what a person has said.
+    /// Runs the hooks for the start of a thread and for new messages of a person.
     async fn begin(&self, cx: &Context) -> HookOutput {
         let mut ops = Vec::new();
         let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
@@ -53,7 +53,7 @@ impl HookRunner {
             let answer = self.ask(HookEvent::UserPromptSubmit, json!({"prompt": prompt.join("\n\n")}), cx).await;
             ops.extend(told(&answer));
             if let Some(why) = answer.block {
-                // The model never sees it, in later runs neither.
+                // The model never sees the messages, not even in later runs.
                 let gone = said.iter().map(|message| MessageOp::Remove(message.id().to_owned())).collect();
                 let update = fresh.and(Update::new::<MessagesChannel>(gone));
                 return self.end(cx, HookEvent::UserPromptSubmit, &why, update);
@@ -65,13 +65,13 @@ impl HookRunner {
         HookOutput::update(fresh.and(Update::new::<MessagesChannel>(ops)))
     }
 
-    /// Ends the run, and tells why.
+    /// Ends the run and reports why.
     fn end(&self, cx: &Context, event: HookEvent, why: &str, update: Update) -> HookOutput {
         tell_end(cx, event, why);
         HookOutput::update(update).and_go(JumpTo::End)
     }
 
-    /// Hooks of an agent that is about to end. One that blocks makes it go on.
+    /// Runs the hooks of an agent that is about to end. One that blocks makes it continue.
     async fn finish(&self, cx: &Context) -> HookOutput {
         let event = if cx.path().is_empty() { HookEvent::Stop } else { HookEvent::SubagentStop };
         let done = matches!(cx.stop(), Some(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Empty));

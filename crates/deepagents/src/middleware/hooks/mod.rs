@@ -1,13 +1,13 @@
-//! Commands, and services, that are asked at moments of a run, and may keep it from doing something.
+//! Hooks: commands and services that run at certain events and may prevent an action.
 //!
-//! A [`HookRunner`] runs the [`Hooks`] of files at twelve [events](HookEvent). Files and wire are those of Claude Code: a
-//! hook is given a JSON object on stdin; exit code 2 blocks, with what it says on stderr as the reason; on stdout it may
-//! answer with JSON ([`HookAnswer`]). All that match run at once, each bounded in time and output, and killed with all it
-//! has started.
+//! A [`HookRunner`] runs the [`Hooks`] of files at twelve [events](HookEvent). The file format and protocol are those
+//! of Claude Code: a hook receives a JSON object on stdin; exit code 2 blocks, with stderr as the reason; stdout may
+//! contain a JSON answer ([`HookAnswer`]). All matching hooks run concurrently, each with limits on time and output,
+//! and are killed together with the processes they have started.
 //!
-//! A hook that is broken (it cannot be run, ends otherwise, takes too long, says something that cannot be read) is told in
-//! [`MiddlewareEvent::Hook`](deepagents_core::event::MiddlewareEvent::Hook), and the run goes on, unless its file says
-//! `"failClosed": true`: what it could have blocked does not happen then.
+//! A broken hook (it cannot be run, exits with another code, times out, or gives an invalid answer) is reported with
+//! [`MiddlewareEvent::Hook`](deepagents_core::event::MiddlewareEvent::Hook), and the run continues. If its file says
+//! `"failClosed": true`, whatever it could have blocked does not happen.
 
 mod answer;
 mod command;
@@ -28,7 +28,7 @@ pub use event::HookEvent;
 pub use http::{HookRequest, HookResponse, HookSender};
 pub use runner::HookRunner;
 
-/// An object with more fields, which take the place of those that it has.
+/// Adds fields to an object, replacing existing ones.
 fn with_fields(mut object: Value, fields: Value) -> Value {
     if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
         object.extend(fields);

@@ -1,10 +1,10 @@
-//! Tools and their arguments as hooks of other programs know them.
+//! Names of tools and arguments as hooks of other programs know them.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Tools that have another name there.
+/// Tools with a different name there.
 const NAMES: [(&str, &str); 8] = [
     ("execute", "Bash"),
     ("write_file", "Write"),
@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 8] = [
     ("task", "Task"),
 ];
 
-/// Arguments that name a path, by our tools.
+/// Arguments with a path, by our tool names.
 const PATHS: [(&str, &str); 7] = [
     ("write_file", "file_path"),
     ("edit_file", "file_path"),
@@ -27,12 +27,12 @@ const PATHS: [(&str, &str); 7] = [
     ("ls", "path"),
 ];
 
-/// The name of a tool on the wire.
+/// Returns the protocol name of a tool.
 pub(super) fn on_wire(tool: &str) -> &str {
     NAMES.iter().find(|(ours, _)| *ours == tool).map_or(tool, |(_, theirs)| theirs)
 }
 
-/// The arguments of a call on the wire: paths where they are on disk, the first line as 1, milliseconds.
+/// Converts the arguments of a call to the protocol: real paths on disk, line numbers from 1, milliseconds.
 pub(super) fn args_on_wire(tool: &str, args: &Value, root: Option<&Path>) -> Value {
     let mut args = args.clone();
     let Some(fields) = args.as_object_mut() else { return args };
@@ -53,7 +53,7 @@ pub(super) fn args_on_wire(tool: &str, args: &Value, root: Option<&Path>) -> Val
     args
 }
 
-/// The arguments of our tool for those that a hook gave.
+/// Converts arguments from a hook to those of our tool.
 pub(super) fn args_from_wire(tool: &str, args: Value, root: Option<&Path>) -> Value {
     let Value::Object(mut fields) = args else { return args };
     if let (Some(root), Some(path)) = (root, path_of(tool, &fields))
@@ -65,7 +65,7 @@ pub(super) fn args_from_wire(tool: &str, args: Value, root: Option<&Path>) -> Va
     match tool {
         "execute" => {
             scale(&mut fields, "timeout", |millis| millis.div_euclid(1_000).max(1));
-            // What our tool does not know would be refused.
+            // Our tool would reject unknown arguments.
             fields.retain(|name, _| matches!(name.as_str(), "command" | "timeout"));
         }
         "read_file" => scale(&mut fields, "offset", |line| line.saturating_sub(1)),

@@ -1,4 +1,4 @@
-//! What runs the hooks of an event and reduces their answers.
+//! Runs the hooks of an event and reduces their answers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use super::command::{self, HookRun};
 use super::{HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
 use crate::shared::Shared;
 
-/// Runs hooks: a middleware, and for what happens outside of runs an object to call. Clones share what they know.
+/// Runs hooks: a middleware during runs, and an object to call for events outside of runs. Clones share their state.
 ///
-/// Give it to an agent with [`DeepAgentBuilder::hooks`](crate::DeepAgentBuilder::hooks), and call
+/// Add it to an agent with [`DeepAgentBuilder::hooks`](crate::DeepAgentBuilder::hooks), and call
 /// [`session_end`](Self::session_end), [`permission_request`](Self::permission_request) and
-/// [`notification`](Self::notification) where an application does what those are about.
+/// [`notification`](Self::notification) from the application for the corresponding events.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) struct Inner {
     pub(super) root: Option<PathBuf>,
     transcript: Option<PathBuf>,
     mode: Option<Shared<Mode>>,
-    /// What is known of threads.
+    /// The state of threads.
     known: Arc<Mutex<Known>>,
 }
 
@@ -57,27 +57,27 @@ type Mode = dyn Fn() -> String + Send + Sync;
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Threads that have begun in this process.
+    /// Threads that have started in this process.
     begun: BTreeSet<String>,
-    /// Whether the next one takes the place of one that was cleared away.
+    /// Whether the next thread replaces one that was cleared.
     cleared: bool,
     /// Threads whose conversation was compacted since their last request.
     compacted: BTreeSet<String>,
-    /// Runs that a hook has made go on when they were about to end, and how often.
+    /// Runs that hooks have continued at their end, and how often.
     continued: Vec<(String, u32)>,
 }
 
-/// How often hooks may make a run go on that is about to end.
+/// Maximum number of times that hooks may continue a run at its end.
 const CONTINUED: u32 = 20;
 
 impl HookRunner {
-    /// Runs these hooks.
+    /// Creates a runner of these hooks.
     pub fn new(hooks: Hooks) -> Self {
         Self { inner: Arc::new(Inner { hooks, root: None, transcript: None, mode: None, known: Arc::default() }) }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        // A clone may be about.
+        // There may be clones.
         let Inner { hooks, root, transcript, mode, known } = &*self.inner;
         let mut inner = Inner {
             hooks: hooks.clone(),
@@ -91,38 +91,39 @@ impl HookRunner {
         self
     }
 
-    /// Where the files of the agent are on disk: hooks are told paths there.
+    /// Sets the directory of the agent's files on disk, from which hooks are given paths.
     #[must_use]
     pub fn root(self, root: impl Into<PathBuf>) -> Self {
         self.change(|inner| inner.root = Some(root.into()))
     }
 
-    /// A file with the conversation, which hooks are told.
+    /// Sets a file with the conversation, which is passed to hooks.
     #[must_use]
     pub fn transcript(self, file: impl Into<PathBuf>) -> Self {
         self.change(|inner| inner.transcript = Some(file.into()))
     }
 
-    /// What `permission_mode` is; `default` otherwise. Others are `auto`, `plan` and `bypassPermissions`.
+    /// Sets the source of `permission_mode`; `default` if unset. Other values are `auto`, `plan` and
+    /// `bypassPermissions`.
     #[must_use]
     pub fn permission_mode(self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.change(|inner| inner.mode = Some(Shared(Arc::new(mode))))
     }
 
-    /// Knows the threads that another runner has begun, whose agent was made anew: they do not begin again.
+    /// Takes over the threads that another runner has started, after its agent was rebuilt: they do not start again.
     #[must_use]
     pub fn succeeding(self, earlier: &Self) -> Self {
         let known = earlier.inner.known.clone();
         self.change(|inner| inner.known = known)
     }
 
-    /// The hooks.
+    /// Returns the hooks.
     pub fn hooks(&self) -> &Hooks {
         &self.inner.hooks
     }
 
-    /// Runs the hooks of an event that match these fields of its input, at once, and gives what became of each, in the
-    /// order in which they are reduced. What all inputs have is added where it is missing.
+    /// Runs the matching hooks of an event concurrently, with these input fields, and returns their outcomes in the
+    /// order in which they are reduced. Common input fields are added if missing.
     pub async fn run(&self, event: HookEvent, fields: Value, cancel: CancellationToken) -> Vec<HookRun> {
         let mut input = json!({
             "hook_event_name": event.as_str(),
@@ -145,12 +146,12 @@ impl HookRunner {
         join_all(hooks.iter().map(|hook| command::run(hook, input, mark, cancel.clone()))).await
     }
 
-    /// Whether there is a hook for an event.
+    /// Returns `true` if there is a hook for an event.
     pub(super) fn has(&self, event: HookEvent) -> bool {
         self.inner.hooks.iter().any(|hook| hook.event() == event)
     }
 
-    /// Runs the hooks of an event as part of a run, and reduces their answers. What is wrong with one is told.
+    /// Runs the hooks of an event as part of a run, reduces their answers, and reports errors.
     pub(super) async fn ask(&self, event: HookEvent, fields: Value, cx: &Context) -> HookAnswer {
         let mut input = json!({"session_id": cx.root_thread().unwrap_or(cx.run_id()), "prompt_id": cx.run_id()});
         if !cx.path().is_empty() {
@@ -178,7 +179,7 @@ impl HookRunner {
         self.reduce(event, runs)
     }
 
-    /// The answers of hooks as one. A broken one that fails closed blocks.
+    /// Combines the outcomes of hooks into one answer. A broken hook that fails closed blocks.
     pub fn reduce(&self, event: HookEvent, runs: Vec<HookRun>) -> HookAnswer {
         let closed = |run: &HookRun| {
             let mut same = self.inner.hooks.iter().filter(|hook| hook.event() == event);
@@ -195,13 +196,14 @@ impl HookRunner {
         answers.fold(HookAnswer::default(), HookAnswer::and)
     }
 
-    /// The threads that have begun in this process and that it is not done with; of a run that is kept nowhere its own id.
+    /// Returns the threads that have started in this process and are not finished; for a run without a thread, its own
+    /// id.
     pub fn sessions(&self) -> Vec<String> {
         self.known().begun.iter().cloned().collect()
     }
 
-    /// Says that the program is done with a thread, for a reason such as `exit`. After `clear` the next thread that begins
-    /// takes its place.
+    /// Signals that the program has finished with a thread, for a reason such as `exit`. After `clear`, the next thread
+    /// to start replaces it.
     pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
         let mut known = self.known();
         known.begun.remove(thread);
@@ -211,7 +213,7 @@ impl HookRunner {
         async move { runner.run(HookEvent::SessionEnd, fields, CancellationToken::new()).await }
     }
 
-    /// Asks hooks about a call before a person is asked; nothing where they leave it to the person.
+    /// Asks hooks about a call before a person is asked. Returns `None` if they leave the decision to the person.
     pub async fn permission_request(&self, thread: &str, request: &ActionRequest) -> Option<Decision> {
         if !self.has(HookEvent::PermissionRequest) {
             return None;
@@ -243,8 +245,8 @@ impl HookRunner {
         }
     }
 
-    /// Says that a person is wanted, of a type such as `idle_prompt`. Nobody has to wait for it: whoever asks the person
-    /// spawns it.
+    /// Signals that a person's attention is needed, with a type such as `idle_prompt`. Nobody needs to wait for the
+    /// hooks: spawn the future.
     pub fn notification(
         &self,
         thread: &str,
@@ -256,16 +258,17 @@ impl HookRunner {
         async move { runner.run(HookEvent::Notification, fields, CancellationToken::new()).await }
     }
 
-    /// Says that a person is asked: about a call (`permission_prompt`), or for words (`elicitation_dialog`).
+    /// Signals that a person is asked: about a call (`permission_prompt`) or for an answer (`elicitation_dialog`).
     pub fn question(&self, thread: &str, request: &ActionRequest) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
-        // Who may approve a call may often answer in its place, too.
+        // Calls that can be approved can often be answered as well.
         let allows = |kind: DecisionKind| request.allowed.contains(&kind);
         let wants_words = allows(DecisionKind::Respond) && !allows(DecisionKind::Approve);
         let kind = if wants_words { "elicitation_dialog" } else { "permission_prompt" };
         self.notification(thread, &format!("{} waits for your decision", request.tool), kind)
     }
 
-    /// What [`SummarizationOptions`](crate::middleware::summarization::SummarizationOptions) asks before it compacts.
+    /// The check that [`SummarizationOptions`](crate::middleware::summarization::SummarizationOptions) makes before
+    /// compaction.
     pub(crate) fn before_compaction(&self, cx: &Context, manual: bool) -> BoxFuture<'static, Result<(), String>> {
         let (runner, cx) = (self.clone(), cx.clone());
         Box::pin(async move {
@@ -285,7 +288,7 @@ impl HookRunner {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How a thread begins in this process, where it does so only now.
+    /// Returns how a thread starts in this process, or `None` if it already has.
     pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
         let mut known = self.known();
         if !known.begun.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
@@ -297,18 +300,18 @@ impl HookRunner {
         Some(if std::mem::take(&mut known.cleared) { "clear" } else { "startup" })
     }
 
-    /// Whether the conversation was compacted since this was asked last.
+    /// Returns `true` if the conversation was compacted since the last call.
     pub(super) fn was_compacted(&self, cx: &Context) -> bool {
         self.known().compacted.remove(&conversation(cx))
     }
 
-    /// How often hooks have made the agent's run go on.
+    /// Returns how often hooks have continued the agent's run.
     pub(super) fn continued(&self, cx: &Context) -> u32 {
         let key = key(cx);
         self.known().continued.iter().find(|(run, _)| *run == key).map_or(0, |(_, times)| *times)
     }
 
-    /// Counts that they did once more; says whether they may.
+    /// Counts another continuation and returns whether it is allowed.
     pub(super) fn goes_on(&self, cx: &Context) -> bool {
         let key = key(cx);
         let mut known = self.known();
@@ -318,7 +321,7 @@ impl HookRunner {
                 *times
             }
             None => {
-                // The runs of long ago are over.
+                // The oldest runs have ended.
                 if known.continued.len() > 200 {
                     known.continued.remove(0);
                 }
@@ -334,7 +337,7 @@ fn key(cx: &Context) -> String {
     cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
 }
 
-/// What all runs of an agent of a thread have in common.
+/// Returns the key that all runs of an agent on a thread share.
 fn conversation(cx: &Context) -> String {
     let thread = cx.thread().unwrap_or(cx.run_id()).to_owned();
     cx.path().iter().fold(thread, |key, part| format!("{key}/{part}"))

@@ -1,4 +1,4 @@
-//! Hooks around calls of tools.
+//! Hooks for tool calls.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::lifecycle::tell_end;
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
 
-/// What decides as a rule, in words.
+/// The name under which hooks appear as the rule behind a decision.
 const HOOK: &str = "a hook";
 
 impl HookRunner {
@@ -28,7 +28,7 @@ impl HookRunner {
         })
     }
 
-    /// Has the calls of an answer reviewed, before anybody is asked about them.
+    /// Runs hooks on the calls of an answer, before anybody is asked about them.
     pub(super) async fn review(&self, cx: &Context) -> HookOutput {
         if !self.has(HookEvent::PreToolUse) {
             return HookOutput::next();
@@ -71,13 +71,13 @@ impl HookRunner {
         CallReview { decision, args, context: answer.context }
     }
 
-    /// Makes a call as its review says, and has its result reviewed.
+    /// Makes a call according to its review, and runs hooks on its result.
     pub(super) async fn call(&self, mut request: ToolRequest, next: ToolNext) -> Result<ToolResponse> {
         let id = request.id().to_string();
         let review = CallReview::of(request.id(), &request.cx);
         let allowed = review.allows();
         let mut note = None;
-        // What a person has changed is made as the person wants it.
+        // A call edited by a person is made as edited.
         if let Some(args) = review.args.filter(|_| !is_edited(&request)) {
             note = Some(changes(&request, &args));
             request.call.args = args;
@@ -144,17 +144,17 @@ impl HookRunner {
     }
 }
 
-/// Whether a person has put another call in the place of this one.
+/// Returns `true` if a person has edited this call.
 fn is_edited(request: &ToolRequest) -> bool {
     let asked = request.cx.get::<ActionRequests>();
     let edits = |answer: &DecisionRecord| matches!(answer.decision, Decision::Edit { .. });
     asked.values().any(|asked| asked.request.call == *request.id() && asked.decision.as_ref().is_some_and(edits))
 }
 
-/// Characters of a changed argument which the note shows.
+/// Maximum number of characters of a changed argument in the note.
 const SHOWN: usize = 1000;
 
-/// The arguments that hooks have changed, for the model and whoever reads the thread.
+/// Describes the arguments that hooks have changed, for the model and readers of the thread.
 fn changes(request: &ToolRequest, args: &Value) -> String {
     let own = request.cx.open_calls().into_iter().find(|(id, _)| id == request.id());
     let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);

@@ -1,14 +1,14 @@
-//! What has been counted, kept with the thread.
+//! The counts, stored with the thread.
 
 use std::collections::BTreeMap;
 
 use deepagents_core::state::{Channel, ChannelError, Sharing};
 use serde::{Deserialize, Serialize};
 
-/// Calls of a thread and of its present run.
+/// The calls of a thread and of its current run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Count {
-    /// Calls of the thread, those of the run included.
+    /// Calls of the thread, including those of the run.
     pub(super) thread: u64,
     /// The run whose calls are counted.
     pub(super) run: String,
@@ -17,16 +17,16 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// The same for a run: one that is new has made no calls.
+    /// Returns the count for a run: a new run has made no calls.
     pub(super) fn of_run(self, run: &str) -> Self {
         if self.run == run { self } else { Self { run: run.to_owned(), in_run: 0, ..self } }
     }
 }
 
-/// Counts by what is counted. An update replaces the counts that it names.
+/// Counts by key. An update replaces the counts that it contains.
 pub(super) type Counts = BTreeMap<String, Count>;
 
-/// Calls so far: of the model under an empty name, and of tools under `tool:NAME`.
+/// Calls so far: model calls under an empty key, tool calls under `tool:NAME`.
 #[derive(Debug)]
 pub(super) struct CallCounts;
 

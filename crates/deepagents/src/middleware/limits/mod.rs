@@ -1,8 +1,8 @@
-//! Limits of calls, for a thread and for a run.
+//! Limits on calls, per thread and per run.
 //!
-//! A [`Budget`](deepagents_core::run::Budget) bounds one run with all agents below it. These limits bound a whole thread
-//! as well, and one tool alone, and say what happens at the limit. What they count is kept with the thread: a run that is
-//! resumed, in whatever process, goes on with its counts.
+//! A [`Budget`](deepagents_core::run::Budget) limits one run including its sub-agents. These limits also apply to a
+//! whole thread or to a single tool, and define what happens when they are reached. The counts are stored with the
+//! thread, so a resumed run continues them in any process.
 
 mod counts;
 mod model_calls;
@@ -13,14 +13,14 @@ use deepagents_core::event::{LimitScope, ReachedLimit};
 pub use model_calls::{ModelCallLimit, ModelCallLimitExceeded, ModelCallLimitExit};
 pub use tool_calls::{ToolCallLimit, ToolCallLimitExceeded, ToolCallLimitExit};
 
-/// A limit that makes no sense.
+/// An error for an invalid limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// Nothing is limited.
+    /// No limit is set.
     #[error("nothing is limited; give a limit for the thread, for the run, or both")]
     Nothing,
-    /// The run may make more calls than the thread.
+    /// The limit of a run exceeds that of the thread.
     #[error("a run that may make {run} calls cannot use them on a thread that may make {thread}; lower the first")]
     RunAboveThread {
         /// The limit of a run.
@@ -30,7 +30,7 @@ pub enum LimitError {
     },
 }
 
-/// The most calls of a thread and of a run.
+/// The maximum number of calls of a thread and of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
     thread: Option<u64>,
@@ -46,7 +46,7 @@ impl Limits {
         }
     }
 
-    /// The limits that so many calls go beyond.
+    /// Returns the limits that these counts exceed.
     fn exceeded(&self, thread: u64, run: u64) -> Vec<ReachedLimit> {
         let over = |scope, count: u64, limit: Option<u64>| {
             limit.filter(|limit| count > *limit).map(|limit| ReachedLimit::new(scope, count, limit))
@@ -56,7 +56,7 @@ impl Limits {
     }
 }
 
-/// Limits as a person reads them: `thread limit (5/5 calls), run limit (2/2 calls)`.
+/// Formats limits for people: `thread limit (5/5 calls), run limit (2/2 calls)`.
 fn listed(limits: &[ReachedLimit]) -> String {
     let one = |reached: &ReachedLimit| {
         let scope = match reached.scope {

@@ -1,4 +1,4 @@
-//! A limit of model calls.
+//! A limit on model calls.
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{MiddlewareEvent, ReachedLimit};
@@ -10,15 +10,15 @@ use deepagents_core::state::{ChannelSpec, Update};
 use super::counts::{CallCounts, Count};
 use super::{LimitError, Limits, listed};
 
-/// The key of the model's calls.
+/// The key of the model's count.
 const MODEL: &str = "";
 
-/// Limits the calls of models on a thread, in a run, or both.
+/// Limits the number of model calls on a thread, in a run, or both.
 ///
-/// Every request counts that is sent: those of retries and stand-ins, summaries, and agents below this one, which a run's
-/// budget counts too. With a limit of N, N requests are sent, and the run ends where the next would be due. A limit holds
-/// for an agent that this middleware is given to; what its sub-agents spend is counted when they have ended, so for a
-/// strict limit over a tree take a [`Budget`](deepagents_core::run::Budget).
+/// Every request that is sent counts: also those of retries, fallback models, summaries and sub-agents, which count
+/// against a run's budget too. With a limit of N, N requests are sent, and the run ends when the next would be due. The
+/// limit applies to the agent that has this middleware. Requests of its sub-agents are counted when they have ended;
+/// for a strict limit on a tree of agents, use a [`Budget`](deepagents_core::run::Budget).
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -34,11 +34,11 @@ pub struct ModelCallLimit {
     exit: ModelCallLimitExit,
 }
 
-/// What happens at a limit of model calls.
+/// What happens at a limit on model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelCallLimitExit {
-    /// The run ends with [`FinishReason::StepLimit`](deepagents_core::run::FinishReason::StepLimit), and a last message
+    /// The run ends with [`FinishReason::StepLimit`](deepagents_core::run::FinishReason::StepLimit) and a final message
     /// that says so.
     #[default]
     End,
@@ -46,37 +46,38 @@ pub enum ModelCallLimitExit {
     Error,
 }
 
-/// A limit of model calls was reached.
+/// An error: a limit on model calls was reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("model calls are at their limit: {}", listed(.limits))]
 #[non_exhaustive]
 pub struct ModelCallLimitExceeded {
-    /// Each limit that was reached.
+    /// The limits that were reached.
     pub limits: Vec<ReachedLimit>,
 }
 
 impl ModelCallLimit {
-    /// At most so many calls of the thread and of a run.
+    /// Limits the number of calls per thread and per run.
     ///
     /// # Errors
-    /// When nothing is limited, or the run may make more calls than the thread.
+    /// Returns an error if neither limit is set, or if the limit of a run exceeds that of the thread.
     pub fn new(thread: Option<u64>, run: Option<u64>) -> std::result::Result<Self, LimitError> {
         Ok(Self { limits: Limits::new(thread, run)?, exit: ModelCallLimitExit::End })
     }
 
-    /// What happens at the limit; the run ends unless told otherwise.
+    /// Sets what happens at the limit; by default the run ends.
     #[must_use]
     pub fn exit(mut self, exit: ModelCallLimitExit) -> Self {
         self.exit = exit;
         self
     }
 
-    /// The change that lets a thread begin to count anew, for [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
+    /// Returns the update that resets the count of a thread, for
+    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
     pub fn reset() -> Update {
         Update::new::<CallCounts>([(MODEL.to_owned(), Count::default())].into())
     }
 
-    /// The calls as of now.
+    /// Returns the current count.
     fn count(cx: &Context) -> Count {
         let known = cx.get::<CallCounts>().remove(MODEL).unwrap_or_default().of_run(cx.run_id());
         let spent = cx.spent().model_calls;
@@ -109,7 +110,7 @@ impl Middleware for ModelCallLimit {
         if limits.is_empty() {
             return Ok(HookOutput::next());
         }
-        // The call that would be too many has not been made.
+        // The call that would exceed the limit was not made.
         limits.iter_mut().for_each(|reached| reached.count -= 1);
         cx.report(MiddlewareEvent::CallLimitReached { tool: None, limits: limits.clone() });
         let exceeded = ModelCallLimitExceeded { limits };
@@ -127,7 +128,7 @@ impl Middleware for ModelCallLimit {
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
-        // What agents below have spent since the last answer.
+        // Includes what sub-agents have spent since the last answer.
         Ok(Self::counted(Self::count(cx)))
     }
 }

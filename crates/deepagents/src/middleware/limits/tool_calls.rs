@@ -1,4 +1,4 @@
-//! A limit of tool calls.
+//! A limit on tool calls.
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{MiddlewareEvent, ReachedLimit};
@@ -10,13 +10,12 @@ use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
 use super::counts::{CallCounts, Count};
 use super::{LimitError, Limits, listed};
 
-/// Limits the calls of one tool, or of all tools together, on a thread, in a run, or both.
+/// Limits the number of calls of one tool, or of all tools together, on a thread, in a run, or both.
 ///
-/// What counts are the calls that the model makes, before they are carried out: one that a person rejects later counts
-/// too, one that is made again by [`ToolRetry`](crate::middleware::retry::ToolRetry) counts once. Calls that cannot be
-/// read, those that something answered before, and the answer in a shape that is given by a tool, do not.
-/// The calls of a turn are let through in order while the limit allows; those beyond it count as tries of the run and not
-/// for the thread.
+/// Calls count when the model makes them, before they are executed: a call that a person rejects later counts, and one
+/// that [`ToolRetry`](crate::middleware::retry::ToolRetry) repeats counts once. Invalid calls, calls that were already
+/// answered, and the call that gives a structured answer do not count. The calls of a turn are admitted in order up to
+/// the limit; those beyond it count as attempts of the run but not for the thread.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -35,45 +34,46 @@ pub struct ToolCallLimit {
     exit: ToolCallLimitExit,
 }
 
-/// What happens to calls beyond a limit of tool calls.
+/// What happens to calls beyond a limit on tool calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolCallLimitExit {
-    /// They are answered with an error, the others of the turn are made, and the run goes on.
+    /// They are answered with an error, the other calls of the turn are made, and the run continues.
     #[default]
     Continue,
     /// No call of the turn is made, and the run ends with
-    /// [`BudgetKind::ToolCalls`](deepagents_core::run::BudgetKind::ToolCalls) and a last message that says so.
+    /// [`BudgetKind::ToolCalls`](deepagents_core::run::BudgetKind::ToolCalls) and a final message that says so.
     End,
     /// The run fails with [`ToolCallLimitExceeded`].
     Error,
 }
 
-/// A limit of tool calls was exceeded.
+/// An error: a limit on tool calls was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("calls of {} are beyond their limit: {}", .tool.as_deref().unwrap_or("tools"), listed(.limits))]
 #[non_exhaustive]
 pub struct ToolCallLimitExceeded {
-    /// The tool; none where the calls of all are limited.
+    /// The tool; `None` if all calls are limited together.
     pub tool: Option<String>,
-    /// Each limit that was exceeded, with the calls that were wanted.
+    /// The limits that were exceeded, with the number of attempted calls.
     pub limits: Vec<ReachedLimit>,
 }
 
 impl ToolCallLimit {
-    /// At most so many calls of all tools together.
+    /// Limits the calls of all tools together.
     ///
     /// # Errors
-    /// When nothing is limited, or the run may make more calls than the thread.
+    /// Returns an error if neither limit is set, or if the limit of a run exceeds that of the thread.
     pub fn new(thread: Option<u64>, run: Option<u64>) -> std::result::Result<Self, LimitError> {
         let (name, limits) = ("ToolCallLimit".to_owned(), Limits::new(thread, run)?);
         Ok(Self { name, tool: None, limits, exit: ToolCallLimitExit::Continue })
     }
 
-    /// At most so many calls of one tool. Its name is in that of the middleware, so that there may be one for each.
+    /// Limits the calls of one tool. The middleware's name contains that of the tool, so there can be one for each
+    /// tool.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn for_tool(
         tool: impl Into<String>,
         thread: Option<u64>,
@@ -83,14 +83,15 @@ impl ToolCallLimit {
         Ok(Self { name: format!("ToolCallLimit[{tool}]"), tool: Some(tool), ..Self::new(thread, run)? })
     }
 
-    /// What happens beyond the limit; the run goes on unless told otherwise.
+    /// Sets what happens beyond the limit; by default the run continues.
     #[must_use]
     pub fn exit(mut self, exit: ToolCallLimitExit) -> Self {
         self.exit = exit;
         self
     }
 
-    /// The change that lets a thread begin to count anew, for [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
+    /// Returns the update that resets the count of a thread, for
+    /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
     pub fn reset(&self) -> Update {
         self.counted(Count::default())
     }
@@ -107,7 +108,7 @@ impl ToolCallLimit {
         self.tool.as_ref().is_none_or(|tool| *tool == call.name)
     }
 
-    /// The answer to a call beyond the limit.
+    /// Returns the answer to a call beyond the limit.
     fn refusal(&self, call: &ToolCall) -> MessageOp {
         let what = self.tool.as_deref().unwrap_or("any tool");
         answer(call, format!("Error: the limit of these calls is reached. Do not call {what} again."))
@@ -141,7 +142,7 @@ impl Middleware for ToolCallLimit {
             let (thread, run) = count(*calls);
             self.limits.exceeded(thread, run).is_empty()
         };
-        // As many as fit, in order; none of a thread that is beyond its limit already.
+        // Admits as many as fit, in order; none if the thread is already beyond its limit.
         let admitted = (1..=wanted).take_while(|calls| fits(calls)).count() as u64;
         let tries = Count { in_run: count(wanted).1, ..before.clone() };
         let (thread, run) = count(wanted);

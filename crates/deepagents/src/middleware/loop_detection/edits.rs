@@ -1,10 +1,10 @@
-//! Changes of files that take each other back.
+//! Changes to files that undo each other.
 
 use serde_json::Value;
 
 use super::turns::{Args, Call, Turn};
 
-/// A change of a file, read off the arguments of a call that succeeded, whatever the tool is called.
+/// A change to a file, derived from the arguments of a successful call, whatever the tool is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change<'a> {
     Replaced { old: &'a str, new: &'a str },
@@ -22,17 +22,17 @@ fn change<'a>(call: &Call<'a>) -> Option<(&'a str, Change<'a>)> {
     Some((path, replaced.or_else(|| text("content").map(Change::Written))?))
 }
 
-/// Changes that take each other back.
+/// A series of changes that undo each other.
 pub(super) struct Undone {
-    /// How many did, one after the other.
+    /// The length of the series.
     pub(super) times: u32,
-    /// How many of them the last turn made at most.
+    /// Upper bound on how many of them the last turn made.
     pub(super) step: u32,
-    /// The tools that made those of the last turn.
+    /// The tools that the last turn called.
     pub(super) tools: Vec<String>,
 }
 
-/// How many changes of the file that the last turn has changed took the one before back. No more than `most` are looked for.
+/// Returns how many consecutive changes to the file that the last turn changed undid the previous one, up to `most`.
 pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<Undone> {
     let mut turns = turns.peekable();
     let last = turns.peek()?;

@@ -1,8 +1,8 @@
-//! Notices that an agent repeats itself without progress: first the model is told, then the run is stopped.
+//! Detects an agent that repeats itself without progress: the model is warned first, then the run is stopped.
 //!
-//! What is looked at are the turns since the last word of a person, with their calls and results; nothing is counted
-//! beside them, so it is the same after a resume and in every process. A turn that brings anything new ends a pattern: a
-//! loop that looks until something changes is one as long as nothing does.
+//! The detection considers the turns since the last message of a person, with their calls and results. It keeps no
+//! counters, so it works the same after a resume and in every process. A turn with anything new ends a pattern: polling
+//! for a change is a loop only while nothing changes.
 
 mod edits;
 mod patterns;
@@ -22,22 +22,23 @@ use patterns::Finding;
 pub use policy::{LoopPolicy, LoopThreshold, ThresholdError};
 
 deepagents_core::last_value!(
-    /// Length of the conversation up to the result that the last note was about, so that it is given once.
+    /// The length of the conversation up to the result that the last warning was about, so that it is given once.
     Noted("loop_noted_at"): usize => private
 );
 
-/// Tells the model that it repeats itself, and stops the run with
-/// [`FinishReason::NoProgress`](deepagents_core::run::FinishReason::NoProgress) where it goes on all the same.
+/// Warns the model that it repeats itself, and stops the run with
+/// [`FinishReason::NoProgress`](deepagents_core::run::FinishReason::NoProgress) if it continues to.
 ///
-/// | pattern | told after | stopped after |
+/// | pattern | warning after | stopped after |
 /// |---|---|---|
 /// | the same calls with the same results | 5 turns | 10 turns |
 /// | two or three turns in alternation | 4 rounds | 8 rounds |
-/// | changes of a file that undo each other | 3 | 6 |
+/// | changes to a file that undo each other | 3 | 6 |
 /// | turns in which every call failed | 6 turns | 12 turns |
 ///
-/// The thresholds are [`LoopPolicy`]. The note is a message of the harness at the end of the conversation, so the prompt
-/// stays as it was; the event `loop_detected` tells the application. Errors of the agent never come from here.
+/// [`LoopPolicy`] sets the thresholds. The warning is a message of the harness at the end of the conversation, so the
+/// prompt does not change; the event `loop_detected` notifies the application. The agent never fails with an error
+/// because of this middleware.
 ///
 /// ```
 /// use deepagents::middleware::loop_detection::{LoopDetection, LoopPolicy, LoopThreshold};
@@ -52,7 +53,7 @@ pub struct LoopDetection {
 }
 
 impl LoopDetection {
-    /// With these thresholds.
+    /// Creates a middleware with these thresholds.
     pub fn new(policy: LoopPolicy) -> Self {
         Self { policy }
     }

@@ -1,4 +1,4 @@
-//! The patterns that are no progress.
+//! The patterns that indicate a lack of progress.
 
 use deepagents_core::event::LoopPattern;
 use deepagents_core::message::Messages;
@@ -7,20 +7,20 @@ use super::edits::{self, Undone};
 use super::policy::{LoopPolicy, LoopThreshold};
 use super::turns::{Turn, latest_first};
 
-/// Turns of the longest alternation that is looked for.
+/// Number of turns of the longest alternation to look for.
 const LONGEST: usize = 3;
-/// Turns that are looked at for changes of files.
+/// Number of turns to check for changes to files.
 const EDIT_WINDOW: usize = 60;
 
-/// A pattern that has come to its first threshold.
+/// A pattern that has reached its first threshold.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) pattern: LoopPattern,
     pub(super) times: u32,
     pub(super) threshold: LoopThreshold,
-    /// How many of them the last turn has added.
+    /// Number of repetitions that the last turn has added.
     step: u32,
-    /// Whether the last turn ends a round.
+    /// Whether the last turn completes a round.
     complete: bool,
     /// The tools that are called.
     pub(super) tools: Vec<String>,
@@ -31,7 +31,7 @@ impl Finding {
         (times >= threshold.note()).then_some(Self { pattern, times, threshold, step: 1, complete: true, tools })
     }
 
-    /// Whether something is to be said now.
+    /// Returns `true` if something must be done now.
     fn is_due(&self) -> bool {
         let before = self.times.saturating_sub(self.step);
         self.complete && (before < self.threshold.note() || self.times >= self.threshold.stop())
@@ -41,18 +41,18 @@ impl Finding {
 /// Looks for a pattern at the end of a conversation.
 pub(super) fn find(messages: &Messages, policy: &LoopPolicy) -> Option<Finding> {
     let last = latest_first(messages).next()?;
-    // Only after its results does a turn say whether it has brought anything.
+    // Whether a turn brought anything new is known only after its results.
     if last.calls.iter().any(|call| call.result.is_none()) {
         return None;
     }
-    // What is said of one pattern is not said again of another that the same turns make.
+    // Report only one of several patterns in the same turns.
     let found = repeated(messages, policy, &last)
         .or_else(|| undone(messages, policy, &last))
         .or_else(|| failing(messages, policy, &last));
     found.filter(Finding::is_due)
 }
 
-/// The same turn, or the same few turns, again and again.
+/// Finds repetitions of the same turn or the same few turns.
 fn repeated(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<Finding> {
     if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
         return None;
@@ -71,11 +71,11 @@ fn repeated(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option
     let mut tools: Vec<String> = recent.iter().take(period).rev().flat_map(Turn::tools).collect();
     tools.dedup();
     let found = Finding::at(pattern, times, threshold, tools)?;
-    // Something is said when a round is complete, so that each is looked at once.
+    // Report only complete rounds, so that each round is considered once.
     Some(Finding { complete: turns.is_multiple_of(period), ..found })
 }
 
-/// Changes of a file that take each other back.
+/// Finds changes to a file that undo each other.
 fn undone(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<Finding> {
     let threshold = policy.undone_edits?;
     if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
@@ -85,7 +85,7 @@ fn undone(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<F
     Some(Finding { step, ..Finding::at(LoopPattern::UndoneEdits, times, threshold, tools)? })
 }
 
-/// Nothing but errors.
+/// Finds turns in which every call failed.
 fn failing(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<Finding> {
     let threshold = policy.errors?;
     if !last.failed() {

@@ -1,8 +1,8 @@
-//! When a repetition is one too many.
+//! Thresholds for repetitions.
 
 use std::collections::BTreeSet;
 
-/// What counts as no progress. A pattern without a threshold is not looked for.
+/// Defines what counts as a lack of progress. A pattern without a threshold is ignored.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -15,19 +15,19 @@ use std::collections::BTreeSet;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopPolicy {
-    /// The same calls with the same results, in turns.
+    /// The same calls with the same results, counted in turns.
     pub same_calls: Option<LoopThreshold>,
-    /// Two or three turns in alternation, in rounds.
+    /// Two or three turns in alternation, counted in rounds.
     pub alternation: Option<LoopThreshold>,
-    /// Changes of one file each of which takes the one before back.
+    /// Changes to one file that each undo the previous one.
     pub undone_edits: Option<LoopThreshold>,
     /// Turns in which every call failed.
     pub errors: Option<LoopThreshold>,
-    /// Tools whose calls may be repeated: a turn with one of them is never the same as another.
+    /// Tools whose calls may repeat: a turn with such a call never equals another.
     pub ignored_tools: BTreeSet<String>,
 }
 
-/// Tools that look at work which goes on beside the agent.
+/// Tools that poll background work.
 const WATCHING: [&str; 2] = ["check_async_task", "list_async_tasks"];
 
 impl Default for LoopPolicy {
@@ -44,12 +44,12 @@ impl Default for LoopPolicy {
 }
 
 impl LoopPolicy {
-    /// Nothing counts as a loop.
+    /// Returns a policy under which nothing counts as a loop.
     pub fn off() -> Self {
         Self { same_calls: None, alternation: None, undone_edits: None, errors: None, ignored_tools: BTreeSet::new() }
     }
 
-    /// Lets calls of these tools be repeated too.
+    /// Allows calls of these tools to repeat, in addition to the current ones.
     #[must_use]
     pub fn ignoring<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.ignored_tools.extend(tools.into_iter().map(Into::into));
@@ -57,14 +57,14 @@ impl LoopPolicy {
     }
 }
 
-/// After how many repetitions the model is told, and after how many the run is stopped.
+/// The numbers of repetitions after which the model is warned and the run is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopThreshold {
     note: u32,
     stop: u32,
 }
 
-/// A threshold that makes no sense.
+/// An error for an invalid threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a loop is one from two repetitions on, and the model is told before the run is stopped: {note} and {stop} are no \
@@ -76,20 +76,20 @@ pub struct ThresholdError {
 }
 
 impl LoopThreshold {
-    /// Tells the model at `note` repetitions and stops the run at `stop`.
+    /// Warns the model at `note` repetitions and stops the run at `stop`.
     ///
     /// # Errors
-    /// When the first is below two, or the second not above the first.
+    /// Returns an error if `note` is below two, or if `stop` is not above `note`.
     pub fn new(note: u32, stop: u32) -> Result<Self, ThresholdError> {
         if note < 2 || stop <= note { Err(ThresholdError { note, stop }) } else { Ok(Self { note, stop }) }
     }
 
-    /// At how many the model is told.
+    /// Returns the number of repetitions at which the model is warned.
     pub fn note(self) -> u32 {
         self.note
     }
 
-    /// At how many the run is stopped.
+    /// Returns the number of repetitions at which the run is stopped.
     pub fn stop(self) -> u32 {
         self.stop
     }

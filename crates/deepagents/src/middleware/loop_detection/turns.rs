@@ -1,4 +1,4 @@
-//! The turns of a conversation, from the last one backwards.
+//! The turns of a conversation in reverse order.
 
 use std::borrow::Cow;
 
@@ -19,14 +19,14 @@ pub(super) struct Call<'a> {
     pub(super) result: Option<&'a ToolMessage>,
 }
 
-/// Arguments as JSON, or as they came where they were none.
+/// Arguments as JSON, or as raw text if they are invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Args<'a> {
     Json(&'a Value),
     Raw(&'a str),
 }
 
-/// The turns with calls since the last word of a person, the latest first.
+/// Iterates over the turns with calls since the last message of a person, the latest first.
 pub(super) fn latest_first(messages: &Messages) -> impl Iterator<Item = Turn<'_>> {
     let mut at = messages.len();
     std::iter::from_fn(move || {
@@ -48,7 +48,7 @@ pub(super) fn latest_first(messages: &Messages) -> impl Iterator<Item = Turn<'_>
                     });
                     return Some(Turn { calls: calls.collect() });
                 }
-                // A person has spoken, or the agent has answered.
+                // A message of a person, or an answer without calls.
                 _ => {
                     at = 0;
                     return None;
@@ -60,17 +60,17 @@ pub(super) fn latest_first(messages: &Messages) -> impl Iterator<Item = Turn<'_>
 }
 
 impl Turn<'_> {
-    /// Whether both turns did the same and came to the same.
+    /// Returns `true` if both turns made the same calls with the same results.
     pub(super) fn is_same(&self, other: &Turn<'_>) -> bool {
         self.calls.len() == other.calls.len() && self.calls.iter().zip(&other.calls).all(|(a, b)| a.is_same(b))
     }
 
-    /// Whether every call failed.
+    /// Returns `true` if every call failed.
     pub(super) fn failed(&self) -> bool {
         self.calls.iter().all(|call| call.result.is_some_and(|result| result.is_error))
     }
 
-    /// The names of the tools, each once.
+    /// Returns the names of the tools without duplicates.
     pub(super) fn tools(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for call in &self.calls {
@@ -94,7 +94,8 @@ impl Call<'_> {
     }
 }
 
-/// Whether two results say the same; one that was put into a file names its call there.
+/// Returns `true` if two results are the same. The text of a result that was moved to a file contains its call id,
+/// which is ignored.
 fn same_result(a: &ToolMessage, b: &ToolMessage) -> bool {
     a.is_error == b.is_error
         && a.content.len() == b.content.len()

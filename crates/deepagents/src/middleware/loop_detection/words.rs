@@ -1,8 +1,8 @@
-//! What the model is told, and what a stopped run ends with.
+//! The texts of warnings and of final messages.
 
 use deepagents_core::event::LoopPattern;
 
-/// What has happened, as a clause.
+/// Returns a clause that says what has happened.
 fn what(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     let tools = tools.join(", ");
     match pattern {
@@ -19,7 +19,7 @@ fn what(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     }
 }
 
-/// What may help.
+/// Returns advice for the model.
 fn advice(pattern: LoopPattern) -> &'static str {
     match pattern {
         LoopPattern::UndoneEdits => "Decide which version is right, and why, before you change the file again.",
@@ -31,12 +31,12 @@ fn advice(pattern: LoopPattern) -> &'static str {
     }
 }
 
-/// The note to the model.
+/// Returns the warning for the model.
 pub(super) fn note(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     format!("Note: {}. {} If this goes on, the run is stopped.", what(pattern, times, tools), advice(pattern))
 }
 
-/// The last message of a run that was stopped.
+/// Returns the final message of a stopped run.
 pub(super) fn stopped(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     format!(
         "Stopped without an answer, because there was no progress: {}. The task may be unfinished.",

@@ -1,4 +1,4 @@
-//! Reading the files, as far as they changed.
+//! Reads the files that have changed.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use futures_util::future::join_all;
 
 use crate::channels::MemoryFile;
 
-/// Bytes of a file that are looked at; comments may take up most of them.
+/// Maximum number of bytes to read from a file, most of which may be comments.
 const READ_LIMIT: u64 = 1 << 20;
 const COMMENT: &str = "<!--";
 const COMMENT_END: &str = "-->";
 
 type Contents = BTreeMap<VPath, MemoryFile>;
 
-/// The files that there are. One whose version is known is not read again.
+/// Returns the existing files. A file whose version is known is not read again.
 pub(super) async fn all(
     backend: &dyn Backend,
     state: &State,
@@ -30,7 +30,7 @@ pub(super) async fn all(
     join_all(looks).await.into_iter().flatten().collect()
 }
 
-/// What became different.
+/// Returns the differences.
 pub(super) fn changes(mut known: Contents, found: Contents) -> BTreeMap<VPath, Option<MemoryFile>> {
     let mut changes = BTreeMap::new();
     for (path, file) in found {
@@ -79,7 +79,7 @@ async fn one(
     Some(MemoryFile { version, text: kept.to_owned(), cut, problem: None })
 }
 
-/// Text, of which the last character may be missing a part when the bytes are only the beginning.
+/// Decodes text. If the bytes are only the beginning, the last character may be incomplete.
 fn decode(bytes: &[u8], whole: bool) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -91,7 +91,7 @@ fn decode(bytes: &[u8], whole: bool) -> Option<&str> {
     Some(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// The text without HTML comments. One that is never closed is text, unless its end may lie in the part not read.
+/// Removes HTML comments. An unclosed comment is kept as text, unless it may be closed in the part that was not read.
 fn without_comments(text: &str, whole: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -108,8 +108,8 @@ fn without_comments(text: &str, whole: bool) -> String {
     out
 }
 
-/// The beginning of a text up to the last whole line within a number of characters; of a first line that is longer, as
-/// much as there may be.
+/// Truncates a text after the last complete line within a number of characters. A longer first line is truncated at the
+/// limit.
 pub(super) fn cut(text: &str, max_chars: usize) -> &str {
     let Some((end, _)) = text.char_indices().nth(max_chars) else { return text };
     let head = text.get(..end).unwrap_or_default();
@@ -150,7 +150,7 @@ mod tests {
         fn no_closed_comment_is_left(text in "(<!--|-->|a|\n){0,12}") {
             let left = without_comments(&text, false);
             let inside = left.split_once(COMMENT).and_then(|(_, after)| after.split_once(COMMENT_END));
-            // Two halves of a comment may only meet where a comment between them was taken out.
+            // Two halves of a comment can only meet where a comment between them was removed.
             proptest::prop_assert!(inside.is_none() || text.matches(COMMENT).count() > 1);
         }
     }

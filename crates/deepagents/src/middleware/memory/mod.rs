@@ -1,4 +1,4 @@
-//! Memory: notes in files, such as `AGENTS.md`, that are part of every request.
+//! Memory: notes in files, such as `AGENTS.md`, that are included in every request.
 
 mod load;
 mod render;
@@ -15,15 +15,15 @@ use deepagents_fs::{Backend, VPath};
 use crate::channels::{MemoryContents, MemoryFile};
 use crate::workspace::Workspace;
 
-/// What a template says where the notes go.
+/// The placeholder for the notes in a template.
 const PLACEHOLDER: &str = "{agent_memory}";
 
-/// Puts memory files into the system prompt, in order, after everything that never changes.
+/// Adds memory files to the system prompt, in order, after its static part.
 ///
-/// The files are read when a run begins, and again in a later run of the thread when their version has changed; what
-/// the agent itself writes to them is in the conversation already. A missing file is no error. One that cannot be read
-/// is reported, to the model in its place and to the application in the event `memory_loaded`, and the run goes on.
-/// HTML comments are left out.
+/// The files are read at the start of a run, and again in a later run of the thread if their version has changed; the
+/// conversation already contains what the agent itself writes to them. A missing file is not an error. An unreadable
+/// file is reported, to the model in its place and to the application with the event `memory_loaded`, and the run
+/// continues. HTML comments are removed.
 ///
 /// ```
 /// use deepagents::middleware::Memory;
@@ -41,10 +41,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory in these files of a backend.
+    /// Uses these files of a backend.
     ///
     /// # Errors
-    /// When a path is not one.
+    /// Returns an error if a path is invalid.
     pub fn new<P: AsRef<str>>(backend: impl Backend, paths: impl IntoIterator<Item = P>) -> Result<Self, BuildError> {
         Self::on(Workspace::one(backend), paths)
     }
@@ -65,20 +65,20 @@ impl Memory {
     }
 
     crate::shared::setters! {
-        /// How many characters of one file are shown, 32 000 unless told otherwise. A longer one is cut at the end of a
-        /// line, with a note of where the rest is.
+        /// Sets the maximum number of characters per file; 32 000 by default. A longer file is truncated at the end of
+        /// a line, with a note that says where the rest is.
         max_file_chars(chars: usize) => max_file_chars = chars;
 
-        /// How many characters of all files together are shown, 64 000 unless told otherwise. The first files have them
-        /// first.
+        /// Sets the maximum number of characters of all files together; 64 000 by default. Earlier files take
+        /// precedence.
         max_total_chars(chars: usize) => max_total_chars = chars;
     }
 
-    /// Another text around the notes; `{agent_memory}` stands for them. With an empty template the files are loaded and
-    /// not shown.
+    /// Sets the text around the notes; `{agent_memory}` stands for them. With an empty template, the files are loaded
+    /// but not shown.
     ///
     /// # Errors
-    /// When the template does not say where the notes go.
+    /// Returns an error if the template lacks the placeholder.
     pub fn template(mut self, template: impl Into<String>) -> Result<Self, BuildError> {
         let template = template.into();
         if !template.is_empty() && !template.contains(PLACEHOLDER) {
@@ -88,7 +88,7 @@ impl Memory {
         Ok(self)
     }
 
-    /// What is told of memory in a request.
+    /// Returns the memory section of the system prompt.
     fn section(&self, files: &std::collections::BTreeMap<VPath, MemoryFile>, can_write: bool) -> Option<String> {
         let notes = render::notes(&self.paths, files, self.max_total_chars);
         match self.template.as_deref() {

@@ -1,4 +1,4 @@
-//! The notes as the model reads them.
+//! Formats the notes for the model.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::channels::MemoryFile;
 
 const NONE: &str = "(No memory loaded)";
 
-/// The files in order, each under its path, within a number of characters for all; then what is missing.
+/// Formats the files in order, each under its path, within a total number of characters; then lists what is missing.
 pub(super) fn notes(paths: &[VPath], files: &BTreeMap<VPath, MemoryFile>, max_chars: usize) -> String {
     let mut left = max_chars;
     let mut sections = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn notes(paths: &[VPath], files: &BTreeMap<VPath, MemoryFile>, max_ch
     [vec![format!("<memory>\n{notes}\n</memory>")], problems].concat().join("\n")
 }
 
-/// Notes cannot end the tags they stand in.
+/// Escapes a text so that it cannot close the tags around it.
 fn harmless(text: &str) -> String {
     text.replace("</memory", "<\\/memory")
 }

@@ -1,19 +1,19 @@
-//! Ids of calls that every provider accepts.
+//! Call ids that every provider accepts.
 
-/// Providers take ids of at most so many characters.
+/// Maximum length of an id, in bytes, that providers accept.
 const LONGEST: usize = 64;
 
-/// Whether every provider accepts an id.
+/// Returns `true` if every provider accepts the id.
 pub(super) fn is_legal(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST && id.chars().all(is_legal_char)
 }
 
-/// Whether the provider that gave an id takes it back: its own characters are its business.
+/// Returns `true` if the provider that created the id accepts it back: any characters that it uses are fine.
 pub(super) fn is_own(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST && !id.chars().any(|c| c.is_control())
 }
 
-/// A legal id for an illegal one: the same for the same id, different for different ones.
+/// Returns a legal id for an illegal one. Deterministic, and distinct for distinct ids.
 pub(super) fn legal(id: &str) -> String {
     let kept: String = id.chars().map(|c| if is_legal_char(c) { c } else { '_' }).take(LONGEST - 17).collect();
     format!("{kept}-{:016x}", fnv(id))
@@ -23,7 +23,7 @@ fn is_legal_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// FNV-1a: short, and the same on every machine and in every version.
+/// FNV-1a: short, and stable across machines and versions.
 fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

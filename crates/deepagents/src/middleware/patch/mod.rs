@@ -1,4 +1,4 @@
-//! Repairs the history a run begins with, so that providers accept it.
+//! Repairs the history at the start of a run so that providers accept it.
 
 mod ids;
 mod repair;
@@ -12,12 +12,11 @@ use deepagents_core::state::MessagesChannel;
 
 use repair::Repair;
 
-/// Repairs the history when a run begins: ids of calls that a provider would refuse are replaced, unless a provider gave
-/// them, calls without a result are answered, results are brought next to their calls, and results without a call are
-/// dropped.
+/// Repairs the history at the start of a run: it replaces call ids that a provider would reject (unless a provider
+/// created them), answers dangling tool calls, moves results next to their calls, and drops results without a call.
 ///
-/// The repair is a change of the thread like any other, and the event `history_repaired` tells how much was done. A history
-/// that needs none is not touched.
+/// The repair is an ordinary update of the thread, reported with the event `history_repaired`. A valid history is not
+/// changed.
 ///
 /// ```
 /// use deepagents::core::agent::Agent;

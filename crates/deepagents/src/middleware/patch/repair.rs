@@ -1,4 +1,4 @@
-//! The repair itself: one pass over the history.
+//! Repairs a history in one pass.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,28 +7,29 @@ use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolM
 
 use super::ids;
 
-/// What was done to a history.
+/// The result of a repair.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Repair {
-    /// The history as it is now.
+    /// The repaired history.
     pub(super) messages: Vec<Arc<Message>>,
-    /// Calls that had no result.
+    /// Number of calls that had no result.
     pub(super) answered: usize,
-    /// Results that were not where providers want them.
+    /// Number of results that were not in the place that providers require.
     pub(super) moved: usize,
-    /// Results without a call.
+    /// Number of results without a call.
     pub(super) dropped: usize,
-    /// Answers whose calls have other ids now.
+    /// Number of answers whose call ids were replaced.
     pub(super) renamed: usize,
 }
 
-/// The repaired history, if it needs repair.
+/// Returns the repaired history, if it needs repair.
 pub(super) fn repair(messages: &Messages) -> Option<Repair> {
-    // Nearly every history is whole; it is looked at without being copied.
+    // Nearly all histories are valid; avoid copying those.
     if is_whole(messages) { None } else { mend(messages) }
 }
 
-/// Whether every call has a legal id and exactly one result, right after the answer that made it, and every result a call.
+/// Returns `true` if every call has a legal id and exactly one result directly after its answer, and every result has a
+/// call.
 fn is_whole(messages: &Messages) -> bool {
     let mut waiting: Vec<&str> = Vec::new();
     let whole = messages.iter().all(|message| match &**message {
@@ -49,7 +50,7 @@ fn is_whole(messages: &Messages) -> bool {
 }
 
 fn mend(messages: &Messages) -> Option<Repair> {
-    // Positions of the results, by the id of their call.
+    // Positions of the results by call id.
     let mut late: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for (at, result) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_tool()?))) {
         late.entry(&result.call_id).or_default().push_back(at);
@@ -67,7 +68,7 @@ fn mend(messages: &Messages) -> Option<Repair> {
                 let new_ids: Vec<String> = renamed.as_ref().unwrap_or(answer).call_ids().map(str::to_owned).collect();
                 out.messages.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
                 for ((id, name, valid), new_id) in calls(answer).zip(new_ids) {
-                    // Its result is the first one after it with its id that no earlier call has taken.
+                    // Its result is the first later one with its id that no earlier call has taken.
                     let result = late.get_mut(id).and_then(|found| {
                         while found.front().is_some_and(|&i| i < at) {
                             found.pop_front();
@@ -78,7 +79,7 @@ fn mend(messages: &Messages) -> Option<Repair> {
                     out.messages.push(match result {
                         Some((i, message, result)) => {
                             kept.insert(i);
-                            // Only results may stand between an answer and its results.
+                            // Only results may come between an answer and its results.
                             let between = list.iter().take(i).skip(at + 1).any(|m| m.as_tool().is_none());
                             out.moved += usize::from(between);
                             match result.call_id == new_id {
@@ -99,7 +100,7 @@ fn mend(messages: &Messages) -> Option<Repair> {
     (out.answered + out.moved + out.dropped + out.renamed > 0).then_some(out)
 }
 
-/// Id, tool and well-formedness of each call, in order.
+/// Returns the id, tool name and validity of each call, in order.
 fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, bool)> {
     answer.content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some((&*call.id, &*call.name, true)),
@@ -108,8 +109,8 @@ fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, bool)> 
     })
 }
 
-/// The answer with legal ids, each once; nothing if it has them. Ids that a provider gave stay as they are, since
-/// some models know their calls by them; clients of other providers write them their way.
+/// Returns the answer with legal, unique ids, or `None` if it already has them. Ids that a provider created are kept,
+/// because some models recognize their calls by them; clients of other providers convert them.
 fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
     let is_legal = |id: &str| ids::is_legal(id) || (answer.origin.is_some() && ids::is_own(id));
     let mut seen = HashSet::new();
@@ -129,7 +130,7 @@ fn rename(answer: &AssistantMessage) -> Option<AssistantMessage> {
         let new = if free { own } else { ids::legal(&format!("{id}#{position}")) };
         if new != *id {
             *id = new;
-            // The provider's own item carries the id that cannot stay.
+            // The provider's own item contains the replaced id.
             *native = None;
         }
         taken.insert(id.clone());

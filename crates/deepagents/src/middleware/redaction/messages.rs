@@ -1,14 +1,14 @@
-//! Messages with what was found in them hidden.
+//! Redaction of messages.
 
 use deepagents_core::message::{Block, Message};
 
 use super::rules::{Found, RedactionBlocked, Rules};
 
-/// Hides what is found in blocks; says whether anything was. What a provider keeps beside a block holds the same words and
-/// is dropped with them.
+/// Redacts blocks and returns whether anything changed. The provider's own data of a changed block contains the same
+/// text and is dropped.
 ///
 /// # Errors
-/// When a rule blocks what was found.
+/// Returns an error if a rule blocks a match.
 pub(super) fn redact_blocks(blocks: &mut [Block], rules: &Rules, found: &mut Found) -> Result<bool, RedactionBlocked> {
     let mut changed = false;
     for block in blocks {
@@ -53,10 +53,10 @@ fn redact_text(text: &mut String, rules: &Rules, found: &mut Found) -> Result<bo
     Ok(changed)
 }
 
-/// The same for a message.
+/// Redacts a message.
 ///
 /// # Errors
-/// When a rule blocks what was found.
+/// Returns an error if a rule blocks a match.
 pub(super) fn redact_message(
     message: &mut Message,
     rules: &Rules,
@@ -65,7 +65,7 @@ pub(super) fn redact_message(
     match message {
         Message::User(said) => {
             let changed = redact_blocks(&mut said.content, rules, found)?;
-            // What whoever sent it keeps with it may hold the same.
+            // The sender's own data may contain the same text.
             let kept = said.as_sent.as_mut().map(|kept| rules.redact_value(kept, found));
             Ok(kept.transpose()?.unwrap_or_default() || changed)
         }

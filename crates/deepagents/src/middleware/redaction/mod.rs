@@ -1,4 +1,4 @@
-//! Personal data and secrets are hidden before they are stored, sent or shown.
+//! Redaction of personal data and secrets before they are stored, sent or shown.
 
 mod detector;
 mod messages;
@@ -26,26 +26,27 @@ use stream::StreamRedactor;
 pub use detector::{Detector, FunctionDetector};
 pub use rules::{HashKey, RedactionBlocked, Strategy};
 
-/// Bytes of the longest that an expression or a function of the application finds while an answer comes.
+/// Default maximum length in bytes of custom matches in streamed answers.
 const LONGEST: usize = 256;
 
-/// Counts up with what the built-in kinds find.
+/// Version of the built-in detectors; increment it when they find more.
 const FINDS: u32 = 2;
 
 deepagents_core::last_value!(
-    /// Messages that have been looked at, and what was looked for.
+    /// Number of messages checked, and the fingerprint of the rules.
     Redacted("redacted"): (usize, String) => private
 );
 
-/// Hides personal data and secrets: in what people say before it is stored, in answers of the model and the arguments of its
-/// calls before anybody sees a piece of them, in results of tools before they are put into files or told.
+/// Redacts personal data and secrets: in messages of people before they are stored, in answers of the model and the
+/// arguments of its calls before any part of them is shown, and in results of tools before they are written to files or
+/// reported.
 ///
-/// All that is looked for is looked for at once, and what overlaps is hidden as one. By default only what comes in is
-/// looked at. A message of an earlier run, from before this middleware was there, is rewritten when a run begins.
+/// All detectors are applied together, and overlapping matches are hidden as one. By default, only input is checked.
+/// Messages of earlier runs without this middleware are rewritten at the start of a run.
 ///
-/// It is given to the builder with [`redaction`](crate::DeepAgentBuilder::redaction), which puts it where no other part sees
-/// what it hides, and gives it to sub-agents that are described. What tools write to files and what memory holds is not
-/// looked at until a tool reads it.
+/// Add it to the builder with [`redaction`](crate::DeepAgentBuilder::redaction), which places it so that no other
+/// middleware sees what it hides, and adds it to sub-agents built from a spec. Files written by tools and the contents
+/// of memory are not checked until a tool reads them.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -80,74 +81,74 @@ impl Default for Redaction {
 }
 
 impl Redaction {
-    /// Looks for nothing yet, in what comes in.
+    /// Creates a middleware without detectors that checks input.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks for keys, tokens and private keys, in what comes in, in answers and in results.
+    /// Detects keys, tokens and private keys in input, answers and tool results.
     pub fn secrets() -> Self {
         Self::new().hide(Detector::ApiKey).hide(Detector::PrivateKey).output(true).tool_results(true)
     }
 
-    /// Puts a mark in the place of what is found.
+    /// Replaces matches with a mark.
     #[must_use]
     pub fn hide(self, detector: Detector) -> Self {
         self.with(detector, Strategy::Redact)
     }
 
-    /// Does this with what is found.
+    /// Applies this strategy to matches.
     #[must_use]
     pub fn with(self, detector: Detector, strategy: Strategy) -> Self {
         let name = detector.name();
         self.named(name, detector, strategy)
     }
 
-    /// Does this with what is found, under a name of its own in marks and events.
+    /// Applies this strategy to matches, with a custom name in marks and events.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>, detector: Detector, strategy: Strategy) -> Self {
         Arc::make_mut(&mut self.rules).rules.push(Rule { name: name.into(), detector, strategy });
         self
     }
 
-    /// Whether what people say is looked at; it is.
+    /// Sets whether messages of people are checked. On by default.
     #[must_use]
     pub fn input(mut self, on: bool) -> Self {
         self.input = on;
         self
     }
 
-    /// Whether answers of the model are looked at, and the arguments of its calls, which tools are given as they are then; not
-    /// unless switched on. Pieces of an answer come a word later, and arguments once they are complete.
+    /// Sets whether answers of the model and the arguments of its calls are checked; tools then receive the redacted
+    /// arguments. Off by default. Streamed text is delayed by a word, and arguments until they are complete.
     #[must_use]
     pub fn output(mut self, on: bool) -> Self {
         self.output = on;
         self
     }
 
-    /// Whether results of tools are looked at, and what they tell of their progress; not unless switched on.
+    /// Sets whether results and progress reports of tools are checked. Off by default.
     #[must_use]
     pub fn tool_results(mut self, on: bool) -> Self {
         self.tool_results = on;
         self
     }
 
-    /// Bytes of the longest that an expression or a function of the application finds; 256. While an answer comes, so much is
-    /// held back. The built-in kinds need no such length.
+    /// Sets the maximum length in bytes of custom matches; 256 by default. This much of a streamed answer is held back.
+    /// The built-in detectors do not need it.
     #[must_use]
     pub fn longest_match(mut self, bytes: usize) -> Self {
         Arc::make_mut(&mut self.rules).longest = bytes;
         self
     }
 
-    /// A text with what was found in it hidden, wherever texts are looked at: for what an application keeps of one itself, such
-    /// as the name of a conversation.
+    /// Redacts a text, regardless of whether input, answers and results are checked: for text that the application
+    /// itself stores, such as the title of a conversation.
     ///
     /// # Errors
-    /// When what was found is to be blocked.
+    /// Returns an error if a match is to be blocked.
     pub fn text(&self, text: String) -> std::result::Result<String, RedactionBlocked> {
         let mut found = Found::new();
-        // Answers to several questions are written as JSON, which stays JSON.
+        // Answers to several questions are JSON, which must stay valid JSON.
         let structured =
             text.starts_with(['{', '[']).then(|| serde_json::from_str::<serde_json::Value>(&text).ok()).flatten();
         if let Some(mut value) = structured {
@@ -156,15 +157,15 @@ impl Redaction {
         Ok(self.rules.redact(&text, &mut found)?.unwrap_or(text))
     }
 
-    /// What is looked for where, as text: a thread that was looked at with other rules, or by a program that finds less, is
-    /// looked at again.
+    /// Returns a fingerprint of the rules and of what is checked. A thread that was checked with other rules or an
+    /// older version is checked again.
     fn fingerprint(&self) -> String {
         let rules =
             format!("{FINDS} {} {} {} {}", self.input, self.output, self.tool_results, self.rules.fingerprint());
         Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The place of a message, where those there are looked at.
+    /// Returns the place of a message if such messages are checked.
     fn place(&self, message: &Message) -> Option<RedactedPlace> {
         match message {
             Message::User(_) => self.input.then_some(RedactedPlace::Input),
@@ -181,7 +182,7 @@ fn told(cx: &Context, place: RedactedPlace, found: Found) {
     }
 }
 
-/// What the model is told of a result that a rule blocks.
+/// Returns the text for the model in place of a blocked result.
 fn withheld(blocked: &RedactionBlocked) -> String {
     format!("Error: the result was withheld: it holds {}.", listed(&blocked.found))
 }
@@ -254,7 +255,7 @@ impl Middleware for Redaction {
         let (rules, held) = (self.rules.clone(), Arc::new(Mutex::new(StreamRedactor::default())));
         let holding = held.clone();
         request.cx = cx.with_progress(move |text| {
-            // What a rule blocks is not shown at all.
+            // Text that a rule blocks is not shown at all.
             let shown = holding.lock().unwrap_or_else(PoisonError::into_inner).push(&text, &rules).unwrap_or_default();
             (!shown.is_empty()).then_some(shown)
         });
@@ -266,7 +267,7 @@ impl Middleware for Redaction {
         let mut found = Found::new();
         let mut response = match answer {
             Ok(response) => response,
-            // The words of an error that ends the call reach the model too.
+            // The text of an error that ends the call reaches the model too.
             Err(Error::ToolCall { text, source }) => {
                 let hidden = match self.rules.redact(&text, &mut found) {
                     Ok(hidden) => hidden,

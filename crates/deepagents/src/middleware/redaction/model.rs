@@ -1,4 +1,4 @@
-//! A model whose answers are redacted as they come.
+//! A model whose answers are redacted while they are streamed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use super::messages::redact_blocks;
 use super::rules::{Found, RedactionBlocked, Rules};
 use super::stream::StreamRedactor;
 
-/// What came of one call, for the wrap that made it.
+/// The findings of one call, for the wrap that made it.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) found: Found,
     pub(super) blocked: Option<RedactionBlocked>,
 }
 
-/// A model whose answers are redacted before anybody sees a piece of them.
+/// A model whose answers are redacted before any part of them is shown.
 pub(super) struct RedactedModel {
     pub(super) model: Arc<dyn ChatModel>,
     pub(super) rules: Arc<Rules>,
@@ -53,15 +53,15 @@ impl ChatModel for RedactedModel {
     }
 }
 
-/// A block whose text is coming.
+/// A block that is being streamed.
 enum Open {
     Text(StreamRedactor),
     Reasoning(StreamRedactor),
-    /// Arguments are held until they are complete: a value may be cut anywhere.
+    /// Arguments are held until they are complete, because a value may be split anywhere.
     Arguments,
 }
 
-/// The pieces of one answer.
+/// The state of one streamed answer.
 struct Pieces {
     rules: Arc<Rules>,
     report: Arc<Mutex<Findings>>,
@@ -122,7 +122,7 @@ impl Pieces {
         }
     }
 
-    /// Shows what is left of the texts before a block: they are complete.
+    /// Shows the held text of earlier blocks, which are complete.
     fn close_before(&mut self, block: usize) -> Redacted {
         let mut events = Vec::new();
         for (at, open) in self.open.range_mut(..block) {

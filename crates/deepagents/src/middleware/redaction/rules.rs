@@ -1,4 +1,4 @@
-//! Which finds are hidden, and how.
+//! Redaction rules and strategies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,27 +11,27 @@ use sha2::Sha256;
 
 use super::detector::{self, Detector};
 
-/// What becomes of what is found.
+/// What happens to a match.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// `[REDACTED_EMAIL]` in its place.
+    /// Replaced by `[REDACTED_EMAIL]`.
     #[default]
     Redact,
-    /// Hidden but for a part that helps to recognise it, such as the last four digits of a card.
+    /// Hidden except for a part that helps to recognize it, such as the last four digits of a card.
     Mask,
-    /// `<email_hash:1f3a…>` in its place, the same for the same value and key.
+    /// Replaced by `<email_hash:1f3a…>`, the same for the same value and key.
     Hash(HashKey),
-    /// The run fails with [`RedactionBlocked`] where a person or the model wrote it; a result of a tool is withheld.
+    /// The run fails with [`RedactionBlocked`] if a person or the model wrote it; a tool result is withheld.
     Block,
 }
 
-/// The secret that hashes are made with: without it nobody can try which value a hash stands for.
+/// The secret key of hashes. Without it, nobody can test which value a hash stands for.
 #[derive(Clone)]
 pub struct HashKey(Vec<u8>);
 
 impl HashKey {
-    /// A key; as many random bytes as a hash has, 32, are a good one.
+    /// Creates a key. Use as many random bytes as the hash has: 32.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
@@ -43,21 +43,21 @@ impl fmt::Debug for HashKey {
     }
 }
 
-/// A text holds what must not go on.
+/// An error: a text contains data that must not be passed on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this holds what must not be passed on: {}", listed(.found))]
 #[non_exhaustive]
 pub struct RedactionBlocked {
-    /// How often each kind was found. What was found is not part of it.
+    /// Number of matches by kind, without the matches themselves.
     pub found: BTreeMap<String, usize>,
 }
 
-/// Kinds with their numbers.
+/// Formats kinds with their numbers.
 pub(super) fn listed(found: &BTreeMap<String, usize>) -> String {
     found.iter().map(|(kind, count)| format!("{kind} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
-/// A kind that is looked for.
+/// A detector with its name and strategy.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) name: String,
@@ -66,10 +66,10 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// What is hidden as a whole.
+    /// Returns the replacement for a whole value.
     ///
     /// # Errors
-    /// When the rule blocks it.
+    /// Returns an error if the rule blocks it.
     fn hide(&self, value: &str, found: &mut Found) -> Result<String, RedactionBlocked> {
         *found.entry(self.name.clone()).or_default() += 1;
         match self.strategy {
@@ -78,7 +78,7 @@ impl Rule {
         }
     }
 
-    /// What is looked for and what becomes of it, as text.
+    /// Returns a fingerprint of the detector and strategy.
     fn fingerprint(&self) -> String {
         let sought = match &self.detector {
             Detector::Pattern(expression) => expression.as_str(),
@@ -88,7 +88,7 @@ impl Rule {
             Strategy::Redact => "redact".to_owned(),
             Strategy::Mask => "mask".to_owned(),
             Strategy::Block => "block".to_owned(),
-            // The key is a secret: what it makes of a word says whether it is another.
+            // The key is a secret; the hash of a fixed word identifies it.
             Strategy::Hash(_) => self.replacement("fingerprint"),
         };
         format!("{:?}", (&self.name, sought, strategy))
@@ -110,25 +110,25 @@ impl Rule {
     }
 }
 
-/// All that is looked for.
+/// All rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
-    /// Bytes of the longest that an expression or a function finds.
+    /// The maximum length in bytes of the matches of an expression or a function.
     pub(super) longest: usize,
 }
 
-/// How often each kind was found.
+/// Number of matches by kind.
 pub(super) type Found = BTreeMap<String, usize>;
 
 impl Rules {
-    /// What is looked for, as text: other rules, another one.
+    /// Returns a fingerprint that differs for different rules.
     pub(super) fn fingerprint(&self) -> String {
         self.rules.iter().map(Rule::fingerprint).collect::<Vec<_>>().join(" ")
     }
 
-    /// Where something is, with the rule that found it: in order and apart from each other. Of what overlaps all is hidden,
-    /// by the rule of what begins first, or of two that begin together, the longer.
+    /// Returns the matches with their rules, in order and without overlaps. Overlapping matches are merged under the
+    /// rule of the first one, or of the longer if two start together.
     fn spans(&self, text: &str) -> Vec<(Range<usize>, &Rule)> {
         let mut spans: Vec<(Range<usize>, &Rule)> =
             self.rules.iter().flat_map(|rule| rule.detector.find(text).into_iter().map(move |at| (at, rule))).collect();
@@ -143,10 +143,10 @@ impl Rules {
         apart
     }
 
-    /// The text with what was found hidden; nothing where nothing was found.
+    /// Returns the redacted text, or `None` if there are no matches.
     ///
     /// # Errors
-    /// When a rule blocks what was found.
+    /// Returns an error if a rule blocks a match.
     pub(super) fn redact(&self, text: &str, found: &mut Found) -> Result<Option<String>, RedactionBlocked> {
         let spans = self.spans(text);
         if spans.is_empty() {
@@ -167,19 +167,19 @@ impl Rules {
         if blocked.is_empty() { Ok(Some(out)) } else { Err(RedactionBlocked { found: blocked }) }
     }
 
-    /// Hides what is found in the texts of a value and in its names, at any depth; says whether anything was.
+    /// Redacts the strings and the keys of a value, at any depth, and returns whether anything changed.
     ///
     /// # Errors
-    /// When a rule blocks what was found.
+    /// Returns an error if a rule blocks a match.
     pub(super) fn redact_value(&self, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
         self.redact_under(None, value, found)
     }
 
-    /// The same for what stands under a name, which may say that it is a secret.
+    /// Redacts a value under a key, which may indicate a secret.
     fn redact_under(&self, name: Option<&str>, value: &mut Value, found: &mut Found) -> Result<bool, RedactionBlocked> {
         let written = match value {
             Value::String(text) => Cow::Borrowed(text.as_str()),
-            // A number of a card may be written as one.
+            // A card number may be written as a number.
             Value::Number(number) => Cow::Owned(number.to_string()),
             Value::Array(items) => {
                 return items
@@ -210,7 +210,7 @@ impl Rules {
             return Ok(changed);
         }
         let mut renamed = Map::new();
-        // The last number that was given for each mark: very many names may have the same one.
+        // The last number used for each mark: very many keys may have the same mark.
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         for (name, field) in std::mem::take(fields) {
             let hidden = self.redact(&name, found)?.unwrap_or(name);
@@ -228,8 +228,7 @@ impl Rules {
         Ok(true)
     }
 
-    /// From where on a growing text is not shown yet: nothing that is found, or may be once there is more, lies on both
-    /// sides.
+    /// Returns the position from which a growing text must not be shown yet: no match, or possible match, spans it.
     pub(super) fn open_from(&self, text: &str) -> usize {
         let open = |custom: bool, until: usize| {
             let text = text.get(..until).unwrap_or_default();

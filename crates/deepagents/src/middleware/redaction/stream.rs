@@ -1,51 +1,51 @@
-//! Text that comes in pieces.
+//! Redaction of streamed text.
 
 use super::detector::ends_word;
 use super::rules::{Found, RedactionBlocked, Rules};
 
-/// Bytes that may be held and looked at again with each word.
+/// Number of held bytes up to which the text is checked again for each word.
 const SHORT: usize = 1024;
-/// Bytes that may be held and looked at again.
+/// Maximum number of held bytes to check repeatedly.
 const LONG: usize = 64 * 1024;
 
-/// Hides what is found in a text that comes in pieces, wherever they are cut: what may be the beginning of something is
-/// held back until it is known.
+/// Redacts a text that arrives in chunks, wherever they are split: a possible beginning of a match is held back until
+/// it is certain.
 #[derive(Debug, Default)]
 pub(super) struct StreamRedactor {
     held: String,
-    /// How much has to be held before it is looked at again.
+    /// Number of bytes to hold before the next check.
     again: usize,
 }
 
 impl StreamRedactor {
-    /// Takes a piece; gives what can be shown.
+    /// Adds a chunk and returns the text that can be shown.
     ///
     /// # Errors
-    /// When a rule blocks what was found.
+    /// Returns an error if a rule blocks a match.
     pub(super) fn push(&mut self, piece: &str, rules: &Rules) -> Result<String, RedactionBlocked> {
         self.held.push_str(piece);
-        // Words are shown once they are complete. What is as long as this is no text, and is looked at once.
+        // Text is shown word by word. Anything this long is not prose and is checked once at the end.
         if self.held.len() > LONG || self.held.len() < self.again || !piece.contains(ends_word) {
             return Ok(String::new());
         }
         let open = rules.open_from(&self.held);
-        // What is long and held, such as a key, is looked at again once there is a part more of it: not with each word.
+        // Check long held text, such as a key, only after it has grown by an eighth, not for each word.
         let left = self.held.len() - open;
         self.again = if left > SHORT { left + left / 8 } else { 0 };
         let ready: String = self.held.drain(..open).collect();
         show(ready, rules)
     }
 
-    /// Gives what is left at the end.
+    /// Returns the rest at the end of the text.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// As for [`push`](Self::push).
     pub(super) fn finish(&mut self, rules: &Rules) -> Result<String, RedactionBlocked> {
         show(std::mem::take(&mut self.held), rules)
     }
 }
 
 fn show(text: String, rules: &Rules) -> Result<String, RedactionBlocked> {
-    // What is found is counted in the whole text, once that is there.
+    // Matches are counted in the whole text once it is complete.
     Ok(rules.redact(&text, &mut Found::new())?.unwrap_or(text))
 }

@@ -1,9 +1,9 @@
-//! How often a call is made again, and how long is waited before.
+//! The number of retries and the delays between them.
 
 use std::time::Duration;
 
-/// How often a call is made again, and how long is waited before: `initial` before the first time, `factor` times as long
-/// before each further one, never longer than `max`.
+/// The number of retries and the delays between them: `initial` before the first retry, multiplied by `factor` for each
+/// further one, up to `max`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -12,16 +12,16 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
-    /// How often a call is made again; 2.
+    /// Maximum number of retries; 2 by default.
     pub retries: u32,
-    /// The first wait; one second.
+    /// The first delay; one second by default.
     pub initial: Duration,
-    /// What each wait is multiplied by to give the next; 2. With 0 all are as long as the first.
+    /// The factor by which each delay grows; 2 by default. With 0, all delays are the same.
     pub factor: f64,
-    /// The longest wait; a minute. What a provider asks to wait for is waited for; where that is longer than this, the call
-    /// is not made again.
+    /// The maximum delay; one minute by default. A delay that the provider asks for is respected; if it is longer than
+    /// this, the call is not retried.
     pub max: Duration,
-    /// Whether waits differ by up to a quarter, so that many callers do not come back at once; they do.
+    /// Whether delays vary by up to a quarter, so that many callers do not retry at the same time; `true` by default.
     pub jitter: bool,
 }
 
@@ -32,7 +32,7 @@ impl Default for Backoff {
     }
 }
 
-/// A factor that makes no sense.
+/// An error for an invalid factor.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("waits cannot be multiplied by {0}; give 0 for waits of one length, or a number from 1 on")]
 pub struct BackoffError(f64);
@@ -43,7 +43,8 @@ impl Backoff {
         if sensible { Ok(self) } else { Err(BackoffError(self.factor)) }
     }
 
-    /// How long to wait after so many attempts, when the other side asks for `asked`; nothing when the call is not made again.
+    /// Returns the delay after this many attempts, or `None` if the call is not retried. `asked` is the delay that the
+    /// other side asks for.
     pub(super) fn wait(&self, attempts: u32, asked: Option<Duration>) -> Option<Duration> {
         if attempts > self.retries || asked.is_some_and(|asked| asked > self.max) {
             return None;

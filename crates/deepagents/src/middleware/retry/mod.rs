@@ -1,8 +1,8 @@
-//! Calls that failed are made again.
+//! Retries of failed calls.
 //!
-//! The clients of providers repeat requests by themselves, as far as an HTTP status says that it helps; [`ModelRetry`] is
-//! for models of an application's own, and for what is left when a client has given up. Another model in the place of one
-//! that is away is a model too: `Fallback` of `deepagents-models`.
+//! The clients of providers retry requests themselves if the HTTP status suggests it. [`ModelRetry`] is for an
+//! application's own models, and for errors that remain after a client has given up. To switch to another model when
+//! one is unavailable, use `Fallback` of `deepagents-models`.
 
 mod backoff;
 mod model;

@@ -1,4 +1,4 @@
-//! Calls of a model that failed.
+//! Retries of failed model calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::shared::Shared;
 type RetryOn = dyn Fn(&Error) -> bool + Send + Sync;
 type AnswerFor = dyn Fn(&Error, u32) -> String + Send + Sync;
 
-/// Makes a call of the model again that failed for a reason that may pass: rate limits, failing or unreachable providers,
-/// answers that broke off or could not be understood. What a provider asks to wait for is waited for.
+/// Retries model calls that failed with a transient error: rate limits, failing or unreachable providers, answers that
+/// were cut off or invalid. Respects the delay that a provider asks for.
 ///
-/// Each try counts as a request against the budget. Pieces of an answer that broke off are void, which their readers
-/// are told.
+/// Each attempt counts as a request against the budget. Partial answers of failed attempts are discarded, and their
+/// readers are notified.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -36,19 +36,18 @@ pub struct ModelRetry {
     on_failure: ModelFailure,
 }
 
-/// What becomes of a call that failed as often as it may.
+/// What happens after the last attempt has failed.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum ModelFailure {
     /// The run fails with the last error.
     #[default]
     Error,
-    /// The answer is a text that says what happened. Its [`StopReason`] is `Other("model_unavailable")`: without looking at
-    /// that, it cannot be told from an answer of the model. The run ends with
+    /// The answer is a text that describes the failure. Only its [`StopReason`], `Other("model_unavailable")`,
+    /// distinguishes it from an answer of the model. The run ends with
     /// [`FinishReason::BrokenOff`](deepagents_core::run::FinishReason::BrokenOff).
     Answer,
-    /// The answer is what this makes of the last error and the number of attempts, with the same [`StopReason`] and the
-    /// same end of the run.
+    /// Like `Answer`, with a text made by this function from the last error and the number of attempts.
     AnswerWith(Arc<AnswerFor>),
 }
 
@@ -69,22 +68,22 @@ impl Default for ModelRetry {
 }
 
 impl ModelRetry {
-    /// With these waits.
+    /// Creates a middleware with these delays.
     ///
     /// # Errors
-    /// When the factor of the waits makes no sense.
+    /// Returns an error if the factor is invalid.
     pub fn new(backoff: Backoff) -> std::result::Result<Self, BackoffError> {
         Ok(Self { backoff: backoff.check()?, ..Self::default() })
     }
 
-    /// Makes calls again whose error this says so of, in the place of those that may pass.
+    /// Retries calls for whose error this returns `true`, instead of those with transient errors.
     #[must_use]
     pub fn retry_on(mut self, retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
         self.retry_on = Some(Shared(Arc::new(retry_on)));
         self
     }
 
-    /// What becomes of a call that failed as often as it may; the run fails unless told otherwise.
+    /// Sets what happens after the last attempt has failed; by default the run fails.
     #[must_use]
     pub fn on_failure(mut self, on_failure: ModelFailure) -> Self {
         self.on_failure = on_failure;
@@ -92,7 +91,7 @@ impl ModelRetry {
     }
 
     fn may_pass(&self, error: &Error) -> bool {
-        // What ends a run or asks a person is no failure.
+        // Errors that end the run or ask a person are not failures.
         if matches!(error, Error::BudgetExhausted(_) | Error::Interrupted(_) | Error::ToolCall { .. }) {
             return false;
         }

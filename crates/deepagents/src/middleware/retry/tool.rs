@@ -1,4 +1,4 @@
-//! Calls of tools that failed.
+//! Retries of failed tool calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,12 +17,13 @@ use crate::shared::Shared;
 type RetryOn = dyn Fn(&ToolResponse) -> bool + Send + Sync;
 type ResultFor = dyn Fn(&ToolResponse, u32) -> String + Send + Sync;
 
-/// Makes calls of tools again that failed.
+/// Retries failed tool calls.
 ///
-/// By default the calls are made again that may be made twice: those that only read, and those of tools that say that they
-/// are [idempotent](deepagents_core::tool::Tool::idempotent). Naming tools with [`tools`](Self::tools) says so of theirs.
-/// A call failed when an error came out of the tool; a result that a tool itself calls one, and arguments that it does
-/// not take, come back the same the next time. The call keeps its [key](deepagents_core::tool::ToolContext::key).
+/// By default, only calls that are safe to repeat are retried: those that only read, and those of
+/// [idempotent](deepagents_core::tool::Tool::idempotent) tools. Naming tools with [`tools`](Self::tools) declares their
+/// calls safe. A call has failed if its tool returned an error; results that a tool itself marks as errors and invalid
+/// arguments are not retried, because they would fail again. A retried call keeps its
+/// [key](deepagents_core::tool::ToolContext::key).
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -40,16 +41,16 @@ pub struct ToolRetry {
     on_failure: ToolFailure,
 }
 
-/// What becomes of a call that failed as often as it may.
+/// What happens after the last attempt has failed.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum ToolFailure {
-    /// The model is told the last error and how often it was tried.
+    /// The model is shown the last error and the number of attempts.
     #[default]
     Continue,
-    /// The run fails with the last error, once the other calls of the turn have finished.
+    /// The run fails with the last error, after the other calls of the turn have finished.
     Error,
-    /// The model is told what this makes of the last response and the number of attempts, as an error.
+    /// The model is shown, as an error, a text made by this function from the last response and the number of attempts.
     ContinueWith(Arc<ResultFor>),
 }
 
@@ -64,36 +65,36 @@ impl fmt::Debug for ToolFailure {
 }
 
 impl ToolRetry {
-    /// With these waits.
+    /// Creates a middleware with these delays.
     ///
     /// # Errors
-    /// When the factor of the waits makes no sense.
+    /// Returns an error if the factor is invalid.
     pub fn new(backoff: Backoff) -> std::result::Result<Self, BackoffError> {
         Ok(Self { backoff: backoff.check()?, ..Self::default() })
     }
 
-    /// Makes calls of these tools again and of no others, whether or not the tools say that they may be.
+    /// Retries only calls of these tools, whether or not the tools are idempotent.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Makes calls again whose failed response this says so of, in the place of those that an error came out of.
+    /// Retries calls for whose failed response this returns `true`, instead of those whose tool returned an error.
     #[must_use]
     pub fn retry_on(mut self, retry_on: impl Fn(&ToolResponse) -> bool + Send + Sync + 'static) -> Self {
         self.retry_on = Some(Shared(Arc::new(retry_on)));
         self
     }
 
-    /// What becomes of a call that failed as often as it may; the model is told unless told otherwise.
+    /// Sets what happens after the last attempt has failed; by default the model is shown the error.
     #[must_use]
     pub fn on_failure(mut self, on_failure: ToolFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Whether a call may be made twice.
+    /// Returns `true` if a call is safe to repeat.
     fn may_repeat(&self, request: &ToolRequest) -> bool {
         match (&self.tools, &request.tool) {
             (Some(names), _) => names.contains(&request.call.name),
@@ -115,7 +116,7 @@ impl ToolRetry {
 
     fn given_up(&self, tool: String, mut response: ToolResponse, attempts: u32) -> Result<ToolResponse> {
         match &self.on_failure {
-            // It was not made again: the tool's own words say all.
+            // It was not retried: the tool's own error is enough.
             ToolFailure::Continue if attempts == 1 => {}
             ToolFailure::Continue => {
                 let text = format!("[{tool} failed {attempts} times; try something else, or again later]");

@@ -1,72 +1,72 @@
-//! What a judge says of the work, and how far it has come.
+//! Evaluations of the work, and the progress by a rubric.
 
 use deepagents_core::event::MiddlewareEvent;
 use serde::{Deserialize, Serialize};
 
 use crate::json_answer;
 
-/// How far the work of a thread has come by its rubric.
+/// The progress of a thread's work by its rubric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RubricProgress {
-    /// The rubric that was judged by.
+    /// The rubric.
     pub rubric: String,
-    /// How often the work was judged.
+    /// Number of evaluations so far.
     pub iterations: u32,
-    /// How it ended; nothing as long as it goes on.
+    /// How it ended; `None` while it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RubricStatus>,
-    /// The criteria, as the first judgement named them.
+    /// The criteria as named in the first evaluation.
     #[serde(default)]
     pub criteria: Vec<String>,
-    /// The last judgement.
+    /// The last evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Evaluation>,
-    /// Why there is none.
+    /// Why there is no evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// How judging ended.
+/// How the evaluation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RubricStatus {
-    /// Every criterion is met.
+    /// All criteria are met.
     Satisfied,
-    /// The work was judged as often as it may be, and something is missing.
+    /// The limit of evaluations was reached, and some criteria are not met.
     MaxIterationsReached,
-    /// The rubric cannot be judged, or never be met.
+    /// The rubric cannot be evaluated or can never be met.
     Failed,
-    /// The judge could not be asked, or gave no judgement.
+    /// The judge could not be called or gave no valid evaluation.
     GraderError,
 }
 
-/// What a judge says of the work.
+/// A judge's evaluation of the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// The judgement.
+    /// The verdict.
     pub result: RubricResult,
-    /// Why.
+    /// The reason.
     pub explanation: String,
-    /// Each criterion.
+    /// The individual criteria.
     #[serde(default)]
     pub criteria: Vec<Criterion>,
-    /// Whether the judge left criteria out.
+    /// Whether the judge left out criteria.
     #[serde(default)]
     pub unverified: bool,
 }
 
-/// A judgement.
+/// A verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RubricResult {
-    /// Every criterion is met.
+    /// All criteria are met.
     Satisfied,
-    /// Something is missing that more work could bring.
+    /// Something is missing that further work could add.
     NeedsRevision,
-    /// The rubric cannot be judged, or never be met.
+    /// The rubric cannot be evaluated or can never be met.
     Failed,
 }
 
@@ -74,7 +74,7 @@ pub enum RubricResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Criterion {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Whether it is met.
     pub passed: bool,
@@ -90,10 +90,10 @@ impl Criterion {
 }
 
 impl Evaluation {
-    /// Reads what a judge says.
+    /// Parses a judge's answer.
     ///
     /// # Errors
-    /// What is wrong with it, in words for the judge.
+    /// Returns what is wrong with the answer, as a message for the judge.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let evaluation: Self = json_answer::read(text)?;
         let failing = evaluation.criteria.iter().any(|criterion| !criterion.passed);
@@ -106,13 +106,14 @@ impl Evaluation {
         }
     }
 
-    /// Whether every criterion that is known was judged, and at least one.
+    /// Returns `true` if all known criteria were judged, and at least one.
     pub(super) fn covers(&self, known: &[String]) -> bool {
         let judged = |name: &String| self.criteria.iter().any(|criterion| criterion.is(name));
         self.result == RubricResult::Failed || (!self.criteria.is_empty() && known.iter().all(judged))
     }
 
-    /// The same by the criteria that are known, or else by its own: one that was left out is not met, and no others count.
+    /// Restricts the evaluation to the known criteria, or to its own if there are none. A missing criterion counts as
+    /// not met; others are ignored.
     pub(super) fn by(mut self, known: &[String]) -> Self {
         self.unverified = !self.covers(known);
         if self.result == RubricResult::Failed {
@@ -132,7 +133,7 @@ impl Evaluation {
         self
     }
 
-    /// What was said of a criterion; that it is met counts where nothing else was said of it.
+    /// Returns the result for a criterion. If it was judged several times, it is met only if all of them say so.
     fn judged(&self, name: String) -> Criterion {
         let said = || self.criteria.iter().filter(|criterion| criterion.is(&name));
         match said().find(|criterion| !criterion.passed).or_else(|| said().next()) {
@@ -161,7 +162,7 @@ impl Evaluation {
         }
     }
 
-    /// What the agent is told.
+    /// Returns the feedback for the agent.
     pub(super) fn feedback(&self) -> String {
         let mut lines = vec![format!("The work was judged and is not done yet: {}", self.explanation)];
         let failing: Vec<&Criterion> = self.criteria.iter().filter(|criterion| !criterion.passed).collect();

@@ -1,4 +1,4 @@
-//! Asking the judge.
+//! Calls the judge.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use deepagents_core::run::Context;
 use super::evaluation::Evaluation;
 use super::transcript;
 
-/// A model that judges.
+/// A judging model.
 pub(super) struct Grader<'a> {
     pub(super) model: Arc<dyn ChatModel>,
     pub(super) prompt: &'a str,
     pub(super) rubric: &'a str,
-    /// The criteria that are known.
+    /// The known criteria.
     pub(super) criteria: &'a [String],
 }
 
 impl Grader<'_> {
-    /// Judges the work of a thread. What is wrong with a first answer is asked about once.
+    /// Evaluates the work of a thread. If the first answer is invalid or incomplete, asks once more.
     ///
     /// # Errors
-    /// Why there is no judgement.
+    /// Returns why there is no evaluation.
     pub(super) async fn evaluate(&self, cx: &Context) -> Result<Evaluation, String> {
         let payload = self.payload(cx);
         let first = Evaluation::read(&self.ask(cx, vec![Message::user(payload.clone())]).await?);
@@ -51,11 +51,11 @@ impl Grader<'_> {
         let mut request = ModelRequest::new(messages);
         request.system = vec![SystemBlock::new(self.prompt)];
         let output = cx.invoke_model(&self.model, request).await.map_err(|error| error.to_string())?;
-        // What it repeats of the conversation is told to others.
+        // The answer may repeat parts of the conversation and is shown to others, so let middlewares redact it.
         cx.receive_text(output.message.text()).map_err(|error| error.to_string())
     }
 
-    /// The rubric, the criteria and the conversation, in tags that nothing within them can close.
+    /// Formats the rubric, the criteria and the conversation in tags that their content cannot close.
     fn payload(&self, cx: &Context) -> String {
         let nonce = format!("{:016x}", fastrand::u64(..));
         let part = |tag: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! Work that is judged before it counts as done.
+//! Evaluation of work before it counts as done.
 
 mod evaluation;
 mod grade;
@@ -20,24 +20,24 @@ use grade::Grader;
 pub use evaluation::{Criterion, Evaluation, RubricProgress, RubricResult, RubricStatus};
 
 deepagents_core::last_value!(
-    /// What the work of a thread is judged by, in words; nothing where it is not judged. Sub-agents are not.
+    /// The rubric by which the work of a thread is evaluated; `None` for no evaluation. Sub-agents are not evaluated.
     pub RubricText("rubric"): Option<String> => separate
 );
 
 deepagents_core::last_value!(
-    /// How far the work has come by its rubric.
+    /// The progress of the work by its rubric.
     pub RubricState("rubric_progress"): RubricProgress => separate
 );
 
-/// How often work is judged at most, unless told otherwise.
+/// Default maximum number of evaluations.
 const MOST: u32 = 3;
 
-/// Judges the work by a rubric when the agent says that it is done, and lets it go on where something is missing.
+/// Evaluates the work by a rubric when the agent says that it is done, and makes it continue if something is missing.
 ///
-/// The rubric is part of the state: a run is given one with an update of [`RubricText`]. A model that sees the rubric and the
-/// end of the conversation judges each criterion. Where one is not met, the agent is told which and why, and works on, at
-/// most so many times. The criteria that the first judgement names stay the criteria. How it ended is in [`RubricState`];
-/// a judge that fails does not make the run fail.
+/// The rubric is part of the state: set it for a run with an update of [`RubricText`]. A model that sees the rubric and
+/// the end of the conversation judges each criterion. If some are not met, the agent is told which and why, and
+/// continues, up to a maximum number of times. The criteria named by the first evaluation stay the criteria. The result
+/// is in [`RubricState`]; a failing judge does not fail the run.
 ///
 /// ```
 /// use deepagents::middleware::rubric::{Rubric, RubricState, RubricStatus, RubricText};
@@ -72,21 +72,21 @@ impl Default for Rubric {
 }
 
 impl Rubric {
-    /// Another model judges than the agent's own.
+    /// Sets the judging model, instead of the agent's own.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Shared(Arc::new(model)));
         self
     }
 
-    /// Tells the judge in other words what to do. They have to ask for the same JSON.
+    /// Sets the prompt of the judge. It must ask for the same JSON.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
-    /// Judges so many times at most, and at least once; 3.
+    /// Sets the maximum number of evaluations, at least one; 3 by default.
     #[must_use]
     pub fn max_iterations(mut self, most: u32) -> Self {
         self.most = most.max(1);
@@ -94,7 +94,7 @@ impl Rubric {
     }
 }
 
-/// The rubric that holds, if there is one.
+/// Returns the current rubric, if there is one.
 fn rubric(cx: &Context) -> Option<String> {
     cx.get::<RubricText>().filter(|rubric| !rubric.trim().is_empty())
 }
@@ -110,7 +110,7 @@ impl Middleware for Rubric {
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
         let Some(given) = rubric(cx) else { return Ok(HookOutput::next()) };
-        // The judge reads it, and the feedback may repeat it: what is hidden in messages is hidden in it.
+        // The judge reads it, and the feedback may repeat it: redact it as messages are.
         let rubric = cx.receive_text(given.clone())?;
         let mut update = Update::none();
         if rubric != given {

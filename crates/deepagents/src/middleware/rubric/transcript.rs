@@ -1,13 +1,13 @@
-//! A conversation as a judge reads it.
+//! Formats a conversation for the judge.
 
 use deepagents_core::message::{Author, Block, Message, Messages};
 
-/// Messages at the end that are shown.
+/// Number of messages at the end to show.
 const LAST: usize = 30;
-/// Characters of a message that are shown.
+/// Maximum number of characters per message.
 const CHARS: usize = 4_000;
 
-/// The first word of a person and the last messages, each cut where it is long.
+/// Returns the first message of a person and the last messages, truncating long ones.
 pub(super) fn of(messages: &Messages) -> String {
     let from = messages.len().saturating_sub(LAST);
     let is_task = |message: &Message| message.as_user().is_some_and(|said| said.author == Author::Human);

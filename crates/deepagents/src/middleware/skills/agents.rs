@@ -1,11 +1,12 @@
-//! The sub-agents that a skill defines.
+//! The sub-agents defined by a skill.
 
 use deepagents_fs::VPath;
 use serde_json::Value;
 
 use crate::subagents::{self, SubAgentSpec};
 
-/// Sub-agents as a list of records, or as a mapping from name to record; and what is wrong with the others.
+/// Parses sub-agents from a list of records or a mapping from name to record. Also returns the problems with invalid
+/// ones.
 pub(crate) fn read(given: Value, path: &VPath) -> (Vec<SubAgentSpec>, Vec<String>) {
     let records: Vec<(Option<String>, Value)> = match given {
         Value::Null => Vec::new(),

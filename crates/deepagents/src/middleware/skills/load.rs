@@ -1,4 +1,4 @@
-//! Finding the skills of all sources, and reading them when something changed.
+//! Finds the skills of all sources and reads them after changes.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use crate::channels::{Skill, SkillCatalogue, SkillFingerprint};
 use crate::front_matter::{self, Texts};
 use crate::workspace::{AT_ONCE, version_of, versions_of, whole_text};
 
-/// Bytes that a skill's file may have.
+/// Maximum size in bytes of a skill's file.
 pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
-/// Bytes that a file with a skill's sub-agents may have.
+/// Maximum size in bytes of a file with a skill's sub-agents.
 const MAX_AGENTS_BYTES: u64 = 256 * 1024;
 
-/// A directory that may hold a skill.
+/// A directory that may contain a skill.
 struct Candidate {
     name: String,
     skill: VPath,
     agents: VPath,
 }
 
-/// What is there, by names and versions alone.
+/// The contents of the sources, by names and versions only.
 struct Survey {
     candidates: Vec<Candidate>,
     fingerprint: SkillFingerprint,
     warnings: Vec<String>,
 }
 
-/// The catalogue, if it is another than the one known.
+/// Returns the catalogue if it differs from the known one.
 pub(super) async fn refreshed(
     backend: &dyn Backend,
     state: &State,
@@ -58,7 +58,7 @@ async fn survey(backend: &dyn Backend, state: &State, sources: &[Source]) -> Sur
                 candidates.extend(directories.filter_map(|entry| candidate(&entry.path)));
             }
             Err(error) => {
-                // A source may be a place where skills will be.
+                // The directory of a source may not exist yet.
                 let Some(version) = version_of(&error) else { continue };
                 warnings.push(format!("Cannot load skills from '{}': {error}", source.path));
                 versions.insert(source.path.clone(), version);

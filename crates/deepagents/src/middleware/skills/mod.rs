@@ -1,8 +1,8 @@
-//! Skills: instructions in files that the model reads when it needs them.
+//! Skills: instructions in files that the model reads when needed.
 //!
-//! A skill is a directory with a file `SKILL.md` that begins with YAML front matter: `name`, `description`, and as its
-//! author likes `license`, `compatibility`, `version`, `author`, `metadata`, `allowed-tools`, `tools`, `agents`. Only
-//! these are loaded, and of them only what tells the model whether to read on is part of every request.
+//! A skill is a directory with a file `SKILL.md` that begins with YAML front matter: `name` and `description`, and
+//! optionally `license`, `compatibility`, `version`, `author`, `metadata`, `allowed-tools`, `tools`, `agents`. Only the
+//! front matter is loaded, and requests include only the fields that tell the model whether to read on.
 
 mod agents;
 mod load;
@@ -39,11 +39,11 @@ pub use source::SkillSource;
 pub(crate) use agents::read as read_agents;
 pub(crate) use parse::skill as read_skill;
 
-/// Lists skills for the model, shows it those the caller pins, and offers the tools of those it has read.
+/// Lists skills for the model, shows it the skills that the caller pins, and offers the tools of those it has read.
 ///
-/// Sources are looked at when a run begins and read again when something there has changed. Of two skills with one name
-/// the one of the later source is used. What is wrong with a source or a skill is shown to the model, marked as
-/// untrusted, and told to the application in the event `skills_loaded`; the run goes on.
+/// Sources are checked at the start of a run and read again after changes. If two skills have the same name, that of
+/// the later source is used. Problems with a source or a skill are shown to the model, marked as untrusted, and
+/// reported to the application with the event `skills_loaded`; the run continues.
 ///
 /// ```
 /// use deepagents::middleware::Skills;
@@ -61,10 +61,10 @@ pub struct Skills {
 }
 
 impl Skills {
-    /// Skills in these directories of a backend.
+    /// Uses the skills in these directories of a backend.
     ///
     /// # Errors
-    /// When a path is not one.
+    /// Returns an error if a path is invalid.
     pub fn new<S: Into<SkillSource>>(
         backend: impl Backend,
         sources: impl IntoIterator<Item = S>,
@@ -81,11 +81,11 @@ impl Skills {
         Ok(Self { workspace, sources, template, tools: Vec::new(), tool_names: BTreeSet::new() })
     }
 
-    /// Another text around the list. `{skills_locations}`, `{skills_load_warnings}` and `{skills_list}` stand for its
+    /// Sets the text around the list. `{skills_locations}`, `{skills_load_warnings}` and `{skills_list}` stand for its
     /// parts; an empty template shows nothing.
     ///
     /// # Errors
-    /// When one of the three is not in it.
+    /// Returns an error if one of the three is missing.
     pub fn template(mut self, template: impl Into<Arc<str>>) -> Result<Self, BuildError> {
         let template = template.into();
         let missing: Vec<&str> = render::PLACEHOLDERS.into_iter().filter(|part| !template.contains(part)).collect();
@@ -96,8 +96,8 @@ impl Skills {
         Ok(self)
     }
 
-    /// Adds a skill tool: it is neither offered nor run until the model has read a skill that names it, under `tools` or
-    /// under `include_tools` in its metadata, and while that reading is in what the model sees.
+    /// Adds a skill tool. It is offered and executed only after the model has read a skill that names it, under `tools`
+    /// or under `include_tools` in its metadata, and only while that text is still visible to the model.
     #[must_use]
     pub fn tool(mut self, tool: impl DynTool) -> Self {
         self.tool_names.insert(tool.spec().name);

@@ -1,4 +1,4 @@
-//! From the text of a `SKILL.md` to a skill.
+//! Parses `SKILL.md` files.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::subagents::{MAX_NAME, one_line, shorten};
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
-/// A skill and what is odd about it, or why there is none.
+/// Returns a skill with warnings, or why it was skipped.
 pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
     let (head, _) = front_matter::forgiving(text, Texts::All).map_err(|error| skipped(&error))?;
@@ -73,7 +73,8 @@ pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
     Ok((skill, warnings))
 }
 
-/// Lower-case letters and digits of any script, joined by single hyphens, the same as the directory.
+/// Checks that a name consists of lower-case letters and digits of any script, joined by single hyphens, and equals
+/// that of its directory.
 fn check_name(name: &str, directory: &str) -> Result<(), String> {
     let legal = |c: char| c == '-' || c.is_lowercase() || c.is_numeric();
     if name.chars().nth(MAX_NAME).is_some() {
@@ -89,7 +90,7 @@ fn check_name(name: &str, directory: &str) -> Result<(), String> {
     }
 }
 
-/// The entries whose values are texts.
+/// Returns the entries with string values.
 fn metadata(value: Option<&Value>) -> BTreeMap<String, String> {
     let entries = value.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(key, value)| Some((key.clone(), front_matter::text(value)?.to_owned()))).collect()

@@ -1,4 +1,4 @@
-//! Skills that the caller wants the model to have in full.
+//! Skills that the caller wants to show to the model in full.
 
 use deepagents_core::message::Message;
 use deepagents_core::run::Context;
@@ -11,21 +11,21 @@ use crate::workspace::whole_text;
 
 use super::load::MAX_BYTES;
 
-/// Characters of a pinned skill that are shown.
+/// Maximum number of characters of a pinned skill to show.
 const MAX_CHARS: usize = 80_000;
 
 /// Skills to show now.
 #[derive(Default)]
 pub(super) struct Pins {
-    /// The names that waited.
+    /// The pending names.
     pub(super) names: Vec<String>,
     /// The skills with their messages, which have ids.
     pub(super) shown: Vec<(Skill, Message)>,
-    /// Names that are no skill's, or whose file cannot be read, and why.
+    /// Unknown names and unreadable skills, with the reasons.
     pub(super) skipped: Vec<String>,
 }
 
-/// What is to be shown before the next model call.
+/// Returns what to show before the next model call.
 pub(super) async fn take(cx: &Context, backend: &dyn Backend) -> Pins {
     let mut pins = Pins { names: cx.get::<PinnedSkills>(), ..Pins::default() };
     let mut seen = std::collections::HashSet::new();

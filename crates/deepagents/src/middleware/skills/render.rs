@@ -1,18 +1,18 @@
-//! The skills as the model sees them: what they are for and where they are, not what they say.
+//! Formats the skills for the model: their purpose and location, not their content.
 
 use crate::channels::{Skill, SkillCatalogue};
 use crate::subagents::shorten;
 
 use super::source::Source;
 
-/// What a template must hold.
+/// The placeholders that a template must contain.
 pub(super) const PLACEHOLDERS: [&str; 3] = ["{skills_locations}", "{skills_load_warnings}", "{skills_list}"];
 
 const MAX_WARNINGS: usize = 20;
 const MAX_WARNING: usize = 1000;
 const MAX_NAME: usize = 128;
 
-/// A template with the parts put in. What they hold is not searched again.
+/// Fills in a template. Placeholders in the inserted text are not replaced.
 pub(super) fn section(template: &str, sources: &[Source], catalogue: &SkillCatalogue) -> String {
     let parts = [locations(sources), warnings(&catalogue.warnings), list(sources, &catalogue.skills)];
     let mut out = String::new();
@@ -61,7 +61,7 @@ fn warnings(warnings: &[String]) -> String {
     out
 }
 
-/// A text in quotes that ends no tag and no line.
+/// Quotes a text so that it cannot close a tag or end a line.
 fn inert(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")

@@ -1,4 +1,4 @@
-//! Where skills come from.
+//! Sources of skills.
 
 use deepagents_core::agent::BuildError;
 use deepagents_fs::VPath;
@@ -34,7 +34,7 @@ impl<P: Into<String>, L: Into<String>> From<(P, L)> for SkillSource {
     }
 }
 
-/// A source with a path that was understood.
+/// A source with a parsed path.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) path: VPath,
@@ -50,7 +50,7 @@ impl Source {
     }
 }
 
-/// What a directory is called: the last part of its path, or what is above a part that only says `skills`.
+/// Derives a label from a path: the last component, or the one above if that is just `skills`.
 fn derive_label(path: &VPath) -> String {
     let mut parts = path.components().rev();
     let label = match parts.next() {
@@ -67,7 +67,7 @@ fn derive_label(path: &VPath) -> String {
     if label.is_empty() { "Unnamed".to_owned() } else { label }
 }
 
-/// The first letter large, the others small.
+/// Capitalizes a word.
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tools that are offered once the skill that brings them has been read.
+//! Tools that are offered once the skill that names them has been read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::channels::SkillCatalogue;
 
 const READ: &str = "read_file";
 
-/// Which skills have been read, and which of their tools the model was offered last.
+/// The skills that have been read, and the skill tools in the last request.
 #[derive(Debug)]
 pub(super) struct SkillReads;
 
@@ -37,11 +37,11 @@ impl Channel for SkillReads {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reads {
-    /// How many messages have been looked at.
+    /// Number of messages scanned.
     upto: usize,
-    /// The id of the last of them, to notice a history that was rewritten.
+    /// The id of the last of them, to detect a rewritten history.
     last: String,
-    /// For each skill's file the message that shows it, the latest if there are several.
+    /// For each skill file, the message that shows it, the latest if there are several.
     read: BTreeMap<VPath, String>,
     /// Skill tools in the last request.
     pub(super) offered: BTreeSet<String>,
@@ -56,7 +56,7 @@ pub(super) enum ReadsUpdate {
 }
 
 impl Reads {
-    /// Looks at what was said since the last time.
+    /// Scans the messages since the last call.
     pub(super) fn scan(&self, messages: &Messages, catalogue: &SkillCatalogue) -> Option<ReadsUpdate> {
         let upto = messages.len();
         let seen = self.upto.checked_sub(1).and_then(|at| messages.get(at)).is_some_and(|m| m.id() == self.last);
@@ -86,7 +86,7 @@ impl Reads {
         Some(ReadsUpdate::Scanned { upto, last, read })
     }
 
-    /// The tools of skills whose text is in these messages.
+    /// Returns the tools of skills whose text is in these messages.
     pub(super) fn unlocked<'a>(
         &'a self,
         visible: &'a Messages,

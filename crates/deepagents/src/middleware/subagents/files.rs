@@ -1,4 +1,4 @@
-//! Sub-agents that files and skills define: finding them, and reading them when something changed.
+//! Sub-agents defined by files and skills: discovery, and reading after changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::shared::Shared;
 use crate::subagents::{self, SubAgentSpec};
 use crate::workspace::{AT_ONCE, Workspace, version_of, versions_of, whole_text};
 
-/// Bytes that a file may have.
+/// Maximum size of a file in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
-/// Sub-agents that files and skills may define; each is a line of every request.
+/// Maximum number of sub-agents that files and skills may define; each is a line in every request.
 const MAX_AGENTS: usize = 100;
-/// Files and directories of a source that are looked into.
+/// Maximum number of files and directories to check per source.
 const MAX_FILES: usize = 500;
 
-/// A directory of files that define sub-agents: `<name>.md`, and `AGENTS.md` in directories `<name>`.
+/// A directory of files that define sub-agents: `<name>.md`, or `<name>/AGENTS.md`.
 ///
 /// ```
 /// use deepagents::fs::StateBackend;
@@ -38,12 +38,12 @@ pub struct AgentSource {
 }
 
 impl AgentSource {
-    /// A directory of another backend than the agent's.
+    /// Uses a directory of a backend other than the agent's.
     pub fn on(path: impl Into<String>, backend: impl Backend) -> Self {
         Self { path: path.into(), backend: Some(Shared(Arc::new(backend))), shown_as: None }
     }
 
-    /// What people know the directory as, in words about its files: its path otherwise.
+    /// Sets how the directory is shown to people in messages about its files; its path by default.
     #[must_use]
     pub fn shown_as(mut self, place: impl Into<String>) -> Self {
         self.shown_as = Some(place.into());
@@ -63,7 +63,7 @@ impl From<String> for AgentSource {
     }
 }
 
-/// Where sub-agents are defined.
+/// The sources of sub-agent definitions.
 pub(crate) struct AgentFiles {
     workspace: Workspace,
     sources: Vec<Source>,
@@ -77,7 +77,7 @@ struct Source {
 }
 
 impl Source {
-    /// What people know a path in it as.
+    /// Returns how a path in it is shown to people.
     fn shown(&self, path: &VPath) -> String {
         let below = self.shown_as.as_deref().zip(path.as_str().strip_prefix(self.path.as_str()));
         below.map_or_else(|| path.to_string(), |(place, rest)| format!("{place}{rest}"))
@@ -86,11 +86,11 @@ impl Source {
 
 /// A file that may define a sub-agent.
 struct Candidate {
-    /// The source's number.
+    /// The index of its source.
     source: usize,
     name: String,
     path: VPath,
-    /// What people know it as.
+    /// How it is shown to people.
     shown: String,
 }
 
@@ -108,7 +108,7 @@ impl AgentFiles {
         if self.sources.is_empty() { Vec::new() } else { self.workspace.channels() }
     }
 
-    /// The catalogue, if it is another than the one known. `admit` says why a definition cannot be used.
+    /// Returns the catalogue if it differs from the known one. `admit` returns an error if a definition is unusable.
     pub(super) async fn refreshed(
         &self,
         cx: &Context,
@@ -192,29 +192,29 @@ impl AgentFiles {
     }
 }
 
-/// What skills define, with their names.
+/// Returns the sub-agents that each skill defines, with the skill's name.
 fn of_skills(state: &State) -> impl Iterator<Item = (&str, &[SubAgentSpec])> {
     let skills = state.get::<SkillsMetadata>().and_then(Option::as_ref);
     let skills = skills.into_iter().flat_map(|catalogue| &catalogue.skills).filter(|skill| !skill.agents.is_empty());
     skills.map(|skill| (skill.name.as_str(), skill.agents.as_slice()))
 }
 
-/// Whether skills define something else than what is known.
+/// Returns `true` if the definitions of skills have changed.
 pub(super) fn skills_changed(state: &State, known: Option<&AgentCatalogue>) -> bool {
     let known = known.into_iter().flat_map(|known| &known.fingerprint.skills);
     !of_skills(state).eq(known.map(|(name, agents)| (name.as_str(), agents.as_slice())))
 }
 
-/// A sub-agent that a file defines.
+/// A sub-agent defined by a file.
 struct Found {
-    /// The source's number.
+    /// The index of its source.
     source: usize,
-    /// What people know the file as.
+    /// How its file is shown to people.
     shown: String,
     listed: ListedAgent,
 }
 
-/// Puts one among the others: a later source takes the place of an earlier one.
+/// Adds a sub-agent; one of a later source replaces one of an earlier source.
 fn place(found: &mut Vec<Found>, new: Found, warnings: &mut Vec<String>) {
     let name = &new.listed.definition.name;
     match found.iter_mut().find(|known| known.listed.definition.name == *name) {
@@ -226,7 +226,7 @@ fn place(found: &mut Vec<Found>, new: Found, warnings: &mut Vec<String>) {
     }
 }
 
-/// What may define sub-agents in a source, with the versions of what is there.
+/// Returns the files in a source that may define sub-agents, with their versions.
 async fn survey(
     backend: &dyn Backend,
     state: &State,
@@ -238,7 +238,7 @@ async fn survey(
     let listing = match backend.list(state, path).await {
         Ok(listing) => listing,
         Err(error) => {
-            // A source may be a place where sub-agents will be.
+            // The directory of a source may not exist yet.
             let Some(version) = version_of(&error) else { return Default::default() };
             warnings.push(format!("Cannot load sub-agents from '{}': {error}", source.shown(path)));
             return (Vec::new(), BTreeMap::from([(path.clone(), version)]));
@@ -267,7 +267,7 @@ async fn survey(
     (candidates, versions)
 }
 
-/// From a file to a definition: the front matter, and the prompt below it.
+/// Parses a file into a definition: front matter followed by the prompt.
 pub(crate) fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
     let (head, body) = front_matter::forgiving(text, Texts::ByKey).map_err(|error| error.to_string())?;
     let (mut definition, odd) = subagents::read(head, Some(name))?;

@@ -1,4 +1,4 @@
-//! Delegation: the tool `task` hands work to sub-agents.
+//! Delegation: the tool `task` delegates work to sub-agents.
 
 mod files;
 mod task;
@@ -24,15 +24,15 @@ pub use files::AgentSource;
 
 pub(crate) use files::{AgentFiles, define};
 
-/// The sub-agent that is there unless switched off.
+/// The name of the sub-agent that exists by default.
 pub const GENERAL_PURPOSE: &str = "general-purpose";
-/// What it is for, in the words the model reads.
+/// Its description for the model.
 pub(crate) const GENERAL_PURPOSE_DESCRIPTION: &str = "Researches, searches and does multi-step work with the same tools as you; for anything that would take many calls.";
 
-/// Gives the agent sub-agents to delegate to.
+/// Gives the agent sub-agents to which it can delegate.
 ///
-/// Sub-agents of one turn run side by side. One that fails is an error result; its siblings finish. Each has a
-/// conversation and a todo list of its own; files are handed to it and what it changed comes back file by file.
+/// Sub-agents of one turn run concurrently. If one fails, its result is an error and the others continue. Each has its
+/// own conversation and todo list. It receives the files, and its changes are merged back file by file.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct SubAgents {
     system_prompt: Option<Arc<str>>,
 }
 
-/// How far delegation may go.
+/// The limits of delegation.
 ///
 /// ```
 /// use deepagents::middleware::subagents::DelegationLimits;
@@ -63,9 +63,9 @@ pub struct SubAgents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DelegationLimits {
-    /// How deep sub-agents may delegate in turn; 1 means that sub-agents of the main agent may not.
+    /// The maximum depth of delegation; 1 means that sub-agents of the main agent may not delegate.
     pub depth: usize,
-    /// How many sub-agents of one agent run at once; more wait for their turn.
+    /// The maximum number of sub-agents of one agent that run concurrently; further ones wait.
     pub at_once: usize,
 }
 
@@ -76,10 +76,10 @@ impl Default for DelegationLimits {
 }
 
 impl SubAgents {
-    /// Sub-agents under limits.
+    /// Creates the middleware for these sub-agents and limits.
     ///
     /// # Errors
-    /// When there is none, or two have one name.
+    /// Returns an error if there are none, or if two have the same name.
     pub fn new(agents: Vec<Arc<dyn DynSubAgent>>, limits: DelegationLimits) -> Result<Self, BuildError> {
         if agents.is_empty() {
             return Err(BuildError::Option("delegation needs at least one sub-agent".to_owned()));
@@ -87,7 +87,7 @@ impl SubAgents {
         Self::on(Arc::new(Registry::fixed(agents)?), limits, None)
     }
 
-    /// Sub-agents that may be defined elsewhere as well.
+    /// Creates the middleware for the sub-agents of a registry.
     pub(crate) fn on(
         registry: Arc<Registry>,
         limits: DelegationLimits,
@@ -101,29 +101,30 @@ impl SubAgents {
         Ok(Self { tool: Arc::new(TaskTool { registry, limits, permits, listing }), files, system_prompt: None })
     }
 
-    /// Describes the tool `task` in other words; `{available_agents}` in them becomes the list of sub-agents.
+    /// Replaces the description of the tool `task`; `{available_agents}` in it becomes the list of sub-agents.
     #[must_use]
     pub fn task_description(mut self, text: &str) -> Self {
-        // Nobody else has the tool before the middleware is part of an agent.
+        // The tool is not shared until the middleware is part of an agent.
         if let Some(tool) = Arc::get_mut(&mut self.tool) {
             tool.listing = ListingTool::new(TASK, text, tool.registry.given());
         }
         self
     }
 
-    /// A section of the system prompt on when and how to delegate; none unless given, since the tool describes itself.
+    /// Adds a section to the system prompt on when and how to delegate. There is none by default, because the tool
+    /// describes itself.
     #[must_use]
     pub fn system_prompt(mut self, text: impl Into<Arc<str>>) -> Self {
         self.system_prompt = Some(text.into());
         self
     }
 
-    /// Names of the sub-agents it was given.
+    /// Returns the names of the given sub-agents.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tool.registry.given().iter().map(|agent| agent.name())
     }
 
-    /// Finds what files and skills define.
+    /// Loads the sub-agents that files and skills define.
     async fn load(&self, cx: &Context) -> Result<HookOutput> {
         let Some(files) = &self.files else { return Ok(HookOutput::next()) };
         let known = cx.state().get::<AgentsMetadata>().and_then(Option::as_ref);
@@ -158,7 +159,7 @@ impl Middleware for SubAgents {
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
-        // Skills of a middleware that comes after this one are found later.
+        // Finds the skills of a middleware that comes after this one.
         let known = cx.state().get::<AgentsMetadata>().and_then(Option::as_ref);
         let changed = self.files.is_some() && files::skills_changed(cx.state(), known);
         if changed { self.load(cx).await } else { Ok(HookOutput::next()) }

@@ -10,15 +10,15 @@ use tokio::sync::Semaphore;
 use super::DelegationLimits;
 use crate::subagents::{Depth, ListingTool, Registry, SubAgentTask};
 
-/// The tool's name.
+/// The name of the tool.
 pub(super) const TASK: &str = "task";
 
 pub(super) struct TaskTool {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: DelegationLimits,
-    /// A permit for each sub-agent that may run at once.
+    /// Permits for the sub-agents that may run concurrently.
     pub(super) permits: Semaphore,
-    /// How it is described to the model.
+    /// Its description for the model.
     pub(super) listing: ListingTool,
 }
 
@@ -52,7 +52,7 @@ impl Tool for TaskTool {
 
     async fn call(&self, args: TaskArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let agent = self.registry.find(cx.state(), &args.subagent_type)?;
-        // The limit of an agent above holds below it too.
+        // The limit of an agent above applies to its descendants too.
         let depth = cx.extension::<Depth>().map_or(self.limits.depth, |above| above.0.min(self.limits.depth));
         if cx.path().len() >= depth {
             return Err(ToolError::denied(format!(

@@ -1,4 +1,4 @@
-//! Evicted content goes to the backend, and is read back before anything is evicted.
+//! Stores evicted content on the backend and verifies it before anything is evicted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,12 +12,13 @@ use sha2::{Digest, Sha256};
 use super::render::Stored;
 use crate::workspace::{self, HISTORY, RESULTS};
 
-/// Bytes after which the history goes on in another file: each addition writes its file anew, so files stay small.
+/// Size in bytes at which the history continues in another file. Files stay small because every addition rewrites the
+/// whole file.
 const PART_BYTES: usize = 1 << 20;
-/// How often a file that others change is tried.
+/// Maximum number of attempts at a file that others change concurrently.
 const TRIES: usize = 4;
 
-/// Why something could not be put away.
+/// An error from storing content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
     #[error(transparent)]
@@ -30,7 +31,7 @@ pub(super) enum ArchiveError {
     Unverified(VPath),
 }
 
-/// Writes to the backend; keeps what that changes in the state.
+/// Writes to the backend and collects the resulting state changes.
 pub(super) struct Archive<'a> {
     backend: &'a dyn Backend,
     state: State,
@@ -42,8 +43,8 @@ impl<'a> Archive<'a> {
         Self { backend, state: state.clone(), update: Update::none() }
     }
 
-    /// Adds a section to the history of a thread, in its file number `part` or a later one. What was written before a
-    /// crash, and is not yet known to have been, is not written again.
+    /// Appends a section to the history of a thread, in file number `part` or a later one. A section that was already
+    /// written before a crash is not written again.
     pub(super) async fn append(
         &mut self,
         name: &str,
@@ -82,7 +83,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Stores the media that messages hold inline, each once by its content.
+    /// Stores the inline media of messages, deduplicated by content.
     pub(super) async fn media(&mut self, messages: &[impl AsRef<Message>]) -> Result<Stored, ArchiveError> {
         let mut stored = Stored::new();
         for (place, message) in messages.iter().enumerate() {
@@ -96,7 +97,7 @@ impl<'a> Archive<'a> {
                     },
                     _ => continue,
                 };
-                // What is not base64 after all is stored as it came.
+                // Invalid base64 is stored unchanged.
                 let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
                 let name = format!("{HISTORY}/media/{}.{}", hash(&data, 8), extension(&media.mime));
                 stored.insert((place, at), self.create(&name, data.into()).await?);
@@ -105,12 +106,12 @@ impl<'a> Archive<'a> {
         Ok(stored)
     }
 
-    /// Stores a whole result, under a name made of its message's id.
+    /// Stores a whole result under a name derived from its message id.
     pub(super) async fn result(&mut self, id: &str, text: &str) -> Result<VPath, ArchiveError> {
         self.create(&format!("{RESULTS}/{}", safe(id)), text.to_owned().into()).await
     }
 
-    /// Writes a file whose name says what is in it; one that is there already is looked at.
+    /// Writes a file whose name identifies its content; an existing one is verified.
     async fn create(&mut self, path: &str, data: Bytes) -> Result<VPath, ArchiveError> {
         let path = VPath::parse(path)?;
         match self.write(&path, data.clone(), WriteMode::Create).await {
@@ -121,8 +122,8 @@ impl<'a> Archive<'a> {
         if there.bytes == data { Ok(path) } else { Err(ArchiveError::Unverified(path)) }
     }
 
-    /// Writes a file anew with more at its end, and reads back what was added from an offset on. Another process may have
-    /// added to it since.
+    /// Rewrites a file with more content at its end, and verifies the content from an offset on. Another process may
+    /// have appended to it since.
     async fn add(&mut self, path: &VPath, data: Bytes, mode: WriteMode, from: u64) -> Result<(), ArchiveError> {
         self.write(path, data.clone(), mode).await?;
         let range = ByteRange { offset: from, length: None };
@@ -139,13 +140,13 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// The name of an agent's history: its thread, or its run where it has none, and its path.
+/// Returns the name of an agent's history: its thread, or else its run, and its path.
 pub(super) fn history_name(cx: &Context) -> String {
     let thread = safe(cx.thread().unwrap_or_else(|| cx.run_id()));
     cx.path().iter().fold(thread, |name, part| format!("{name}.{}", safe(part)))
 }
 
-/// A text as a file name. What cannot be in a name is replaced, and a hash tells two such texts apart.
+/// Returns a text as a valid file name: invalid characters are replaced, and a hash keeps names distinct.
 fn safe(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let kept: String = text.chars().map(|c| if fits(c) { c } else { '_' }).take(100).collect();
@@ -155,7 +156,7 @@ fn safe(text: &str) -> String {
     format!("{}-{}", kept.chars().take(60).collect::<String>(), hash(text.as_bytes(), 4))
 }
 
-/// The first bytes of a hash, in hexadecimal.
+/// Returns the first bytes of a hash in hexadecimal.
 fn hash(data: &[u8], bytes: usize) -> String {
     Sha256::digest(data).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }

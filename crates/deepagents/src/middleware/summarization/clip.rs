@@ -1,4 +1,4 @@
-//! Large results that are shown in part.
+//! Truncation of large results.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::view::Lens;
 use super::work::{Work, unstored};
 use super::{count, notice};
 
-/// Characters that are shown of a result that is cut to make room.
+/// Number of characters to show of a truncated result.
 const CLIPPED: usize = 4_000;
 
 impl Work<'_> {
-    /// Shows only the beginning of large results, largest first, until the request has at most so many tokens. What is
-    /// not shown is stored before.
+    /// Truncates large results, the largest first, until the request has at most this many tokens. The whole results
+    /// are stored first.
     pub(super) async fn clip(&mut self, target: u64) -> bool {
         let thread = self.cx.messages();
         let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
@@ -25,7 +25,7 @@ impl Work<'_> {
             .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))
             .filter_map(|(index, result)| {
                 let text = thread.get(index)?.text();
-                // What is put in its place takes some room itself.
+                // The replacement takes some space itself.
                 (text.chars().count() > chars + 200).then_some((count::of_text(&text), index, result, text))
             })
             .collect();

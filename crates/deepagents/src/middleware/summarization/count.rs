@@ -1,4 +1,4 @@
-//! How many tokens a request has: what the provider reported where it did, and an estimate for the rest.
+//! Counts the tokens of requests: the provider's counts where available, and estimates for the rest.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use deepagents_core::tool::ToolSpec;
 
 pub(super) use crate::tokens::estimate as of_text;
 
-/// Tokens of the frame around a message.
+/// Number of overhead tokens per message.
 const FRAME: u64 = 4;
-/// Tokens of a picture, about what a large one costs.
+/// Number of tokens of an image; about that of a large one.
 const IMAGE: u64 = 1_600;
-/// How far an estimate is corrected at most, in thousandths.
+/// Limits of the correction of an estimate, in thousandths.
 const CORRECTION: std::ops::RangeInclusive<u64> = 700..=2_500;
 
-/// About how many tokens a message has.
+/// Estimates the tokens of a message.
 pub(super) fn of_message(message: &Message) -> u64 {
     FRAME + message.content().iter().map(of_block).sum::<u64>()
 }
@@ -36,14 +36,14 @@ fn of_block(block: &Block) -> u64 {
 
 fn of_media(media: &Media) -> u64 {
     match &media.source {
-        // A page of a document, or a second of sound, is some tens of kilobytes.
+        // A page of a document or a second of sound takes some tens of kilobytes.
         MediaSource::Base64(data) if media.kind != MediaKind::Image => (data.len() as u64 / 40).max(IMAGE),
         _ => IMAGE,
     }
 }
 
 fn of_json(value: &serde_json::Value) -> u64 {
-    // The bytes of UTF-8 weigh about what `of_text` says of their characters.
+    // UTF-8 bytes give about the same weight as the characters do in `of_text`.
     (value.to_string().len() as u64).div_ceil(4)
 }
 
@@ -55,28 +55,28 @@ fn of_tool(tool: &ToolSpec) -> u64 {
     FRAME + of_text(&tool.name) + of_text(&tool.description) + of_json(&tool.schema)
 }
 
-/// Counts the requests of one run; what was counted is not counted again.
+/// Counts the requests of one run incrementally.
 #[derive(Default)]
 pub(super) struct Tally {
     mark: Option<HistoryVersion>,
-    /// Tokens of the messages up to and with each.
+    /// Cumulative tokens of the messages up to and including each.
     sums: Vec<u64>,
     tools: Vec<Arc<ToolSpec>>,
     of_tools: u64,
-    /// What the last request had, for questions between requests.
+    /// The count of the last request, for use between requests.
     pub(super) last: Count,
 }
 
-/// What a request has.
+/// The tokens of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
-    /// All of it.
+    /// Total number of tokens.
     pub(super) tokens: u64,
-    /// System prompt and tools.
+    /// Tokens of the system prompt and tools.
     pub(super) fixed: u64,
-    /// How the provider's counts compare to the estimates, in thousandths.
+    /// Ratio of the provider's counts to the estimates, in thousandths.
     pub(super) correction: u64,
-    /// What the provider reported for the request before, if the view has not changed since.
+    /// The usage that the provider reported for the previous request, if the view has not changed since.
     pub(super) reported: Option<Usage>,
 }
 
@@ -87,22 +87,22 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Tokens of system prompt and tools, as far as that is sure: where the provider has counted more than was estimated, the
-    /// messages may be why.
+    /// Returns a lower bound for the tokens of the system prompt and tools: if the provider has counted more than
+    /// estimated, the messages may be the cause.
     pub(super) fn surely_fixed(&self) -> u64 {
         (self.fixed.saturating_mul(1000) / self.correction.max(1000)).min(self.tokens)
     }
 
-    /// An estimate, corrected.
+    /// Returns a corrected estimate.
     pub(super) fn corrected(&self, estimate: u64) -> u64 {
         estimate.saturating_mul(self.correction) / 1000
     }
 }
 
 impl Tally {
-    /// Counts a request. An answer in it that was given to a request of the same view, after `changed_at` messages of the
-    /// thread, tells what everything up to it has.
-    /// What another model reported counts as unknown: `model` is the name of the one that is asked, `provider:model`.
+    /// Counts a request. The usage reported with an answer gives the tokens up to that answer, if it belongs to a
+    /// request of the same view, that is, one after `changed_at` messages of the thread. Usage reported by another
+    /// model is ignored; `model` is the name of the current one, `provider:model`.
     pub(super) fn count(&mut self, request: &ModelRequest, thread: &Messages, changed_at: usize, model: &str) -> Count {
         self.sum_up(&request.messages);
         let system: u64 = request.system.iter().map(of_system).sum();
@@ -122,7 +122,7 @@ impl Tally {
         count
     }
 
-    /// Takes what the provider counted for the request that was counted last.
+    /// Applies the provider's count of the last counted request.
     pub(super) fn correct(&mut self, tokens: u64) -> Count {
         let Count { tokens: estimated, correction, fixed, .. } = self.last;
         let ratio = tokens.saturating_mul(correction) / estimated.max(1);
@@ -132,8 +132,8 @@ impl Tally {
         self.last
     }
 
-    /// What messages have of the last request's tokens, from a corrected estimate of theirs. Where a provider counts far
-    /// more than can be corrected, what system prompt and tools do not explain is the messages', each by its size.
+    /// Returns the share of messages in the last request's tokens, given their corrected estimate. If the provider
+    /// counts far more than can be corrected, the excess is distributed over the messages by size.
     pub(super) fn share(&self, corrected: u64) -> u64 {
         let estimated = self.last.corrected(self.sums.last().copied().unwrap_or(0)).max(1);
         let counted = self.last.tokens.saturating_sub(self.last.fixed).max(estimated);
@@ -141,7 +141,7 @@ impl Tally {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Estimated tokens of the first messages.
+    /// Returns the estimated tokens of the first messages.
     fn upto(&self, messages: usize) -> u64 {
         messages.checked_sub(1).and_then(|at| self.sums.get(at)).copied().unwrap_or(0)
     }
@@ -167,7 +167,7 @@ impl Tally {
     }
 }
 
-/// The last answer of the request and what the provider reported with it, if that answer saw the same view.
+/// Returns the position of the last answer in the request and its reported usage, if that answer saw the same view.
 fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize, model: &str) -> Option<(usize, Usage)> {
     let at = request.messages.last_assistant()?;
     let answer = request.messages.get(at)?.as_assistant()?;
@@ -175,8 +175,8 @@ fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize, model:
     if answer.origin.as_ref().is_some_and(|origin| is_of_another(origin, model)) {
         return None;
     }
-    // Both end alike, so that the place in the thread is found without searching; a middleware that adds messages at
-    // the end shifts it by as many.
+    // Both lists have the same end, so the position in the thread is found without a search; middlewares that append
+    // messages shift it.
     let from_end = request.messages.len() - at;
     let in_thread = (0..from_end.min(8)).find_map(|less| {
         let index = thread.len().checked_sub(from_end - less)?;
@@ -185,8 +185,8 @@ fn reported(request: &ModelRequest, thread: &Messages, changed_at: usize, model:
     (in_thread >= changed_at).then_some((at, usage))
 }
 
-/// Whether an answer surely comes from elsewhere: a service may be registered under a name of one's own, and a model may
-/// be served by several, so one of the two names is enough to know it again.
+/// Returns `true` if an answer is certainly another model's. A service may be registered under a custom name, and a
+/// model may be served by several, so one matching name is enough.
 fn is_of_another(origin: &Origin, model: &str) -> bool {
     let (provider, name) = model.split_once(':').unwrap_or(("", model));
     !origin.provider.is_empty() && origin.provider != provider && origin.model != name
@@ -214,10 +214,10 @@ mod tests {
         request.system = vec![SystemBlock::new("z".repeat(400))];
         let mut tally = Tally::default();
         let count = tally.count(&request, &request.messages, 0, "");
-        // The first request was estimated at 204 and reported at 208; the last message is 104 more.
+        // The first request was estimated at 204 and reported as 208; the last message adds 104.
         assert_eq!(count.correction, 208 * 1000 / 204);
         assert_eq!(count.tokens, 218 + 104 * count.correction / 1000);
-        // Once the view has changed the report says nothing of it, but the correction holds.
+        // After a change of the view the report no longer applies, but the correction does.
         let later = tally.count(&request, &request.messages, 2, "");
         assert_eq!(later.tokens, (204 + 5 + 104) * count.correction / 1000);
     }
@@ -230,7 +230,7 @@ mod tests {
         let mut tally = Tally::default();
         let count = tally.count(&request, &request.messages, 0, "");
         assert_eq!((count.correction, count.fixed), (2_500, 250));
-        // The first message is 104 of 134 that were estimated.
+        // The first message is 104 of the estimated 134.
         let first = tally.share(count.corrected(104));
         assert_eq!(first, (count.tokens - count.fixed) * 260 / 335);
         let plain = tally.count(&ModelRequest::new(vec![Message::user("x")]), &request.messages, 3, "");

@@ -1,11 +1,11 @@
-//! Where a conversation may be cut.
+//! Finds the position at which to cut a conversation.
 
 use deepagents_core::message::{Message, Messages};
 
 use super::threshold::Size;
 
-/// Where the part that stays begins, at or after `from`, with results never separated from their calls. Nothing if all
-/// of it stays.
+/// Returns the start of the part to keep, at or after `from`, without separating results from their calls. Returns
+/// `None` if everything is kept.
 pub(super) fn cut(
     messages: &Messages,
     from: usize,
@@ -16,7 +16,7 @@ pub(super) fn cut(
     let at = match (keep.tokens(window), keep) {
         (Some(budget), _) => suffix(messages, from, budget, tokens)?,
         (None, Size::Messages(kept)) => messages.len().checked_sub(kept.max(1))?,
-        // A share of a window that turned out to be unknown.
+        // A fraction of an unknown window.
         (None, _) => messages.len().checked_sub(20)?,
     };
     if at <= from {
@@ -26,7 +26,7 @@ pub(super) fn cut(
     (at > from && at < messages.len()).then_some(at)
 }
 
-/// Where the longest end that fits begins; the last message stays in any case.
+/// Returns the start of the longest suffix that fits. The last message is always kept.
 pub(super) fn suffix(messages: &Messages, from: usize, budget: u64, tokens: impl Fn(usize) -> u64) -> Option<usize> {
     let mut left = budget;
     for index in (from..messages.len()).rev() {
@@ -38,8 +38,8 @@ pub(super) fn suffix(messages: &Messages, from: usize, budget: u64, tokens: impl
     None
 }
 
-/// Moves a cut away from the middle of a turn: before the answer whose results it would fall among, or, where there is
-/// no such answer, behind the results.
+/// Moves a cut out of the middle of a turn: before the answer whose results it would split, or after the results if
+/// there is no such answer.
 fn aligned(messages: &Messages, from: usize, at: usize) -> usize {
     let result = |index: usize| messages.get(index).and_then(|m| m.as_tool());
     let Some(first) = result(at) else { return at };
@@ -63,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// A conversation in short: `H`, `A`, `T` for an orphaned result, and `A2` for an answer with two calls and results.
+    /// Builds a conversation from a short notation: `H`, `A`, `T` for an orphaned result, and `A2` for an answer with
+    /// two calls and results.
     fn conversation(words: &str) -> Messages {
         let mut out: Vec<Message> = Vec::new();
         for (at, word) in words.split(' ').enumerate() {

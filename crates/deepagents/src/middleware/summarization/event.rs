@@ -1,4 +1,4 @@
-//! What has been done to the view of the conversation, as events.
+//! Changes to the view of the conversation, as events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sections::SummaryText;
 
-/// What has been done to the view of the conversation. The messages themselves are never changed.
+/// The changes to the view of the conversation. The messages themselves are never changed.
 #[derive(Debug)]
 pub struct Compactions;
 
@@ -30,35 +30,35 @@ impl Channel for Compactions {
     }
 }
 
-/// One change of the view.
+/// A change to the view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompactionEvent {
-    /// The beginning of the conversation was replaced by a summary.
+    /// Replaces the beginning of the conversation with a summary.
     Compacted(Box<Compaction>),
-    /// Long arguments of calls before this place are cut from now on.
+    /// Truncates long arguments of calls before this position from now on.
     ArgsTruncated {
-        /// Where they stay whole.
+        /// The position from which arguments stay whole.
         before: CutPoint,
-        /// Messages in the thread at that time.
+        /// Number of messages in the thread at that time.
         made_at: usize,
     },
-    /// Large results are shown in part from now on.
+    /// Truncates large results from now on.
     ResultsClipped {
-        /// What is shown, by id of the message.
+        /// The text to show, by message id.
         shown: BTreeMap<MessageId, Arc<str>>,
-        /// Messages in the thread at that time.
+        /// Number of messages in the thread at that time.
         made_at: usize,
     },
-    /// No summary could be made.
+    /// Records that no summary could be made.
     Failed {
-        /// Messages in the thread at that time.
+        /// Number of messages in the thread at that time.
         at: usize,
     },
-    /// The provider refused a request of about so many tokens as too long.
+    /// Records that the provider rejected a request as too long.
     Refused {
-        /// Tokens of the request.
+        /// Approximate number of tokens of the request.
         tokens: u64,
         /// The name of the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,61 +66,62 @@ pub enum CompactionEvent {
     },
 }
 
-/// A place between two messages of a thread.
+/// A position between two messages of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
-    /// Position of the message after it.
+    /// The index of the message after it.
     pub index: usize,
-    /// Id of the message before it.
+    /// The id of the message before it.
     pub before: MessageId,
-    /// Id of the message after it.
+    /// The id of the message after it.
     pub after: MessageId,
 }
 
-/// The beginning of the conversation, replaced by a summary.
+/// A summary that replaces the beginning of the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// Where the messages that stay begin.
+    /// The start of the messages that are kept.
     pub cut: CutPoint,
-    /// What the summary says.
+    /// The text of the summary.
     pub summary: SummaryText,
-    /// The message that stands for what was evicted.
+    /// The message that replaces the evicted ones.
     pub message: Arc<Message>,
-    /// The last words of a person, if they were evicted too.
+    /// The last message of a person, if it was evicted too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Arc<Message>>,
-    /// Where the evicted messages are.
+    /// The file with the evicted messages.
     pub file: VPath,
-    /// Which part of the history the file is, from 1.
+    /// The number of that file in the history, from 1.
     pub part: u32,
-    /// Messages in the thread at that time.
+    /// Number of messages in the thread at that time.
     pub made_at: usize,
 }
 
-/// What the view is computed from, beside the messages.
+/// The state from which, together with the messages, the view is computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CompactionState {
-    /// Counts the events.
+    /// Number of events.
     pub events: u64,
-    /// Counts the compactions.
+    /// Number of compactions.
     pub compactions: u64,
     /// The last compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Arc<Compaction>>,
-    /// Calls before this have their long arguments cut.
+    /// Calls before this position have their long arguments truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated_before: Option<CutPoint>,
-    /// Results shown in part.
+    /// Truncated results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clipped: BTreeMap<MessageId, Arc<str>>,
-    /// Messages in the thread when the view last changed: counts that providers reported before are of another view.
+    /// Number of messages in the thread when the view last changed. Counts that providers reported earlier belong to
+    /// another view.
     pub changed_at: usize,
-    /// Messages in the thread when a summary last failed.
+    /// Number of messages in the thread when a summary last failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<usize>,
-    /// Tokens of the smallest request that was refused as too long by the model that last refused one.
+    /// Number of tokens of the smallest request that was rejected as too long by the model that last rejected one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
     /// The name of that model.
@@ -155,27 +156,27 @@ impl CompactionState {
         }
     }
 
-    /// Tokens of the smallest request that this model has refused as too long. What another model has refused says nothing
-    /// of it.
+    /// Returns the tokens of the smallest request that this model has rejected as too long. Rejections by other models
+    /// do not count.
     pub(super) fn refused_by(&self, model: &str) -> Option<u64> {
         self.refused.filter(|_| self.refused_by.as_deref() == Some(model))
     }
 
-    /// Whether the view is the conversation itself.
+    /// Returns `true` if the view is the conversation itself.
     pub(super) fn is_plain(&self) -> bool {
         self.last.is_none() && self.truncated_before.is_none() && self.clipped.is_empty()
     }
 }
 
 impl CutPoint {
-    /// The place before the message at a position.
+    /// Returns the position before the message at an index.
     pub(super) fn at(messages: &Messages, index: usize) -> Self {
         let id = |at: Option<usize>| at.and_then(|at| messages.get(at)).map(|m| m.id().to_owned()).unwrap_or_default();
         Self { index, before: id(index.checked_sub(1)), after: id(Some(index)) }
     }
 
-    /// Where the place is now: messages before it may have been added or removed since by a repair. Nothing if neither
-    /// of its neighbours is there any more.
+    /// Returns the current index of the position, as a repair may have added or removed earlier messages. Returns
+    /// `None` if neither neighbour exists any more.
     pub(super) fn find(&self, messages: &Messages) -> Option<usize> {
         let is = |index: usize, id: &str| !id.is_empty() && messages.get(index).is_some_and(|m| m.id() == id);
         if is(self.index, &self.after) || self.index.checked_sub(1).is_some_and(|before| is(before, &self.before)) {
@@ -187,12 +188,12 @@ impl CutPoint {
     }
 }
 
-/// The part of a thread that the model is shown, for what looks at the sizes of conversations.
+/// The part of a thread that the model is shown, for code that measures conversations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShownPart {
-    /// Position of its first message: what comes before stands in a summary.
+    /// The index of its first message; earlier ones are summarized.
     pub(crate) from: usize,
-    /// Counts of providers for answers before this position are of another view.
+    /// Provider counts for answers before this index belong to another view.
     pub(crate) counted_from: usize,
 }
 

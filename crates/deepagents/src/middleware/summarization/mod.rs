@@ -1,19 +1,19 @@
-//! Context compaction: the conversation a model is shown stays within its window.
+//! Context compaction: keeps the conversation that a model is shown within its context window.
 //!
-//! Messages are never rewritten. What is done to the view of them is recorded as events in a private channel
+//! Messages are never rewritten. Changes to the view of them are recorded as events in a private channel
 //! ([`Compactions`]), and every request is computed from the thread and these events:
 //!
-//! 1. Long arguments of old `write_file` and `edit_file` calls are cut.
-//! 2. The oldest messages are written to `/conversation_history/{thread}.md`, read back, and only then replaced by a
-//!    summary. If they cannot be stored or no summary can be had, nothing is evicted and the event `compaction_failed`
-//!    tells why.
-//! 3. Where a request still does not fit, or the provider refuses it as too long, more is evicted and large results are
-//!    shown in part, once.
+//! 1. Long arguments of old `write_file`, `edit_file` and `apply_patch` calls are truncated.
+//! 2. The oldest messages are written to `/conversation_history/{thread}.md`, verified, and only then replaced by a
+//!    summary. If they cannot be stored, or there is no summary, nothing is evicted and the event `compaction_failed`
+//!    gives the reason.
+//! 3. If a request still does not fit, or the provider rejects it as too long, more messages are evicted and large
+//!    results are truncated, once.
 //!
-//! The application is told of each as a custom event: `arguments_truncated`, `conversation_compacted`, `results_clipped`,
+//! Each is reported to the application as an event: `arguments_truncated`, `conversation_compacted`, `results_clipped`,
 //! `compaction_failed`.
 //!
-//! System prompt, memory, the todo list, the last words of a person and calls that wait for results always stay.
+//! The system prompt, memory, the todo list, the last message of a person and calls without results are always kept.
 
 mod archive;
 mod clip;
@@ -57,10 +57,11 @@ pub use options::{CacheReuse, SummarizationOptions, TruncateArgs};
 pub use sections::SummaryText;
 pub use threshold::{Size, Trigger};
 
-/// Agents whose counts are remembered at once, more than may run at once unless told otherwise; others count anew.
+/// Maximum number of agents whose counts are cached, more than may run concurrently by default; others count from
+/// scratch.
 const LEDGERS: usize = 1_024;
 
-/// Keeps the conversation within the model's window; see the [module](self).
+/// Keeps the conversation within the model's context window; see the [module](self).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -82,27 +83,27 @@ struct Inner {
     /// The agent's model, for compaction between its calls.
     model: Arc<dyn ChatModel>,
     compact_tool: bool,
-    /// Oldest first, by run and path.
+    /// By run and path, the oldest first.
     ledgers: Mutex<VecDeque<(String, BudgetState)>>,
 }
 
-/// What is remembered between the requests of a run, so that each costs what it adds.
+/// State cached between the requests of a run, so that each costs only what it adds.
 #[derive(Default)]
 struct BudgetState {
     view: ViewCache,
     tally: Tally,
-    /// Messages of the thread without arguments that are still to be cut.
+    /// Number of messages of the thread that have no arguments left to truncate.
     cut_upto: usize,
-    /// Tokens that the last summary was to replace, if it was no shorter: the next one is worth its price where it
-    /// replaces twice as much.
+    /// Number of tokens that the last summary was to replace, if it was no shorter. Another summary is only worth its
+    /// price if it replaces twice as many.
     in_vain: Option<u64>,
 }
 
 impl Summarization {
-    /// Compaction for a model, with the history on a backend.
+    /// Creates compaction for a model, with the history on a backend.
     ///
     /// # Errors
-    /// When a size makes no sense, or is a share of a window that is not known.
+    /// Returns an error if a size is invalid, or is a fraction of an unknown window.
     pub fn new(
         model: Arc<dyn ChatModel>,
         backend: impl Backend,
@@ -128,7 +129,7 @@ impl Inner {
         cx.get::<Compactions>()
     }
 
-    /// The ledger of a run, taken out so that no lock is held while it is used.
+    /// Takes the ledger of a run out of the cache, so that no lock is held while it is used.
     fn take(&self, cx: &Context) -> BudgetState {
         let key = key(cx);
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,11 +169,11 @@ impl Inner {
         }
     }
 
-    /// Does what is due before a request is sent.
+    /// Performs whatever is due before a request is sent.
     async fn prepare(&self, work: &mut Work<'_>) -> Result<()> {
         work.measure();
         work.count_exactly().await;
-        // Where what cannot be made shorter does not fit by itself, a summary would be paid for in vain.
+        // If the incompressible part alone does not fit, do not pay for a summary.
         if let Some(limit) = work.limit().filter(|limit| work.count.surely_fixed() > *limit) {
             return Err(too_long(work, limit));
         }
@@ -182,7 +183,7 @@ impl Inner {
             work.truncate_args(Some(args.keep)).await;
         }
         if let Some(budget) = work.budget().filter(|_| work.is_over()) {
-            // With some room left, so that the next messages do not lead here again.
+            // Leave some room, so that the next messages do not trigger it again.
             work.try_compact(Some(work.room(budget / 4 * 3)), true).await;
         } else if self.options.trigger.met(work.length()) && !work.is_pausing() {
             work.try_compact(None, false).await;
@@ -247,7 +248,7 @@ impl Middleware for Summarization {
 
     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
         let inner = &*self.inner;
-        // What an earlier try has made of the conversation is not made again.
+        // Reuses the changes that an earlier attempt has made.
         let (before, cx) = (inner.state(next.cx()), next.cx().with_kept()?);
         let backend = inner.workspace.kept_for(&cx);
         let ledger = inner.take(&cx);
@@ -268,7 +269,7 @@ impl Middleware for Summarization {
                 answer = next.run(work.request.clone()).await;
             }
         }
-        // A run that fails comes to no `after_agent` that would forget it; one that tries again counts anew.
+        // A failed run does not reach `after_agent`, which removes the ledger; a retry counts from scratch.
         if answer.is_ok() {
             inner.put(&cx, work.ledger);
         }

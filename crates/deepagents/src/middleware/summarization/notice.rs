@@ -1,4 +1,4 @@
-//! Texts that stand for what is not shown.
+//! Replacement texts for content that is not shown.
 
 use deepagents_core::message::{Messages, ToolMessage};
 use deepagents_core::run::Context;
@@ -7,7 +7,7 @@ use deepagents_fs::VPath;
 use super::sections::SummaryText;
 use crate::channels::Todos;
 
-/// What stands for evicted messages: the summary, where they are, and the todo list as it is now.
+/// Returns the replacement for evicted messages: the summary, their location, and the current todo list.
 pub(super) fn summary(summary: &SummaryText, messages: usize, file: &VPath, cx: &Context) -> String {
     let reads = if cx.tool_names().contains(&"read_file") { "; search or read that file for details" } else { "" };
     let mut out = format!(
@@ -24,14 +24,14 @@ pub(super) fn summary(summary: &SummaryText, messages: usize, file: &VPath, cx: 
     out
 }
 
-/// The beginning of a result, and where the rest is.
+/// Returns the beginning of a result, and where the rest is.
 pub(super) fn clipped(text: &str, chars: usize, where_whole: &str) -> String {
     let head: String = text.chars().take(chars).collect();
     let more = text.chars().count().saturating_sub(chars);
     format!("{head}\n[{more} more characters are not shown to save room; {where_whole}]")
 }
 
-/// The file that a result shows, if its call was one of `read_file`.
+/// Returns the file that a result shows, if its call was `read_file`.
 pub(super) fn file_read(thread: &Messages, index: usize, result: &ToolMessage) -> Option<String> {
     let turn = (0..index).rev().find_map(|before| thread.get(before)?.as_assistant())?;
     let call = turn.tool_calls().find(|call| call.id == result.call_id && call.name == "read_file")?;

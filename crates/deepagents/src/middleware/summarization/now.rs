@@ -1,4 +1,4 @@
-//! Compaction that a person asks for.
+//! Compaction requested by a person.
 
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
@@ -7,12 +7,12 @@ use deepagents_core::state::Update;
 use super::threshold::Size;
 use super::{Inner, Summarization};
 
-/// Messages that stay when a person asks for room: the last exchange.
+/// Number of messages to keep when a person requests compaction: the last exchange.
 const KEEP: usize = 2;
 
 impl Summarization {
-    /// Puts a summary in the place of all but the last exchange, however full the window is. Returns the change of the
-    /// state and how many messages it evicts; nothing where there is nothing to evict.
+    /// Replaces all but the last exchange with a summary, however full the window is. Returns the number of evicted
+    /// messages and the state update, or `None` if there is nothing to evict.
     pub(crate) async fn compact_now(&self, cx: &Context) -> Result<Option<(usize, Update)>, String> {
         let inner: &Inner = &self.inner;
         let backend = inner.workspace.kept_for(cx);

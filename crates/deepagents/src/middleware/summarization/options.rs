@@ -1,4 +1,4 @@
-//! How the conversation is compacted.
+//! Options of compaction.
 
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use futures_util::future::BoxFuture;
 use super::threshold::{Size, Trigger};
 use crate::shared::Shared;
 
-/// Tokens after which the conversation is compacted where the model's window is unknown.
+/// Number of tokens at which to compact if the model's window is unknown.
 const TOKENS: u64 = 170_000;
-/// Messages that stay then.
+/// Number of messages to keep in that case.
 const MESSAGES: usize = 6;
-/// Messages whose arguments stay whole then.
+/// Number of messages whose arguments stay whole in that case.
 const WHOLE_MESSAGES: usize = 20;
-/// Share of a known window after which the conversation is compacted.
+/// Fraction of a known window at which to compact.
 const FULL: f64 = 0.85;
-/// Share of a known window that stays.
+/// Fraction of a known window to keep.
 const KEPT: f64 = 0.10;
 
-/// How the conversation is compacted. What is not set follows the model: where its window is known, at 85 % of it down to
-/// the last 10 %. Where nobody knows it, at 170 000 tokens down to the last 6 messages, which may be too late for the model;
-/// the application is told so in the event `context_window_unknown` at the beginning of each run.
+/// Options of compaction. The defaults depend on the model: if its context window is known, compaction starts at 85 %
+/// of it and keeps the last 10 %. If it is unknown, compaction starts at 170 000 tokens and keeps the last 6 messages.
+/// That may be too late for the model, so the event `context_window_unknown` informs the application at the start of
+/// each run.
 ///
 /// ```
 /// use deepagents::middleware::summarization::{Size, SummarizationOptions, Trigger};
@@ -47,26 +48,24 @@ pub struct SummarizationOptions {
     pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 
-/// Asked before the conversation is compacted, with whether a person or the model wants it; an error keeps it from being
-/// compacted.
+/// A check before compaction, which is told whether the model requested it with its tool; an error prevents it.
 pub(crate) type BeforeCompaction = dyn Fn(&Context, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
-/// Whether the request for a summary begins like the requests before it, so that what the provider has cached serves it.
+/// Whether the request for a summary reuses the provider's cached prefix of the conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheReuse {
-    /// Where the provider's last answer shows that it caches, and it comes out cheaper than sending the evicted messages
-    /// alone.
+    /// If the provider's last answer shows that it caches, and it is cheaper than sending only the evicted messages.
     #[default]
     WhereCheaper,
-    /// Wherever it fits the window and the summary is written by the model of the conversation.
+    /// Whenever it fits the window and the conversation's model writes the summary.
     Always,
-    /// Never: the evicted messages alone are sent, without tools.
+    /// Never: only the evicted messages are sent, without tools.
     Never,
 }
 
-/// Cutting of long arguments of old `write_file` and `edit_file` calls, as the model sees them. The thread keeps them, and
-/// the file holds what was written.
+/// Truncation of long arguments of old `write_file`, `edit_file` and `apply_patch` calls in the model's view. The
+/// thread keeps them, and the written content is in the file.
 ///
 /// ```
 /// use deepagents::middleware::summarization::{Size, TruncateArgs};
@@ -74,13 +73,14 @@ pub enum CacheReuse {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TruncateArgs {
-    /// When; by default when the conversation would be compacted too. Once some are cut, others follow as they grow old.
+    /// When to truncate; by default when the conversation would be compacted. Once some are truncated, others follow as
+    /// they grow old.
     pub trigger: Option<Trigger>,
-    /// What stays whole at the end of the conversation; by default 10 % of the model's window, or 20 messages.
+    /// How much of the conversation's end stays whole; by default 10 % of the model's window, or 20 messages.
     pub keep: Option<Size>,
-    /// Characters of the longest argument that is left alone.
+    /// Maximum number of characters of an argument that stays whole.
     pub max_length: usize,
-    /// What follows the first 20 characters of one that is cut.
+    /// The text after the first 20 characters of a truncated one.
     pub text: Arc<str>,
 }
 
@@ -110,58 +110,58 @@ impl Default for SummarizationOptions {
 
 impl SummarizationOptions {
     crate::shared::setters! {
-        /// When the conversation is compacted. Whatever is set here, it also is when a request would not fit the
+        /// Sets when to compact. Regardless of this setting, compaction also happens if a request would not fit the
         /// window.
         trigger(trigger: Trigger) => trigger = Some(trigger);
 
-        /// How much of the conversation's end stays as it is.
+        /// Sets how much of the conversation's end is kept.
         keep(size: Size) => keep = Some(size);
     }
 
-    /// Another spelling of a [`trigger`](Self::trigger) by tokens.
+    /// Sets a [`trigger`](Self::trigger) in tokens.
     #[must_use]
     pub fn max_tokens_before_summary(self, tokens: u64) -> Self {
         self.trigger(Trigger::tokens(tokens))
     }
 
-    /// Another spelling of a [`keep`](Self::keep) by messages.
+    /// Sets [`keep`](Self::keep) in messages.
     #[must_use]
     pub fn messages_to_keep(self, messages: usize) -> Self {
         self.keep(Size::Messages(messages))
     }
 
     crate::shared::setters! {
-        /// How long arguments are cut; `None` leaves them whole.
+        /// Sets how long arguments are truncated; `None` leaves them whole.
         truncate_args(truncation: impl Into<Option<TruncateArgs>>) => truncate_args = truncation.into();
 
-        /// Tokens of the model's window, for a model whose profile does not say it or says too much.
+        /// Sets the context window in tokens, for a model whose profile does not have it or overstates it.
         context_window(tokens: u64) => context_window = Some(tokens);
 
-        /// Another model for the summaries, such as a lighter one. Where it fails, the model of the conversation writes
+        /// Sets another model for the summaries, such as a smaller one. If it fails, the conversation's model writes
         /// them.
         model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
 
-        /// Whether requests for summaries reuse the cached prefix.
+        /// Sets whether requests for summaries reuse the cached prefix.
         prefix(reuse: CacheReuse) => prefix = reuse;
 
-        /// Another prompt for the summaries. The sections `## Goal`, `## Instructions`, `## Decisions` and `## Paths`
-        /// are kept from one summary to the next even where a later answer leaves them out.
+        /// Sets the prompt for the summaries. The sections `## Goal`, `## Instructions`, `## Decisions` and `## Paths`
+        /// carry over from one summary to the next, even if a later answer omits them.
         prompt(prompt: impl Into<Arc<str>>) => prompt = Some(prompt.into());
 
-        /// Tokens that a summary may have, 8000 unless told otherwise.
+        /// Sets the maximum number of tokens of a summary; 8000 by default.
         max_summary_tokens(tokens: u64) => max_summary_tokens = tokens;
 
-        /// Offers the model the tool `compact_conversation`; off unless told otherwise.
+        /// Sets whether the model is offered the tool `compact_conversation`. Off by default.
         compact_tool(on: bool) => compact_tool = on;
 
-        /// Asks the provider for the number of tokens of a request ([`ChatModel::count_tokens`]) where it has not reported
-        /// any for the conversation as it is shown, and the estimate is so near to a limit that it matters: a conversation
-        /// from elsewhere, another model, after a compaction. Off unless told otherwise, as each question takes a moment. Where
-        /// the provider does not count, and in replays of recordings, the estimate holds.
+        /// Sets whether to ask the provider for the number of tokens of a request ([`ChatModel::count_tokens`]) if it
+        /// has not reported any for the current view and the estimate is close to a limit: for an imported
+        /// conversation, another model, or after a compaction. Off by default, as every such request takes time. If the
+        /// provider does not count, and in replays of recordings, the estimate is used.
         provider_counts(on: bool) => provider_counts = on;
     }
 
-    /// Asks before it compacts.
+    /// Sets a check before compaction.
     pub(crate) fn before(
         mut self,
         ask: impl Fn(&Context, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static,
@@ -183,7 +183,7 @@ impl SummarizationOptions {
             max_length: args.max_length,
             text: args.text,
         });
-        // A share of the window says nothing where messages are counted: few short ones would all be kept.
+        // If messages are counted, do not keep a fraction of the window, which might hold all of a few short messages.
         let counted = self.trigger.as_ref().and_then(Trigger::fewest_messages);
         let keep = self.keep.unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(MESSAGES.min(n / 2).max(1))));
         let guessed = self.trigger.is_none() && window.is_none();
@@ -210,9 +210,9 @@ impl SummarizationOptions {
     }
 }
 
-/// Options with the model's defaults filled in.
+/// Options with the model's defaults applied.
 pub(super) struct Settled {
-    /// Tokens of the trigger where neither the caller nor the model says anything.
+    /// The trigger in tokens if neither the caller nor the model determines one.
     pub(super) guessed: Option<u64>,
     pub(super) trigger: Trigger,
     pub(super) keep: Size,

@@ -1,4 +1,4 @@
-//! Messages as text, for the history file and for the model that summarises.
+//! Messages as text, for the history file and the summarizing model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use deepagents_core::message::{Author, Block, Media, MediaKind, MediaSource, Message};
 use deepagents_fs::VPath;
 
-/// Where stored media are, by the message's place in a list and the block's place in the message.
+/// The files of stored media, by the message's index in a list and the block's index in the message.
 pub(super) type Stored = BTreeMap<(usize, usize), VPath>;
 
-/// A message with its number in the thread. Thoughts are left out.
+/// Formats a message with its number in the thread. Reasoning is left out.
 pub(super) fn message(message: &Message, number: usize, place: usize, stored: &Stored) -> String {
     let mut out = match message {
         Message::User(user) if user.author == Author::Harness => format!("### {number} note of the harness"),

@@ -1,23 +1,23 @@
-//! The structured text of a summary, and what it keeps from the one before.
+//! The structured text of a summary, and what it carries over from the previous one.
 
 use serde::{Deserialize, Serialize};
 
-/// Sections that a later summary does not lose: what was settled stays settled until something else is said of it.
+/// Sections that carry over to later summaries until they are changed.
 const LASTING: [&str; 4] = ["Goal", "Instructions", "Decisions", "Paths"];
 
 /// A summary in sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryText {
-    /// What comes before the first heading.
+    /// The text before the first heading.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preamble: String,
-    /// Headings and what is under them, in order.
+    /// Headings and their text, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<(String, String)>,
 }
 
 impl SummaryText {
-    /// Takes a model's answer apart at its `## ` headings.
+    /// Splits a model's answer at its `## ` headings.
     pub(super) fn parse(answer: &str) -> Self {
         let mut out = Self::default();
         let mut fenced = false;
@@ -39,7 +39,7 @@ impl SummaryText {
         out
     }
 
-    /// Keeps what lasts of an earlier summary where this one says nothing of it.
+    /// Carries over the lasting sections of an earlier summary that this one lacks.
     pub(super) fn after(mut self, earlier: &Self) -> Self {
         let mut kept = Vec::new();
         for (title, body) in earlier.sections.iter().filter(|(title, body)| lasts(title) && !says_nothing(body)) {
@@ -53,7 +53,7 @@ impl SummaryText {
         self
     }
 
-    /// The text.
+    /// Formats the summary as text.
     pub(super) fn render(&self) -> String {
         let preamble = Some(&self.preamble).filter(|text| !text.is_empty()).cloned();
         let sections = self.sections.iter().filter(|(_, body)| !says_nothing(body));

@@ -1,4 +1,4 @@
-//! Asking a model for a summary.
+//! Requests summaries from a model.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use super::count;
 use super::options::Settled;
 use super::sections::SummaryText;
 
-/// How often messages that are too long for the summarising model are halved.
+/// Maximum number of times that messages too long for the summarizing model are halved.
 const HALVINGS: usize = 3;
-/// Tokens of the shortest piece of a message that is worth sending.
+/// Number of tokens of the shortest piece of a message that is worth sending.
 const LEAST: u64 = 200;
 
-/// What is to be summarised, and by whom.
+/// The input and the models of a summary.
 pub(super) struct Summariser<'a> {
     pub(super) cx: &'a Context,
     pub(super) options: &'a Settled,
-    /// The model of the conversation.
+    /// The conversation's model.
     pub(super) main: &'a Arc<dyn ChatModel>,
-    /// What the summary before says.
+    /// The previous summary.
     pub(super) earlier: Option<&'a SummaryText>,
-    /// The evicted messages, each as text.
+    /// The evicted messages as text.
     pub(super) texts: Vec<String>,
-    /// How the provider's counts compare to estimates, in thousandths.
+    /// Ratio of the provider's counts to estimates, in thousandths.
     pub(super) correction: u64,
 }
 
 impl Summariser<'_> {
-    /// The summary; over the cached prefix where a request for that is given and answered.
+    /// Returns the summary; with the cached prefix if such a request is given and succeeds.
     pub(super) async fn run(self, inline: Option<ModelRequest>) -> Result<SummaryText, String> {
         if let Some(request) = inline
             && let Ok(answer) = self.cx.invoke_model(self.main, request).await
@@ -54,14 +54,14 @@ impl Summariser<'_> {
     }
 
     fn read(&self, answer: &ModelOutput, earlier: Option<&SummaryText>) -> Result<SummaryText, Error> {
-        // Words of a refusal, or half of an answer, are not what was said before.
+        // A refusal or a partial answer is not a summary.
         match &answer.stop {
             StopReason::Refusal => return Err(Error::other("the model declined to write it")),
             StopReason::ContextWindow | StopReason::Pause => {
                 return Err(Error::other("the model's answer was broken off"));
             }
             StopReason::Other(word) => return Err(Error::other(format!("the model's answer was broken off ({word})"))),
-            // One that has come to its own limit has said what matters first.
+            // An answer that reached its length limit has the most important points first.
             _ => {}
         }
         let text = answer.message.text();
@@ -75,7 +75,7 @@ impl Summariser<'_> {
         })
     }
 
-    /// Has a model summarise all messages: at once where they fit its window, otherwise part after part, each with the
+    /// Lets a model summarize all messages: at once if they fit its window, otherwise in parts, each together with the
     /// summary so far.
     async fn write(&self, model: &Arc<dyn ChatModel>) -> Result<SummaryText, Error> {
         let own = self.options.context_window.filter(|_| Arc::ptr_eq(model, self.main));
@@ -83,7 +83,7 @@ impl Summariser<'_> {
         let room =
             window.map_or(self.options.max_summary_tokens, |window| self.options.max_summary_tokens.min(window / 4));
         let prompt = count::of_text(&self.options.prompt);
-        // Estimates may be off by a tenth even when corrected; if they are by more, the messages are halved.
+        // Even corrected estimates may be off by a tenth; if they are off by more, the messages are halved.
         let most = window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(room + prompt));
         let mut most = most.saturating_mul(1000) / self.correction.max(1);
         let mut left: VecDeque<&str> = self.texts.iter().map(String::as_str).collect();
@@ -127,7 +127,7 @@ impl Summariser<'_> {
     }
 }
 
-/// The request for a summary that begins like the conversation's own.
+/// Returns the request for a summary that shares the prefix of the conversation's requests.
 pub(super) fn inline(request: &ModelRequest, options: &Settled) -> ModelRequest {
     let mut request = request.clone();
     let lead = include_str!("../../prompts/summary_inline.md").trim_end();
@@ -135,12 +135,12 @@ pub(super) fn inline(request: &ModelRequest, options: &Settled) -> ModelRequest 
     request
 }
 
-/// A text without its middle, if it is longer than a model takes.
+/// Removes the middle of a text that is longer than a model accepts.
 fn shortened(text: &str, tokens: u64) -> String {
     if count::of_text(text) <= tokens {
         return text.to_owned();
     }
-    // Characters cost a token at most.
+    // A character costs at most one token.
     let half = usize::try_from(tokens / 2).unwrap_or(usize::MAX);
     let chars = text.chars().count();
     let head: String = text.chars().take(half).collect();

@@ -1,4 +1,4 @@
-//! When the conversation is compacted, and how much of it stays.
+//! Thresholds of compaction.
 
 use deepagents_core::agent::BuildError;
 use serde_json::Value;
@@ -14,16 +14,15 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Size {
-    /// So many messages; a summary counts as one, together with the words of a person that stay beside it.
+    /// A number of messages. A summary counts as one, together with the message of a person that is kept beside it.
     Messages(usize),
-    /// So many tokens, system prompt and tools included.
+    /// A number of tokens, including the system prompt and tools.
     Tokens(u64),
-    /// This share of the model's context window, above 0 and at most 1.
+    /// A fraction of the model's context window, above 0 and at most 1.
     Fraction(f64),
 }
 
-/// When something is to be done: as soon as one of its clauses holds, and a clause holds when each of its sizes is
-/// reached.
+/// A condition that holds when one of its clauses holds; a clause holds when all of its sizes are reached.
 ///
 /// ```
 /// use deepagents::middleware::summarization::Trigger;
@@ -36,20 +35,20 @@ pub struct Trigger {
     clauses: Vec<Vec<Size>>,
 }
 
-/// How long the conversation is.
+/// The length of the conversation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Length {
     pub(super) messages: usize,
     pub(super) tokens: u64,
-    /// The model's window, where it is known.
+    /// The model's context window, if known.
     pub(super) window: Option<u64>,
 }
 
 impl Size {
-    /// A size by the name of its kind: `messages`, `tokens` or `fraction`.
+    /// Parses a size from its kind: `messages`, `tokens` or `fraction`.
     ///
     /// # Errors
-    /// When the kind is unknown or the number is not one of its kind.
+    /// Returns an error if the kind is unknown or the number is invalid for it.
     pub fn parse(kind: &str, number: &Value) -> Result<Self, BuildError> {
         let whole = || {
             let wrong = || option(&format!("{kind} must be a whole number greater than 0, got {number}"));
@@ -67,7 +66,7 @@ impl Size {
         Ok(size)
     }
 
-    /// Refuses what makes no sense; with a window to look at, also a fraction of an unknown one.
+    /// Rejects an invalid size; given the window, also a fraction of an unknown one.
     pub(super) fn check(self, window: Option<Option<u64>>) -> Result<(), BuildError> {
         match self {
             Self::Messages(0) | Self::Tokens(0) => Err(option(&format!("a size must be greater than 0, got {self:?}"))),
@@ -82,7 +81,7 @@ impl Size {
         }
     }
 
-    /// The size in tokens, if it is one; none too for a share of an unknown window.
+    /// Returns the size in tokens, or `None` for messages and for a fraction of an unknown window.
     pub(super) fn tokens(self, window: Option<u64>) -> Option<u64> {
         match self {
             Self::Messages(_) => None,
@@ -100,37 +99,37 @@ impl Size {
 }
 
 impl Trigger {
-    /// As soon as there are so many messages.
+    /// Fires at this number of messages.
     #[must_use]
     pub fn messages(messages: usize) -> Self {
         Self::at(Size::Messages(messages))
     }
 
-    /// As soon as a request has so many tokens.
+    /// Fires when a request has this number of tokens.
     #[must_use]
     pub fn tokens(tokens: u64) -> Self {
         Self::at(Size::Tokens(tokens))
     }
 
-    /// As soon as a request fills this share of the model's window.
+    /// Fires when a request fills this fraction of the model's window.
     #[must_use]
     pub fn fraction(share: f64) -> Self {
         Self::at(Size::Fraction(share))
     }
 
-    /// As soon as a size is reached.
+    /// Fires when a size is reached.
     #[must_use]
     pub fn at(size: Size) -> Self {
         Self { clauses: vec![vec![size]] }
     }
 
-    /// Never.
+    /// Never fires.
     #[must_use]
     pub fn never() -> Self {
         Self::default()
     }
 
-    /// The number of messages that alone is enough, if there is one.
+    /// Returns the number of messages that is sufficient by itself, if there is one.
     pub(super) fn fewest_messages(&self) -> Option<usize> {
         let alone = |clause: &Vec<Size>| match clause.as_slice() {
             [Size::Messages(n)] => Some(*n),
@@ -139,14 +138,14 @@ impl Trigger {
         self.clauses.iter().filter_map(alone).min()
     }
 
-    /// As soon as either holds.
+    /// Fires when either condition holds.
     #[must_use]
     pub fn or(mut self, other: Self) -> Self {
         self.clauses.extend(other.clauses);
         self
     }
 
-    /// As soon as both hold.
+    /// Fires when both conditions hold.
     #[must_use]
     #[allow(clippy::needless_pass_by_value, reason = "reads like `or`, and triggers are made on the spot")]
     pub fn and(self, other: Self) -> Self {
@@ -162,12 +161,12 @@ impl Trigger {
         self.met_by(length, 1.0)
     }
 
-    /// Whether this part of the way is gone.
+    /// Returns `true` if this fraction of the sizes is reached.
     pub(super) fn met_by(&self, length: Length, part: f64) -> bool {
         self.clauses.iter().any(|sizes| sizes.iter().all(|size| size.reached(length, part)))
     }
 
-    /// Whether it depends on nothing but the number of messages.
+    /// Returns `true` if it depends on anything but the number of messages.
     pub(super) fn counts_tokens(&self) -> bool {
         self.clauses.iter().flatten().any(|size| !matches!(size, Size::Messages(_)))
     }

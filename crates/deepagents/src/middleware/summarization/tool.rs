@@ -33,7 +33,7 @@ impl Inner {
         let shown = ledger.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
         let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), ledger);
         work.manual = true;
-        // The request as it was last sent, and the answer that made this call.
+        // The last request, and the answer that made this call.
         work.count = work.ledger.tally.last;
         let messages = cx.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at)).and_then(|m| m.as_assistant());

@@ -1,4 +1,4 @@
-//! From the thread and what has been done to its view, to what the model is shown.
+//! Computes what the model is shown from the thread and the changes to its view.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 use super::event::CompactionState;
 use super::options::SettledArgs;
 
-/// Tools whose long arguments are cut: what they wrote is in a file.
+/// Tools whose long arguments are truncated, because what they wrote is in a file.
 const WRITERS: [&str; 3] = ["write_file", "edit_file", "apply_patch"];
-/// Characters left of an argument that is cut.
+/// Number of characters to keep of a truncated argument.
 const LEFT: usize = 20;
-/// Fields of the provider's own items that hold content bound to what came before it.
+/// Types of provider items whose content is bound to the preceding messages.
 const BOUND: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
 
-/// How single messages are shown.
+/// Defines how single messages are shown.
 pub(super) struct Lens<'a> {
     state: &'a CompactionState,
     args: Option<&'a SettledArgs>,
-    /// Where the part that stays begins.
+    /// The index of the first message that is kept.
     pub(super) base: usize,
-    /// Whether the summary of the state stands before it.
+    /// Whether the summary in the state precedes it.
     pub(super) summarised: bool,
-    /// Calls before this have their long arguments cut.
+    /// Calls before this index have their long arguments truncated.
     pub(super) truncated_before: usize,
 }
 
 impl<'a> Lens<'a> {
     pub(super) fn new(state: &'a CompactionState, thread: &Messages, args: Option<&'a SettledArgs>) -> Self {
-        // A thread that was replaced as a whole has nothing to do with its old summary.
+        // If the whole thread was replaced, its old summary no longer applies.
         let base = state.last.as_ref().and_then(|last| last.cut.find(thread));
         let truncated = state.truncated_before.as_ref().filter(|_| args.is_some()).and_then(|place| place.find(thread));
         Self {
@@ -41,13 +41,13 @@ impl<'a> Lens<'a> {
         }
     }
 
-    /// What comes before the part that stays.
+    /// Returns the messages before the part that is kept.
     pub(super) fn head(&self) -> impl Iterator<Item = &'a Arc<Message>> {
         let last = self.state.last.as_ref().filter(|_| self.summarised);
         last.into_iter().flat_map(|last| std::iter::once(&last.message).chain(&last.pinned))
     }
 
-    /// A message at its position in the thread, as it is shown.
+    /// Returns a message of the thread as it is shown.
     pub(super) fn show(&self, message: &Arc<Message>, index: usize) -> Arc<Message> {
         match &**message {
             Message::Assistant(answer) => {
@@ -83,7 +83,7 @@ impl<'a> Lens<'a> {
     }
 }
 
-/// Views made before, so that a step costs what it adds.
+/// Caches the view, so that a step costs only what it adds.
 #[derive(Default)]
 pub(super) struct ViewCache {
     events: u64,
@@ -92,7 +92,7 @@ pub(super) struct ViewCache {
 }
 
 impl ViewCache {
-    /// What the model is shown of a thread.
+    /// Returns what the model is shown of a thread.
     pub(super) fn view(&mut self, thread: &Messages, state: &CompactionState, args: Option<&SettledArgs>) -> Messages {
         if state.is_plain() {
             return thread.clone();
@@ -104,7 +104,7 @@ impl ViewCache {
                 let shown = (lens.base..).zip(thread.tail(lens.base)).map(|(index, m)| lens.show(m, index));
                 self.view = lens.head().cloned().chain(shown).collect();
             }
-            // What is added after a change of the view is shown as it is.
+            // Messages added after the last change of the view are shown unchanged.
             known => thread.tail(known).for_each(|message| self.view.put(message.clone())),
         }
         self.events = state.events;
@@ -113,12 +113,12 @@ impl ViewCache {
     }
 }
 
-/// Whether a call has arguments that would be cut.
+/// Returns `true` if a call has arguments to truncate.
 pub(super) fn has_long_args(answer: &AssistantMessage, args: &SettledArgs) -> bool {
     answer.tool_calls().filter(|call| WRITERS.contains(&call.name.as_str())).any(|call| has_long_text(&call.args, args))
 }
 
-/// Whether a value holds a text, at any depth, that would be cut. Arguments are nested 64 levels deep at most.
+/// Returns `true` if a value contains a string to truncate, at any depth. Arguments are nested at most 64 levels deep.
 fn has_long_text(value: &Value, args: &SettledArgs) -> bool {
     match value {
         Value::String(text) => is_long(text, args),
@@ -128,14 +128,14 @@ fn has_long_text(value: &Value, args: &SettledArgs) -> bool {
     }
 }
 
-/// Cuts the long texts of a value at every depth; says whether there were any.
+/// Truncates the long strings of a value at any depth, and returns whether there were any.
 fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
     match value {
         Value::String(text) if is_long(text, args) => {
             *text = text.chars().take(LEFT).chain(args.text.chars()).collect();
             true
         }
-        // All of them, not only the first.
+        // `any` would stop at the first.
         Value::Array(items) => items.iter_mut().filter_map(|item| cut_long_texts(item, args).then_some(())).count() > 0,
         Value::Object(fields) => {
             fields.values_mut().filter_map(|field| cut_long_texts(field, args).then_some(())).count() > 0
@@ -145,7 +145,7 @@ fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
 }
 
 fn is_long(text: &str, args: &SettledArgs) -> bool {
-    // Bytes are an upper bound of characters.
+    // The number of bytes is an upper bound for that of characters.
     text.len() > args.max_length && text.chars().count() > args.max_length
 }
 
@@ -156,13 +156,13 @@ fn truncate_args(answer: &mut AssistantMessage, args: &SettledArgs) {
             continue;
         }
         if cut_long_texts(&mut call.args, args) {
-            // The provider's own item still has the long argument.
+            // The provider's own item still contains the long argument.
             call.native = None;
         }
     }
 }
 
-/// Whether the provider of an answer ties the model's thoughts to the messages before them.
+/// Returns `true` if the provider of an answer binds reasoning to the preceding messages.
 fn binds(answer: &AssistantMessage) -> bool {
     answer.origin.as_ref().is_none_or(|origin| {
         let of = |word| origin.api.contains(word) || origin.provider.contains(word);
@@ -170,7 +170,7 @@ fn binds(answer: &AssistantMessage) -> bool {
     })
 }
 
-/// Whether a block is a model's thought.
+/// Returns `true` for a reasoning block.
 fn is_bound(block: &Block) -> bool {
     match block {
         Block::Reasoning(_) => true,

@@ -1,4 +1,4 @@
-//! Making a request fit: one after the other, what costs the conversation least.
+//! Makes a request fit, with the least costly measures first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
 use super::{BudgetState, notice, render};
 
-/// Messages that must come after a failed summary before another one is tried, unless the window is full.
+/// Number of further messages before another attempt after a failed summary, unless the window is full.
 const PAUSE: usize = 10;
-/// How many times as many tokens as estimated a request may have.
+/// The assumed maximum ratio of a request's real size to its estimate.
 const MISJUDGED: u64 = 2;
 
-/// A request, and what is done to make it fit.
+/// A request, and the work done to make it fit.
 pub(super) struct Work<'a> {
     pub(super) cx: &'a Context,
     pub(super) options: &'a Settled,
@@ -36,9 +36,9 @@ pub(super) struct Work<'a> {
     pub(super) ledger: BudgetState,
     pub(super) count: Count,
     pub(super) window: Option<u64>,
-    /// Why something could not be done, for the error if nothing else helps.
+    /// The last problem, for the error if nothing else helps.
     pub(super) problem: Option<String>,
-    /// Whether the model wants it.
+    /// Whether the model requested the compaction.
     pub(super) manual: bool,
 }
 
@@ -48,7 +48,7 @@ impl Work<'_> {
             self.ledger.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
     }
 
-    /// Asks the provider to count, where an estimate is so near to a limit that it may be on the other side of it.
+    /// Asks the provider to count if the estimate is close enough to a limit to be on the wrong side of it.
     pub(super) async fn count_exactly(&mut self) {
         let most = self.count.tokens.saturating_mul(MISJUDGED);
         let matters = self.budget().is_some_and(|budget| most > budget)
@@ -56,7 +56,7 @@ impl Work<'_> {
         if !self.options.provider_counts || self.count.reported.is_some() || !matters {
             return;
         }
-        // Where nobody counts the estimate has to do, as it does without being asked.
+        // If the provider does not count, use the estimate, as without asking.
         if let Ok(Some(tokens)) = self.model.count_tokens(self.request.clone()).await {
             self.count = self.ledger.tally.correct(tokens);
         }
@@ -69,11 +69,11 @@ impl Work<'_> {
         Length { messages: shown.len() - pinned, tokens: self.count.tokens, window: self.window }
     }
 
-    /// Tokens that the conversation may have before the answer has no room any more.
+    /// Returns the number of tokens that the conversation may have while leaving room for the answer.
     pub(super) fn budget(&self) -> Option<u64> {
         let window = self.window.or_else(|| self.state.refused_by(self.model.name()))?;
         let settings = self.request.settings.max_tokens;
-        // Without a limit of its own the answer is given what models usually need, not all they could use.
+        // Without a limit of its own, reserve what answers usually need rather than the maximum.
         let answer = settings.unwrap_or_else(|| self.model.profile().max_output.unwrap_or(0).min(window / 6));
         Some((window / 20 * 19).saturating_sub(answer))
     }
@@ -82,24 +82,24 @@ impl Work<'_> {
         self.budget().is_some_and(|budget| self.count.tokens > budget)
     }
 
-    /// Tokens that cannot be sent whatever the estimate is worth.
+    /// Returns the hard limit in tokens: a larger request cannot be sent, however uncertain the estimate.
     pub(super) fn limit(&self) -> Option<u64> {
         Some(self.window?.saturating_sub(self.request.settings.max_tokens.unwrap_or(0)))
     }
 
-    /// Whether a summary that failed a moment ago should not be tried again yet.
+    /// Returns `true` if a recently failed summary should not be retried yet.
     pub(super) fn is_pausing(&self) -> bool {
         self.state.failed_at.is_some_and(|at| self.cx.messages().len() < at + PAUSE)
     }
 
-    /// What the work changes in the state.
+    /// Takes the state changes of the work.
     pub(super) fn update(&mut self) -> Update {
         let events = std::mem::take(&mut self.events);
         let files = std::mem::take(&mut self.archive.update);
         if events.is_empty() { files } else { files.with::<Compactions>(events) }
     }
 
-    /// Keeps what the work has changed by now, however the model call ends: it has been paid for.
+    /// Keeps the changes so far, however the model call ends: they are already paid for.
     pub(super) fn keep(&mut self) {
         let update = self.update();
         if !update.is_empty() {
@@ -107,14 +107,14 @@ impl Work<'_> {
         }
     }
 
-    /// Shows the request, which others have made from an earlier state of the view, as of the present one.
+    /// Converts the request, which other middlewares built from an earlier state of the view, to the current one.
     pub(super) fn show_changes_since(&mut self, before: &CompactionState) {
         if self.state != *before {
             self.reshow(before);
         }
     }
 
-    /// Takes an event in and shows the request anew.
+    /// Applies an event and updates the request.
     pub(super) fn apply(&mut self, event: CompactionEvent) {
         let before = self.state.clone();
         self.note(event);
@@ -122,14 +122,14 @@ impl Work<'_> {
         self.measure();
     }
 
-    /// Notes that something was refused or failed; the view stays.
+    /// Records a rejection or failure; the view does not change.
     pub(super) fn note(&mut self, event: CompactionEvent) {
         self.state.apply(event.clone());
         self.events.push(event);
     }
 
-    /// Brings the request from one state of the view to the present one. What other middlewares did to single messages
-    /// stays done.
+    /// Converts the request from one state of the view to the current one. Preserves changes that other middlewares
+    /// made to single messages.
     fn reshow(&mut self, before: &CompactionState) {
         let thread = self.cx.messages();
         let old = Lens::new(before, thread, self.options.args.as_ref());
@@ -152,13 +152,14 @@ impl Work<'_> {
         self.request.cache.messages.retain_mut(|(at, _)| place(*at).map(|to| *at = to).is_some());
     }
 
-    /// Whether arguments of calls that are shown have been cut: those that have grown old since are treated alike.
+    /// Returns `true` if arguments of shown calls have been truncated; calls that have grown old since are treated
+    /// alike.
     pub(super) fn cuts_args(&self) -> bool {
         let lens = Lens::new(&self.state, self.cx.messages(), self.options.args.as_ref());
         lens.truncated_before > lens.base
     }
 
-    /// Cuts long arguments of calls before the part that is to stay whole; of all calls if nothing is to.
+    /// Truncates long arguments of calls before the part that is to stay whole, or of all calls if `keep` is `None`.
     pub(super) async fn truncate_args(&mut self, keep: Option<Size>) -> bool {
         let Some(args) = &self.options.args else { return false };
         let thread = self.cx.messages();
@@ -187,9 +188,8 @@ impl Work<'_> {
         true
     }
 
-    /// Replaces the beginning of the conversation by a summary, once it is stored; gives how many messages left. What
-    /// stays is at most `keep`, and where `room` is given at most so many tokens. `forced` does it also where little is
-    /// gained.
+    /// Replaces the beginning of the conversation with a summary after storing it, and returns the number of evicted
+    /// messages. Keeps at most `keep` and, if given, at most `room` tokens. `forced` compacts even if little is gained.
     pub(super) async fn compact(
         &mut self,
         keep: Size,
@@ -209,13 +209,13 @@ impl Work<'_> {
         let evicted: Vec<Arc<Message>> = thread.tail(base).take(at - base).cloned().collect();
         let tokens_evicted: u64 = (base..at).map(tokens).sum();
         let human = (0..thread.len()).rev().find(|&index| is_human(thread, index)).filter(|index| *index < at);
-        // The words that stay are no gain.
+        // The message that is kept is not a gain.
         let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
         let little = self.options.trigger.counts_tokens() && self.ledger.tally.share(gain) < self.count.tokens / 20;
         if gain == 0 || (little && !forced) {
             return Ok(None);
         }
-        // Whoever asks for it, or wants fewer messages, gets them whatever the summary weighs.
+        // An explicit request, or a limit on messages, is met whatever the size of the summary.
         let for_room = room.is_some() || (!forced && self.options.trigger.counts_tokens());
         let replaced = self.count.corrected(head) + tokens_evicted;
         if for_room && self.ledger.in_vain.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
@@ -278,7 +278,7 @@ impl Work<'_> {
         Ok(Some(evicted.len()))
     }
 
-    /// Compacts, and where that fails tells so and goes on with everything in place.
+    /// Compacts; if that fails, reports it and continues with everything in place.
     pub(super) async fn try_compact(&mut self, room: Option<u64>, forced: bool) -> bool {
         let is_done = match self.compact(self.options.keep, room, forced).await {
             Ok(done) => done.is_some(),
@@ -289,17 +289,17 @@ impl Work<'_> {
                 false
             }
         };
-        // At once: the run may be cancelled while more is done.
+        // Immediately, because the run may be cancelled during the rest.
         self.keep();
         is_done
     }
 
-    /// Whether the summary is asked for over the cached prefix.
+    /// Returns `true` if the summary is requested with the cached prefix.
     fn reuses_prefix(&self, evicted: u64) -> bool {
         let request = &self.request;
         let needed = self.count.tokens + self.options.max_summary_tokens + 1_000;
         let fits = self.window.is_none_or(|window| needed <= window);
-        // An answer in a shape, or one that must be a call, is no summary.
+        // A structured answer, or one that must be a call, cannot be a summary.
         let free =
             request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
         if self.options.model.is_some() || !fits || !free {
@@ -310,23 +310,23 @@ impl Work<'_> {
             CacheReuse::Always => true,
             CacheReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
                 let cached = usage.cache_read.saturating_add(usage.cache_write);
-                // What is read from a cache costs about a tenth.
+                // Cache reads cost about a tenth.
                 cached > 0 && cached / 10 + self.count.tokens.saturating_sub(cached) < evicted
             }),
         }
     }
 
-    /// Tokens that the messages which stay may have for a request of so many.
+    /// Returns the number of tokens of messages that fit in a request of `target` tokens.
     pub(super) fn room(&self, target: u64) -> u64 {
         let summary = self.options.max_summary_tokens.min(target / 4);
         target.saturating_sub(self.count.fixed + summary).max(1)
     }
 
-    /// Makes the request smaller by all means, down to so many tokens if that can be had; says whether it is smaller.
+    /// Shrinks the request by all means, down to this many tokens if possible, and returns whether it is smaller.
     pub(super) async fn shrink(&mut self, target: u64) -> bool {
         let before = self.count.tokens;
         self.truncate_args(None).await;
-        // What failed a moment ago would fail again.
+        // A failure would recur immediately.
         if self.count.tokens > target && self.problem.is_none() {
             self.try_compact(Some(self.room(target)), true).await;
         }

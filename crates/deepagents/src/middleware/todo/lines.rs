@@ -1,25 +1,25 @@
 //! The lines of a task, without code and quotations.
 
-/// How far a line is indented before it is code.
+/// Indentation from which a line is code.
 const CODE: usize = 4;
 
-/// A line that counts.
+/// A relevant line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// An item of a list.
+    /// A list item.
     Item { indent: usize, mark: ListMarker, text: &'a str },
-    /// Anything else with words in it.
+    /// Any other line with text.
     Text { indent: usize, text: &'a str },
 }
 
-/// What an item begins with.
+/// The marker of a list item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListMarker {
     Number(usize),
     Bullet,
 }
 
-/// The lines of a text that are neither blank, quoted, nor code.
+/// Returns the lines of a text that are neither blank, nor quoted, nor code.
 pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
     let mut fence: Option<&str> = None;
     let mut in_list = false;
@@ -34,7 +34,7 @@ pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
             (None, None) if trimmed.is_empty() || trimmed.starts_with('>') => {}
             (None, None) => {
                 let indent = indent(line);
-                // Below an item, what is indented belongs to it.
+                // Indented text below an item belongs to it.
                 if indent >= CODE && !in_list {
                     continue;
                 }
@@ -55,7 +55,7 @@ fn indent(line: &str) -> usize {
     blanks.map(|c| if c == '\t' { CODE } else { 1 }).sum()
 }
 
-/// The mark and the words of an item.
+/// Splits an item into its marker and text.
 fn item(line: &str) -> Option<(ListMarker, &str)> {
     if let Some(rest) = line.strip_prefix(['-', '*', '+', '•']) {
         return rest.starts_with(char::is_whitespace).then(|| (ListMarker::Bullet, rest.trim_start()));

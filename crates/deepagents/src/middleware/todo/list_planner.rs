@@ -1,4 +1,4 @@
-//! Lists that a task spells out.
+//! Plans from lists in a task.
 
 use deepagents_core::error::BoxError;
 use deepagents_core::run::Context;
@@ -6,24 +6,24 @@ use deepagents_core::run::Context;
 use super::Planner;
 use super::lines::{Line, ListMarker, lines};
 
-/// Fewer items are no list.
+/// Minimum number of items of a list.
 const FEWEST: usize = 2;
-/// More are data to work on rather than a plan.
+/// Maximum number of items; more are data rather than a plan.
 const MOST: usize = 50;
-/// Characters of an item; the task has the rest.
+/// Maximum number of characters of an item; the task has the rest.
 const LONGEST: usize = 200;
 
-/// Turns a list that the task spells out into items, and does nothing otherwise. It goes by the form alone, whatever the
+/// Turns a list in the task into todo items, and does nothing otherwise. It looks only at the form, independent of the
 /// language:
 ///
 /// * A numbered list, `1.`, `1)`, `(1)` or `1、`, counted from one.
-/// * A list with `-`, `*`, `+` or `•`, where the task begins with it, or a line that ends with a colon or a heading
-///   introduces it. Items ticked off, `[x]`, are left out.
+/// * A list with `-`, `*`, `+` or `•`, if the task begins with it, or if a line that ends with a colon or a heading
+///   introduces it. Checked items, `[x]`, are left out.
 ///
-/// What lies in a code fence, is quoted or indented like code, and what is below an item is passed over. So are tasks with
-/// two lists, with a single item or with more than fifty: they are rather things to know or to work on than a plan. Whether
-/// a list is about what to do or about what to know, its form does not tell: an application that knows the words of its
-/// users asks them first, as the example `planner_words` does.
+/// Code fences, quotations, text indented like code, and nested items are ignored. So are tasks with two lists, a
+/// single item or more than fifty items, which are likely to be information or data rather than a plan. The form does
+/// not show whether a list contains actions or facts: an application that knows its users' language can check that
+/// first, as the example `planner_words` does.
 ///
 /// ```
 /// use deepagents::middleware::todo::ListPlanner;
@@ -35,13 +35,13 @@ const LONGEST: usize = 200;
 pub struct ListPlanner;
 
 impl ListPlanner {
-    /// The items that a task spells out; none where it does not.
+    /// Returns the items that a task lists, or none.
     pub fn items(task: &str) -> Vec<String> {
         let lines = lines(task);
         let mut lists: Vec<List> = lists(&lines).into_iter().filter(List::is_plan).collect();
         let items = match (lists.pop(), lists.is_empty()) {
             (Some(list), true) => list.items,
-            // Nobody can tell which of two is the plan.
+            // With two lists, it is unclear which is the plan.
             (Some(_), false) => return Vec::new(),
             (None, _) => return Vec::new(),
         };
@@ -56,7 +56,7 @@ impl Planner for ListPlanner {
     }
 }
 
-/// Items of the longest list in a text, whatever it is about.
+/// Returns the number of items of the longest list in a text, whatever it is about.
 pub(super) fn longest_list(text: &str) -> usize {
     lists(&lines(text)).iter().map(|list| list.items.len()).max().unwrap_or(0)
 }
@@ -66,7 +66,7 @@ struct List {
     numbered: bool,
     indent: usize,
     items: Vec<String>,
-    /// The line before it; nothing at the beginning of the task.
+    /// The line before it; `None` at the beginning of the task.
     intro: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl List {
         self.items.len() >= FEWEST && (self.numbered || introduces(intro))
     }
 
-    /// Whether an item goes on with this list.
+    /// Returns `true` if an item continues this list.
     fn takes(&self, mark: ListMarker) -> bool {
         match mark {
             ListMarker::Number(n) => self.numbered && n == self.items.len() + 1,
@@ -85,7 +85,7 @@ impl List {
     }
 }
 
-/// Whether a line announces what follows.
+/// Returns `true` if a line introduces what follows.
 fn introduces(line: &str) -> bool {
     let bare = line.trim_end_matches(['*', '_', ' ']);
     line.starts_with('#') || bare.ends_with([':', '：'])
@@ -100,7 +100,7 @@ fn lists(lines: &[Line<'_>]) -> Vec<List> {
             (Line::Item { indent, mark, text }, Some(list)) if list.takes(mark) && indent <= list.indent + 1 => {
                 list.items.push(text.to_owned());
             }
-            // What is indented, and bullets among numbers, belong to an item.
+            // Indented items, and bullets among numbers, belong to an item.
             (Line::Item { indent, mark, .. }, Some(list))
                 if indent > list.indent + 1 || (list.numbered && mark == ListMarker::Bullet) => {}
             (Line::Item { indent, mark, text }, _) => {
@@ -126,8 +126,7 @@ fn lists(lines: &[Line<'_>]) -> Vec<List> {
     lists
 }
 
-/// An item as it stands on the list: one line, without the marks around it. Nothing where no words are left, or where it
-/// is ticked off.
+/// Normalizes an item to one line without surrounding marks. Returns `None` if it has no words or is checked.
 fn tidy(item: &str) -> Option<String> {
     let item = item.trim();
     if item.starts_with("[x]") || item.starts_with("[X]") {

@@ -1,7 +1,7 @@
-//! The todo list: a small state machine with its rules in code.
+//! The todo list: a small state machine with rules in code.
 //!
-//! Always: at most one write a turn, legal statuses, ids and times kept by the harness. The rest is [`TodoPolicy`]. A
-//! [`Planner`] lays out the list before the model is asked.
+//! Always enforced: at most one write per turn, valid statuses, ids and times set by the harness. [`TodoPolicy`]
+//! defines the rest. A [`Planner`] fills the list before the first model call.
 
 mod lines;
 mod list_planner;
@@ -46,12 +46,12 @@ pub struct TodoList {
 }
 
 impl TodoList {
-    /// A todo list under a policy.
+    /// Creates a todo list with a policy.
     pub fn new(policy: TodoPolicy) -> Self {
         Self { policy, planner: None }
     }
 
-    /// Has the list laid out in code before the model is asked.
+    /// Fills the list in code before the first model call.
     #[must_use]
     pub fn planner(mut self, planner: impl DynPlanner) -> Self {
         self.planner = Some(Shared(Arc::new(planner)));

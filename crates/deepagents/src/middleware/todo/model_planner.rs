@@ -1,4 +1,4 @@
-//! Plans that a model makes.
+//! Plans made by a model.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use deepagents_core::run::Context;
 use super::Planner;
 use crate::shared::Shared;
 
-/// Items that a plan may have.
+/// Maximum number of items of a plan.
 const MOST: usize = 20;
 
-/// Asks a model for the steps of a task, a light one as a rule: it is asked once, without tools, before the agent's own is.
-/// What it costs counts to the run. An answer that is no list of steps leaves the run without a plan, and the application
-/// is told in the event `planning_failed`.
+/// Asks a model, usually a small one, for the steps of a task: once, without tools, before the first call of the
+/// agent's model. Its usage is charged to the run. If the answer is not a list of steps, the run continues without a
+/// plan, and the event `planning_failed` informs the application.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -33,14 +33,14 @@ pub struct ModelPlanner {
 }
 
 impl ModelPlanner {
-    /// A planner that asks this model.
+    /// Creates a planner that asks this model.
     pub fn new(model: impl ChatModel) -> Self {
         let prompt = include_str!("../../prompts/planner.md").trim_end().into();
         Self { model: Shared(Arc::new(model)), prompt }
     }
 
     crate::shared::setters! {
-        /// Another prompt. The answer is to be a JSON array of texts, empty where there is nothing to plan.
+        /// Sets the prompt. The answer must be a JSON array of strings, empty if there is nothing to plan.
         prompt(prompt: impl Into<Arc<str>>) => prompt = prompt.into();
     }
 }
@@ -54,7 +54,7 @@ impl Planner for ModelPlanner {
     }
 }
 
-/// The steps in an answer, which may have words or a code fence around them.
+/// Parses the steps in an answer, which may have text or a code fence around them.
 fn steps(answer: &str) -> Result<Vec<String>, BoxError> {
     let array = answer.find('[').zip(answer.rfind(']')).and_then(|(from, to)| answer.get(from..=to));
     let array = array.ok_or("the model answered with no list of steps")?;

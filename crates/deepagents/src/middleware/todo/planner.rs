@@ -1,4 +1,4 @@
-//! Plans that are made in code, before the model is asked for the first time.
+//! Plans made in code before the first model call.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use futures_util::future::BoxFuture;
 
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 
-/// Lays out the todo list of a task in code.
+/// Fills the todo list of a task in code.
 ///
-/// It is asked when a run begins with a person's message and the thread has no list yet. What it gives becomes the
-/// list, every item pending, and is told to the model in a stored message. When it fails the run goes on without a list,
-/// and the application is told in the event `planning_failed`. A closure is one through [`planner_fn`].
+/// It is called when a run starts with a person's message and the thread has no list yet. The returned items become the
+/// list, all pending, and the model is told in a stored message. If it fails, the run continues without a list, and the
+/// event `planning_failed` informs the application. Use [`planner_fn`] for closures.
 ///
 /// ```
 /// use deepagents::middleware::todo::Planner;
@@ -33,12 +33,12 @@ use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 /// }
 /// ```
 pub trait Planner: Send + Sync + 'static {
-    /// The items for a task, in order; none where there is nothing to plan. An error, or an item without words, leaves the
-    /// list as it is.
+    /// Returns the items for a task, in order; none if there is nothing to plan. An error or an empty item leaves the
+    /// list unchanged.
     fn plan(&self, task: &str, cx: &Context) -> impl Future<Output = Result<Vec<String>, BoxError>> + Send;
 }
 
-/// The object-safe form of a [`Planner`]; every one is one.
+/// The object-safe form of a [`Planner`], implemented for every one.
 pub trait DynPlanner: Send + Sync + 'static {
     /// See [`Planner::plan`].
     fn plan<'a>(&'a self, task: &'a str, cx: &'a Context) -> BoxFuture<'a, Result<Vec<String>, BoxError>>;
@@ -50,7 +50,7 @@ impl<P: Planner> DynPlanner for P {
     }
 }
 
-/// So that a list takes a planner and a shared one alike.
+/// Allows shared planners as well.
 impl<P: DynPlanner + ?Sized> DynPlanner for Arc<P> {
     fn plan<'a>(&'a self, task: &'a str, cx: &'a Context) -> BoxFuture<'a, Result<Vec<String>, BoxError>> {
         (**self).plan(task, cx)
@@ -59,7 +59,7 @@ impl<P: DynPlanner + ?Sized> DynPlanner for Arc<P> {
 
 struct PlannerFn<F>(F);
 
-/// Makes a planner of a closure, which is given the task and the context of the run.
+/// Creates a planner from a closure, which receives the task and the context of the run.
 ///
 /// ```
 /// use deepagents::middleware::todo::planner_fn;
@@ -83,9 +83,9 @@ where
     }
 }
 
-/// What a planner makes of the task that a run begins with.
+/// Runs the planner on the task with which a run starts.
 pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutput {
-    // A run that is taken up again ends in an answer or a result; it has been planned for.
+    // The history of a resumed run ends in an answer or a result; it was planned already.
     let Some(Message::User(task)) = cx.messages().last().map(|message| &**message) else { return HookOutput::next() };
     if task.author != Author::Human || cx.state().get::<Todos>().is_some_and(|todos| !todos.is_empty()) {
         return HookOutput::next();
@@ -99,7 +99,6 @@ pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutpu
         },
         Err(error) => error.to_string(),
     };
-    // For the application.
     cx.report(MiddlewareEvent::PlanningFailed { error });
     HookOutput::next()
 }

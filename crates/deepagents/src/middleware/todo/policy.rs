@@ -1,4 +1,4 @@
-//! Rules that can be switched.
+//! Optional rules of the todo list.
 
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Sharing};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::WRITE;
 use crate::channels::{TodoStatus, Todos};
 
-/// Rules of the todo list that can be switched.
+/// The optional rules of the todo list.
 ///
 /// ```
 /// use deepagents::middleware::todo::TodoPolicy;
@@ -16,11 +16,13 @@ use crate::channels::{TodoStatus, Todos};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TodoPolicy {
-    /// Finished items that a write leaves out are kept, and the model is told. An empty list clears all the same.
+    /// Whether to keep finished items that a write leaves out, and tell the model. An empty list still clears
+    /// everything.
     pub keep_finished: bool,
-    /// After so many tool calls without a write, a list with open items is recalled at the end of the conversation.
+    /// Number of tool calls without a write after which the model is reminded of a list with open items, at the end of
+    /// the conversation.
     pub remind_after: Option<usize>,
-    /// A run that is about to end with open items is asked once whether it is done.
+    /// Whether to ask once, before a run ends with open items, if the work is done.
     pub ask_before_end: bool,
 }
 
@@ -31,16 +33,16 @@ impl Default for TodoPolicy {
 }
 
 impl TodoPolicy {
-    /// None of the rules that can be switched.
+    /// Returns a policy with all optional rules off.
     pub fn off() -> Self {
         Self { keep_finished: false, remind_after: None, ask_before_end: false }
     }
 }
 
-/// What the policy remembers of a thread.
+/// The state of the policy for a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Memo {
-    /// Length of the conversation after the last reminder.
+    /// The length of the conversation after the last reminder.
     pub(super) reminded_at: usize,
     /// The run that was asked before its end.
     pub(super) asked_in: String,
@@ -71,7 +73,8 @@ pub(super) fn open_items(cx: &Context) -> String {
     open.map(|t| format!("- [{}] {}", t.status.as_str(), t.content)).collect::<Vec<_>>().join("\n")
 }
 
-/// Tool results since the last write of the list, the last reminder or the last word of a person; counts to `enough`.
+/// Counts the tool results since the last write of the list, the last reminder or the last message of a person, up to
+/// `enough`.
 pub(super) fn calls_since_write(cx: &Context, reminded_at: usize, enough: usize) -> usize {
     let messages = cx.messages();
     let latest = (reminded_at..messages.len()).rev().filter_map(|at| messages.get(at));

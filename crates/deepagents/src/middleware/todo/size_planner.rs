@@ -1,4 +1,4 @@
-//! Planning for large tasks alone.
+//! Planning for large tasks only.
 
 use deepagents_core::error::BoxError;
 use deepagents_core::run::Context;
@@ -7,7 +7,7 @@ use super::Planner;
 use super::list_planner::longest_list;
 use crate::tokens;
 
-/// How large a task is, by its form alone.
+/// The size of a task, judged by its form.
 ///
 /// ```
 /// use deepagents::middleware::todo::TaskSize;
@@ -17,21 +17,21 @@ use crate::tokens;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskSize {
-    /// Items of the longest list in it.
+    /// Number of items of its longest list.
     pub steps: usize,
-    /// About how many tokens it has.
+    /// Estimated number of tokens.
     pub tokens: u64,
 }
 
 impl TaskSize {
-    /// The size of a task.
+    /// Measures a task.
     pub fn measure(task: &str) -> Self {
         Self { steps: longest_list(task), tokens: tokens::estimate(task) }
     }
 }
 
-/// Asks another planner where a task is large enough to be worth a list: it spells out several steps, or is long. What is
-/// smaller is done without.
+/// Calls another planner if a task is large enough to be worth a list: it lists several steps or is long. Smaller tasks
+/// get no list.
 ///
 /// ```
 /// use deepagents::middleware::todo::{ListPlanner, SizePlanner};
@@ -45,20 +45,20 @@ pub struct SizePlanner<P> {
 }
 
 impl<P: Planner> SizePlanner<P> {
-    /// For tasks of three steps or three hundred tokens.
+    /// Plans tasks of at least three steps or three hundred tokens.
     pub fn new(planner: P) -> Self {
         Self { planner, min_steps: 3, min_tokens: 300 }
     }
 
     crate::shared::setters! {
-        /// For tasks that spell out so many steps.
+        /// Sets the minimum number of listed steps.
         min_steps(steps: usize) => min_steps = steps;
 
-        /// For tasks of so many tokens.
+        /// Sets the minimum number of tokens.
         min_tokens(tokens: u64) => min_tokens = tokens;
     }
 
-    /// Whether a task is planned for.
+    /// Returns `true` if a task of this size is planned.
     pub fn is_large(&self, size: TaskSize) -> bool {
         size.steps >= self.min_steps || size.tokens >= self.min_tokens
     }

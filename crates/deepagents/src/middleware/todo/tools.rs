@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::WRITE;
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 
-/// `write_todos` and `read_todos`.
+/// Returns `write_todos` and `read_todos`.
 pub(super) fn all(keep_finished: bool) -> Vec<Arc<dyn DynTool>> {
     let description = include_str!("../../prompts/write_todos.md").trim_end();
     let write = tool_fn(WRITE, description, move |args: WriteArgs, cx| async move { write(args, keep_finished, &cx) });
@@ -35,7 +35,7 @@ struct Item {
     id: Option<String>,
 }
 
-/// Ids look like numbers, and some models write them as such. Anything else cannot be an id of the list.
+/// Ids look like numbers, and some models write them as such. Anything else cannot be an id in the list.
 fn loose_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::String(id) => Some(id),
@@ -55,7 +55,7 @@ fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolO
                 "Error: an item has no content; say what is to be done. The list is unchanged.",
             ));
         }
-        // The same item is the one with the id, or else the first left over with the same words.
+        // Match an item by id, or else by the first remaining one with the same text.
         let same = unused
             .iter()
             .position(|t| item.id.as_ref() == Some(&t.id))
@@ -99,7 +99,7 @@ fn summary(list: &[Todo]) -> String {
     )
 }
 
-/// The smallest number that no item has.
+/// Returns the smallest number that no item has.
 fn fresh_id(before: &[Todo], list: &[Todo]) -> String {
     let taken = |id: &str| before.iter().chain(list).any(|t| t.id == id);
     (1u64..).map(|n| n.to_string()).find(|id| !taken(id)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A small search engine over descriptions of tools: BM25 over the words of names, descriptions and arguments.
+//! A small search engine for tools: BM25 over the words of names, descriptions and arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::scripts;
 
-/// How soon a word that comes again stops to count.
+/// The BM25 parameter k1: how quickly repeated words stop adding to the score.
 const SATURATION: f64 = 1.2;
-/// How much the length of a description counts.
+/// The BM25 parameter b: how much the length of a description counts.
 const LENGTH: f64 = 0.75;
-/// How often a word of a name counts, and one of a description; one of an argument counts once.
+/// The weights of words in names and in descriptions; words of arguments have the weight 1.
 const NAME: usize = 4;
 const DESCRIPTION: usize = 2;
 
-/// Descriptions of tools that can be searched.
+/// A searchable index of tools.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     tools: Vec<Entry>,
-    /// How many tools have a word.
+    /// Number of tools that contain each word.
     with_word: BTreeMap<String, usize>,
     mean_length: f64,
 }
@@ -55,14 +55,14 @@ impl Index {
         index
     }
 
-    /// The tools that fit best, the best first.
+    /// Returns the best matches, the best first.
     pub(super) fn search(&self, query: &str, most: usize) -> Vec<&ToolSpec> {
         let words: BTreeSet<String> = split(query).collect();
         let mut ranked: Vec<(f64, &ToolSpec)> = self
             .tools
             .iter()
             .map(|entry| {
-                // Who knows the name gets the tool.
+                // An exact name always matches.
                 let named = if entry.tool.name == query.trim() { f64::MAX } else { 0.0 };
                 (words.iter().map(|word| self.score(entry, word)).sum::<f64>().max(named), &entry.tool)
             })
@@ -82,7 +82,7 @@ impl Index {
     }
 }
 
-/// The names and descriptions of arguments, at any depth.
+/// Adds the names and descriptions of arguments, at any depth.
 fn arguments(schema: &Value, add: &mut impl FnMut(&str)) {
     match schema {
         Value::Object(fields) => {
@@ -105,8 +105,8 @@ fn arguments(schema: &Value, add: &mut impl FnMut(&str)) {
     }
 }
 
-/// The words of a text without their endings, also those of `snake_case`, `kebab-case`, `camelCase` and `anHTTPName`. Where
-/// no blanks are written between words, each two letters that follow each other are one.
+/// Splits a text into stemmed words, also those of `snake_case`, `kebab-case`, `camelCase` and `anHTTPName`. In scripts
+/// without spaces between words, every pair of adjacent letters is a word.
 fn split(text: &str) -> impl Iterator<Item = String> {
     let letters: Vec<char> = text.chars().collect();
     let near = |at: usize, by: isize| at.checked_add_signed(by).and_then(|at| letters.get(at)).copied();
@@ -133,8 +133,8 @@ fn split(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty() && !COMMON.contains(&word.as_str())).map(|word| stem(&word))
 }
 
-/// Whether a capital between these begins a word: one behind small letters, and the last one of several, but for the plural
-/// of what they are short for.
+/// Returns `true` if a capital between these begins a word: after a lower-case letter or digit, or as the last of
+/// several capitals, except before the plural `s` of an acronym.
 fn is_border(before: Option<char>, next: Option<char>, after: Option<char>) -> bool {
     let is_small = |c: Option<char>| c.is_some_and(char::is_lowercase);
     let is_plural = next == Some('s') && !is_small(after);
@@ -143,16 +143,16 @@ fn is_border(before: Option<char>, next: Option<char>, after: Option<char>) -> b
     })
 }
 
-/// Whether a letter is of a script that has no blanks between words.
+/// Returns `true` for a letter of a script without spaces between words.
 fn is_unspaced(c: char) -> bool {
     scripts::is_unspaced(c) && c.is_alphanumeric()
 }
 
-/// Words that say nothing.
+/// Stop words.
 const COMMON: [&str; 16] =
     ["a", "an", "the", "of", "to", "for", "and", "or", "in", "on", "with", "by", "mcp", "is", "this", "that"];
 
-/// A word without the ending of a plural or of a verb, where enough is left.
+/// Removes the ending of a plural or a verb, if enough is left.
 fn stem(word: &str) -> String {
     let cut = ["ies", "ing", "es", "ed", "s", "e", "y"].iter().find_map(|end| {
         let left = word.strip_suffix(end)?;

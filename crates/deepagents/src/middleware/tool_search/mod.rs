@@ -1,7 +1,7 @@
-//! Tools that are offered once the model has looked for them.
+//! Tools that are offered once the model has searched for them.
 //!
-//! A hundred tools cost more tokens than most conversations. Those that are deferred are left out of requests; the tool
-//! `tool_search` finds them by what they do, and what it found is offered from the next request on.
+//! A hundred tools cost more tokens than most conversations. Deferred tools are left out of requests; the tool
+//! `tool_search` finds them by what they do, and the tools it finds are offered from the next request on.
 
 mod index;
 
@@ -23,20 +23,20 @@ use crate::shared::Shared;
 use crate::tokens;
 use index::Index;
 
-/// The tool that finds others.
+/// The name of the search tool.
 const SEARCH: &str = "tool_search";
-/// How the tools of MCP servers begin.
+/// The prefix of the tools of MCP servers.
 const MCP: &str = "mcp__";
-/// What deferred tools weigh together at least, in tokens.
+/// Number of tokens that deferred tools must exceed in total.
 const WORTH: u64 = 1_500;
-/// Tools that a search finds at most.
+/// Maximum number of tools per search.
 const MOST: usize = 5;
-/// Groups of tools that are named to the model.
+/// Maximum number of tool groups to name to the model.
 const GROUPS: usize = 40;
 
 type Deferred = dyn Fn(&ToolSpec) -> bool + Send + Sync;
 
-/// The tools that searches of the thread have found, in the order they were found in.
+/// The tools that searches of the thread have found, in that order.
 #[derive(Debug)]
 struct FoundTools;
 
@@ -56,12 +56,12 @@ impl Channel for FoundTools {
     }
 }
 
-/// Leaves tools out of requests until the model has looked for them; see the [module](self).
+/// Leaves tools out of requests until the model has searched for them; see the [module](self).
 ///
-/// By default the tools of MCP servers are deferred, if they weigh more than 1,500 tokens together. The search looks at names,
-/// descriptions, and the names and descriptions of arguments, on this machine. What was found stays on offer for the thread
-/// and comes after the other tools, so that what a provider has cached of them stays usable. A call of a deferred tool that
-/// was not looked for is made all the same.
+/// By default, the tools of MCP servers are deferred if they exceed 1,500 tokens in total. The search covers names,
+/// descriptions, and the names and descriptions of arguments; it runs locally. Tools that were found stay available for
+/// the thread and come after the other tools, so that the provider's cached prefix stays valid. A call of a deferred
+/// tool that was not searched for still works.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -95,28 +95,28 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Defers the tools that this says so of.
+    /// Defers the tools for which this returns `true`.
     #[must_use]
     pub fn deferring(mut self, deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static) -> Self {
         self.deferred = Shared(Arc::new(deferred));
         self
     }
 
-    /// Defers the tools of these names.
+    /// Defers the tools with these names.
     #[must_use]
     pub fn deferring_named<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
         self.deferring(move |tool| names.contains(&tool.name))
     }
 
-    /// Defers nothing where what would be deferred weighs no more than so many tokens; 1,500.
+    /// Defers tools only if they exceed this number of tokens in total; 1,500 by default.
     #[must_use]
     pub fn above_tokens(mut self, tokens: u64) -> Self {
         self.worth = tokens;
         self
     }
 
-    /// Finds no more than so many tools at once; 5.
+    /// Sets the maximum number of tools per search; 5 by default.
     #[must_use]
     pub fn most_results(mut self, most: usize) -> Self {
         self.most = most.max(1);
@@ -128,7 +128,7 @@ impl ToolSearch {
     }
 }
 
-/// What a tool costs in a request, about.
+/// Estimates the tokens that a tool adds to a request.
 fn weight(tool: &ToolSpec) -> u64 {
     tokens::estimate(&tool.name) + tokens::estimate(&tool.description) + tokens::estimate(&tool.schema.to_string())
 }
@@ -152,11 +152,11 @@ impl Middleware for ToolSearch {
             .into_iter()
             .partition(|tool| self.is_deferred(tool) && cx.answer_tool() != Some(tool.name.as_str()));
         request.tools = kept;
-        // What another middleware keeps from the model is not to be found, wherever in the stack that stands.
+        // A tool that another middleware hides must not be found, wherever that one is in the stack.
         let names: HashSet<&str> = cx.tool_names().into_iter().collect();
         let deferred: Vec<_> = deferred.into_iter().filter(|tool| names.contains(tool.name.as_str())).collect();
         if !names.contains(SEARCH) || deferred.iter().map(|tool| weight(tool)).sum::<u64>() <= self.worth {
-            // All of them are on offer, and there is nothing to look for, or nothing to look for it with.
+            // Offer them all if there is too little to search, or no search tool.
             request.tools.retain(|tool| tool.name != SEARCH);
             request.tools.extend(deferred);
             request.tools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -171,7 +171,7 @@ impl Middleware for ToolSearch {
     }
 }
 
-/// How many tools there are to be found, and of which kinds: the same as long as the tools are.
+/// Returns the number and groups of searchable tools; constant as long as the tools do not change.
 fn announced(deferred: &[Arc<ToolSpec>]) -> String {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for tool in deferred {
@@ -187,7 +187,7 @@ fn announced(deferred: &[Arc<ToolSpec>]) -> String {
     format!("{} further tools can be found with {SEARCH}, by what they do: {shown}{more}.", deferred.len())
 }
 
-/// The server of a tool, or how its name begins.
+/// Returns the server of a tool, or the first part of its name.
 fn group(name: &str) -> &str {
     match name.strip_prefix(MCP) {
         Some(rest) => rest.split("__").next().unwrap_or(rest),

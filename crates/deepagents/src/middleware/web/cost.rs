@@ -1,12 +1,12 @@
-//! What reading a page costs, before it is read: the parser of a browser takes time, and memory, that grows with what is
-//! open at each tag, and a page can be written to have it all open.
+//! Estimates the cost of parsing a page in advance: the time and memory of an HTML parser grow with the number of open
+//! elements at each tag, and a page can be crafted to exploit that.
 
-/// Tags that are open, summed up over all tags, up to which a page is read.
+/// Maximum number of open elements, summed over all tags, for a page to be parsed.
 const MOST: usize = 20_000_000;
-/// A formatting tag that stays open is made anew in each block that follows.
+/// Weight of an open formatting element, which the parser recreates in each following block.
 const FORMATTING: usize = 64;
 
-/// Whether a page is built to be hard to read. What is not sure is counted as the dearer.
+/// Returns `true` if a page is too costly to parse. Uncertain cases count as the more expensive one.
 pub(super) fn is_too_costly(html: &str) -> bool {
     let (mut blocks, mut formatting, mut cost) = (Vec::new(), Vec::new(), 0_usize);
     let mut rest = html;
@@ -20,10 +20,10 @@ pub(super) fn is_too_costly(html: &str) -> bool {
         }
         let (attributes, behind) = attributes(rest);
         rest = behind;
-        // Each attribute is compared with those before it.
+        // Each attribute is compared with the previous ones.
         cost = cost.saturating_add(attributes.saturating_mul(attributes) / 2);
         match (kind(&name), closes) {
-            // What looks like tags in a script is none.
+            // Apparent tags in a script are not tags.
             (Kind::Text, false) => rest = after_end(rest, &name),
             (Kind::Text, true) => {}
             (Kind::Formatting, true) => {
@@ -35,7 +35,7 @@ pub(super) fn is_too_costly(html: &str) -> bool {
                 match kind {
                     Kind::Formatting => {
                         if name == "a" {
-                            // A link ends the one before.
+                            // A link ends the previous one.
                             cost = cost.saturating_add(close(&mut formatting, &name));
                         }
                         formatting.push(name);
@@ -53,8 +53,8 @@ pub(super) fn is_too_costly(html: &str) -> bool {
     false
 }
 
-/// Closes the last one of a name, with all that was opened behind it; says how many were looked at. An end without a
-/// beginning closes nothing.
+/// Closes the last element of this name and everything opened after it; returns the number of elements examined. An end
+/// tag without a start tag closes nothing.
 fn close(open: &mut Vec<String>, name: &str) -> usize {
     match open.iter().rposition(|other| other == name) {
         Some(at) => {
@@ -70,7 +70,7 @@ fn close(open: &mut Vec<String>, name: &str) -> usize {
     }
 }
 
-/// How many attributes a tag has, and what follows it.
+/// Returns the number of attributes of a tag, and the text after it.
 fn attributes(tag: &str) -> (usize, &str) {
     let (mut count, mut rest) = (0, tag);
     loop {
@@ -96,10 +96,10 @@ fn attributes(tag: &str) -> (usize, &str) {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// What is in it is no markup.
+    /// Its content is not markup.
     Text,
     Formatting,
-    /// Its end may be left out, or it has none: it does not pile up.
+    /// It has no end tag, or that is optional: it does not accumulate.
     Closed,
     Block,
 }
@@ -116,7 +116,7 @@ fn kind(name: &str) -> Kind {
     }
 }
 
-/// What follows the end tag of an element of text.
+/// Returns the text after the end tag of a text element.
 fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {

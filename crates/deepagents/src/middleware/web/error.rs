@@ -1,57 +1,57 @@
-//! Why the web does not answer.
+//! Errors of web access.
 
 use std::time::Duration;
 
-/// Why a page cannot be had.
+/// An error from fetching a page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum FetchError {
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("{0}")]
     Option(String),
-    /// The address is none, or of a kind that is not fetched.
+    /// The URL is invalid or of an unsupported kind.
     #[error("`{url}` cannot be fetched: {reason}")]
     BadUrl { url: String, reason: String },
-    /// The address is not one of the internet.
+    /// The host is not on the public internet.
     #[error("{host} is not on the public internet, so it is not fetched")]
     Private { host: String },
-    /// One redirect follows the other.
+    /// There are too many redirects.
     #[error("it redirects more than {limit} times; the last address was {url}")]
     Redirects { url: String, limit: usize },
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("{url} did not come within {limit:?}")]
     Timeout { url: String, limit: Duration },
-    /// The server cannot be reached, or the connection broke.
+    /// The server is unreachable, or the connection broke.
     #[error("{url} cannot be reached: {reason}")]
     Transport { url: String, reason: String },
-    /// The server answers with an error.
+    /// The server answered with an error status.
     #[error("{url} answers with HTTP status {status}")]
     Status { url: String, status: u16 },
-    /// It is no text.
+    /// The content is not text.
     #[error("{url} is {kind}, which cannot be shown as text")]
     NotText { url: String, kind: String },
-    /// It is built to be hard to read.
+    /// The page is nested too deeply or too costly to parse.
     #[error("{url} is nested too deep, more than {limit} levels or in too many places, so it is not read")]
     TooDeep { url: String, limit: usize },
 }
 
-/// Why a search cannot be made.
+/// An error from a search.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// The service cannot be reached.
+    /// The service is unreachable.
     #[error("the search service cannot be reached: {0}")]
     Transport(String),
-    /// The service refuses.
+    /// The service rejected the request.
     #[error("the search service answers with HTTP status {status}: {reason}")]
     Refused {
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// In its words.
+        /// The reason that the service gives.
         reason: String,
     },
-    /// What it answers is none of its answers.
+    /// The answer of the service is invalid.
     #[error("the answer of the search service cannot be read: {0}")]
     Answer(String),
 }

@@ -16,19 +16,19 @@ use super::guard::{Guard, shown};
 use super::page::{self, Kind};
 use super::{FetchError, foreign};
 
-/// Letters of a content type that are shown.
+/// Maximum number of characters of a content type to show.
 const KIND: usize = 60;
 
-/// What is fetched, and how much of it.
+/// Options of fetching.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// How long a page may take, redirects included.
+    /// Time limit per page, including redirects.
     pub timeout: Duration,
-    /// Bytes that are read of it.
+    /// Maximum number of bytes to read.
     pub max_bytes: usize,
-    /// Redirects that are followed.
+    /// Maximum number of redirects to follow.
     pub max_redirects: usize,
-    /// Hosts that are fetched though their addresses are not public, such as those of an intranet.
+    /// Hosts to fetch from even if their addresses are not public, such as those of an intranet.
     pub private_hosts: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Default for FetchOptions {
     }
 }
 
-/// Fetches a page as Markdown; see the [module](super).
+/// The tool `fetch_url`, which fetches a page as Markdown; see the [module](super).
 #[derive(Debug)]
 pub struct FetchUrl {
     options: FetchOptions,
@@ -49,15 +49,15 @@ pub struct FetchUrl {
 /// The arguments of `fetch_url`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct FetchArgs {
-    /// An address that begins with http:// or https://.
+    /// A URL that begins with http:// or https://.
     url: String,
 }
 
-/// A page as it was read.
+/// A fetched page.
 struct Page {
     url: Url,
     text: String,
-    /// Whether there is more of it.
+    /// Whether the text is truncated.
     cut: bool,
 }
 
@@ -69,10 +69,10 @@ impl Default for FetchUrl {
 }
 
 impl FetchUrl {
-    /// Fetches with these options.
+    /// Creates the tool with these options.
     ///
     /// # Errors
-    /// When an option makes no sense.
+    /// Returns an error if an option is invalid.
     pub fn new(options: FetchOptions) -> Result<Self, FetchError> {
         if options.timeout.is_zero() || options.max_bytes == 0 {
             return Err(FetchError::Option("fetching needs some time and some bytes".to_owned()));
@@ -84,7 +84,7 @@ impl FetchUrl {
         let failed = |reason: String| FetchError::Transport { url: shown(url), reason };
         let make = || async {
             let builder = http_client().await.map_err(|error| failed(error.to_string()))?;
-            // Redirects are looked at one by one.
+            // Every redirect is checked individually.
             let builder = builder.dns_resolver(self.guard.clone()).redirect(reqwest::redirect::Policy::none());
             builder.build().map_err(|error| failed(error.to_string()))
         };
@@ -105,7 +105,7 @@ impl FetchUrl {
                 }
                 return self.read(url, response).await;
             }
-            // Servers write other letters than the header may have, as browsers take them.
+            // Servers send non-ASCII bytes in this header, which browsers accept.
             let target = response.headers().get(LOCATION).map(|target| String::from_utf8_lossy(target.as_bytes()));
             let reason = "it redirects to an address that cannot be read".to_owned();
             let next = target.and_then(|target| url.join(&target).ok());
@@ -121,7 +121,7 @@ impl FetchUrl {
             value.unwrap_or_default().trim().to_owned()
         };
         let coding = header(CONTENT_ENCODING);
-        // It was not asked for, and a few bytes can be made of it that are gigabytes.
+        // Compression was not requested, and a few bytes can expand to gigabytes.
         if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
             return Err(not_text(&format!("compressed ({coding})")));
         }
@@ -162,7 +162,7 @@ impl Tool for FetchUrl {
         "Fetches a page of the public web as Markdown."
     }
 
-    /// An address may say something to whoever answers it, so a fetch counts as a change; asking twice does no harm.
+    /// A URL may convey information to the server, so a fetch counts as an external effect; repeating it is harmless.
     fn idempotent(&self, _args: &FetchArgs) -> bool {
         true
     }
@@ -183,7 +183,7 @@ impl Tool for FetchUrl {
     }
 }
 
-/// What went wrong below HTTP: that an address is not public, or the last cause.
+/// Converts an error below HTTP: a blocked address, or the root cause.
 fn transport(url: &Url, error: reqwest::Error) -> FetchError {
     let error = error.without_url();
     let mut cause: &(dyn StdError + 'static) = &error;

@@ -1,4 +1,4 @@
-//! Which addresses are reached.
+//! Restricts the addresses to which connections are made.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,13 +8,13 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::FetchError;
 
-/// Letters of an address that are shown.
+/// Maximum number of characters of a URL to show.
 const SHOWN: usize = 1_000;
 
-/// Lets only public addresses through, and those of hosts that are named.
+/// Allows only public addresses and those of the named hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
-    /// Hosts that may be anywhere, in lower case.
+    /// Hosts that may have any address, in lower case.
     private_hosts: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl Guard {
         self.private_hosts.contains(&bare(host))
     }
 
-    /// Looks at an address before it is requested: names are looked at once they are resolved.
+    /// Checks a URL before it is requested; host names are checked once they are resolved.
     pub(super) fn check(&self, url: &Url) -> Result<(), FetchError> {
         let bad = |reason: &str| Err(FetchError::BadUrl { url: shown(url), reason: reason.to_owned() });
         if !matches!(url.scheme(), "http" | "https") {
@@ -47,7 +47,7 @@ impl Guard {
 }
 
 impl Guard {
-    /// The addresses of a host that may be connected to.
+    /// Returns the addresses of a host to which connections are allowed.
     fn reachable(&self, host: &str, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, FetchError> {
         let named = self.is_named(host);
         let reachable: Vec<_> = found.filter(|address| named || is_elsewhere((address.ip(), 80).into())).collect();
@@ -58,27 +58,27 @@ impl Guard {
     }
 }
 
-/// The address without what it may hold of secrets.
+/// Returns a URL without secrets, for display.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // Both fail where there is no host, and then there is no user either.
+    // These fail only without a host, and then there are no credentials.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let url = url.as_str();
-    // A server that redirects writes the address: it is no place for a story.
+    // A redirecting server chooses the URL, so limit how much text it can contain.
     match url.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", url.get(..end).unwrap_or_default()),
         None => url.to_owned(),
     }
 }
 
-/// A host as it is compared: lower case, without brackets and a final dot.
+/// Normalizes a host for comparison: lower case, without brackets and a trailing dot.
 fn bare(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_lowercase()
 }
 
 impl Resolve for Guard {
-    /// The addresses that connections are made to: nobody resolves the name once more.
+    /// Returns the addresses that are then connected to: the name is not resolved again.
     fn resolve(&self, name: Name) -> Resolving {
         let (guard, host) = (self.clone(), name.as_str().to_owned());
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! What a server answers, as text.
+//! Converts responses to text.
 
 use std::rc::Rc;
 
@@ -8,24 +8,24 @@ use htmd::{HtmlToMarkdown, Node};
 
 use super::cost::is_too_costly;
 
-/// Levels of a page that are read.
+/// Maximum nesting depth of a page.
 pub(super) const DEEPEST: usize = 512;
-/// Memory for the stack of the thread that reads a page: each level takes a few calls.
+/// Stack size of the thread that converts a page: each level takes several calls.
 const STACK: usize = 16 << 20;
 
-/// How a body is read.
+/// How to read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Html,
     Text,
 }
 
-/// The kind of a content type, without its parameters.
+/// Returns the media type of a content type, without its parameters.
 fn media(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_lowercase()
 }
 
-/// What a content type is read as; none where it is no text.
+/// Returns how to read a content type, or `None` if it is not text.
 pub(super) fn kind(content_type: &str) -> Option<Kind> {
     match media(content_type).as_str() {
         "text/html" | "application/xhtml+xml" => Some(Kind::Html),
@@ -41,11 +41,11 @@ pub(super) fn kind(content_type: &str) -> Option<Kind> {
     }
 }
 
-/// Bytes at the beginning of a page in which it may name its encoding.
+/// Number of bytes at the start of a page in which it may declare its encoding.
 const HEAD: usize = 1_024;
 
-/// The text of bytes in the encoding that their first bytes, the content type or the head of a page or of XML names, in this
-/// order: UTF-8 where none of them names one that is known. Other texts may speak of encodings that they are not in.
+/// Decodes a body with the encoding given by its byte order mark, the content type, or the declaration in HTML or XML,
+/// in this order; UTF-8 if none is known. In other texts, declarations are ignored: they may be about other documents.
 pub(super) fn decode(body: &[u8], content_type: &str) -> String {
     let head = || String::from_utf8_lossy(body.get(..HEAD).unwrap_or(body)).to_ascii_lowercase();
     let given = named(&content_type.to_ascii_lowercase(), "charset");
@@ -53,7 +53,7 @@ pub(super) fn decode(body: &[u8], content_type: &str) -> String {
     encoding.unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
 }
 
-/// Whether a text may name its encoding in its own words.
+/// Returns `true` if a text may declare its own encoding.
 fn is_markup(content_type: &str, body: &[u8]) -> bool {
     match media(content_type).as_str() {
         "" => body.trim_ascii_start().starts_with(b"<"),
@@ -61,32 +61,32 @@ fn is_markup(content_type: &str, body: &[u8]) -> bool {
     }
 }
 
-/// The encoding that the declaration of XML names, or the head of a page.
+/// Returns the encoding in the declaration of XML or in the head of a page.
 fn in_head(head: &str) -> Option<&'static Encoding> {
     let declared = head.trim_start().strip_prefix("<?xml").and_then(|declared| declared.split("?>").next());
     let encoding = declared.and_then(|declared| named(declared, "encoding")).or_else(|| named(head, "charset"))?;
-    // What can say so in letters is not in an encoding of two bytes a letter.
+    // A declaration that is readable as ASCII cannot be in a two-byte encoding.
     Some(encoding.output_encoding())
 }
 
-/// The encoding that follows a word and `=`, in a text in small letters.
+/// Returns the encoding that follows a word and `=`, in lower-case text.
 fn named(text: &str, word: &str) -> Option<&'static Encoding> {
     text.split(word).skip(1).find_map(|behind| {
         let label = behind.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
         let end = label.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | ':' | '.'));
         let encoding = Encoding::for_label(label.get(..end.unwrap_or(label.len()))?.as_bytes())?;
-        // It stands for encodings that nobody should read.
+        // Stands for encodings that are unsafe to decode.
         (encoding != encoding_rs::REPLACEMENT).then_some(encoding)
     })
 }
 
-/// A page as Markdown; none where it is nested too deep.
+/// Converts a page to Markdown. Returns `None` if it is nested too deeply or too costly to parse.
 ///
 /// # Errors
-/// When it cannot be read, or the thread for it cannot be had.
+/// Returns an error if it cannot be converted, or if the thread cannot be started.
 pub(super) async fn markdown(html: String) -> Result<Option<String>, BoxError> {
     let (tell, told) = tokio::sync::oneshot::channel();
-    // A large page takes a while, and a deep one takes stack.
+    // A large page takes time, and a deep one needs stack.
     let work = move || {
         let _ = tell.send(convert(&html));
     };
@@ -104,7 +104,7 @@ fn convert(html: &str) -> std::io::Result<Option<String>> {
     Ok((depth(&tree) <= DEEPEST).then(|| converter.tree_to_markdown(&tree)))
 }
 
-/// How deep a page is nested, found without recursion.
+/// Returns the nesting depth of a page, without recursion.
 fn depth(tree: &Rc<Node>) -> usize {
     let (mut deepest, mut open) = (0, vec![(tree.clone(), 1)]);
     while let Some((node, level)) = open.pop() {

@@ -10,29 +10,29 @@ use serde::Deserialize;
 
 use super::{SearchError, foreign};
 
-/// Results unless the model asks for another number.
+/// Default number of results.
 const COUNT: usize = 5;
-/// Results at most.
+/// Maximum number of results.
 const MOST: usize = 20;
 
-/// What is looked for.
+/// A search query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchQuery {
-    /// The words.
+    /// The words to search for.
     pub text: String,
-    /// Results at most.
+    /// Maximum number of results.
     pub count: usize,
 }
 
-/// A result of a search.
+/// A search result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchResult {
     /// Its title.
     pub title: String,
-    /// Its address.
+    /// Its URL.
     pub url: String,
-    /// What it says about the query.
+    /// An excerpt about the query.
     pub snippet: String,
 }
 
@@ -53,16 +53,16 @@ pub struct SearchResult {
 /// }
 /// ```
 pub trait SearchProvider: Send + Sync + 'static {
-    /// Searches. Dropping the future gives it up.
+    /// Searches. Dropping the future cancels the search.
     fn search(&self, query: SearchQuery) -> BoxFuture<'_, Result<Vec<SearchResult>, SearchError>>;
 }
 
-/// Searches the web with a provider; see the [module](super).
+/// The tool `web_search`, which searches with a provider; see the [module](super).
 #[derive(Clone)]
 pub struct WebSearch(Arc<dyn SearchProvider>);
 
 impl WebSearch {
-    /// Searches with this provider.
+    /// Creates the tool with this provider.
     pub fn new(provider: impl SearchProvider) -> Self {
         Self(Arc::new(provider))
     }
@@ -113,7 +113,7 @@ impl Tool for WebSearch {
     }
 }
 
-/// A text as one line.
+/// Returns a text as one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use super::{SearchError, SearchProvider, SearchQuery, SearchResult};
 
-/// Where it answers.
+/// The URL of its API.
 const URL: &str = "https://api.tavily.com/search";
-/// Bytes of an answer.
+/// Maximum number of bytes of an answer.
 const ANSWER: usize = 1 << 20;
-/// How long an answer may take.
+/// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Letters of a refusal that are shown.
+/// Maximum number of characters of an error message to show.
 const SHOWN: usize = 200;
 
-/// Searches with [Tavily](https://tavily.com), by its key.
+/// Searches with [Tavily](https://tavily.com); requires an API key.
 #[derive(Clone)]
 pub struct Tavily {
     key: String,
@@ -29,19 +29,19 @@ pub struct Tavily {
 }
 
 impl Tavily {
-    /// Searches with this key.
+    /// Creates the provider with this API key.
     pub fn new(key: impl Into<String>) -> Self {
         Self { key: key.into(), url: URL.to_owned(), proxy: None, pool: ClientPool::default() }
     }
 
-    /// The address of another service that speaks the same.
+    /// Sets the URL of another service with the same API.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
         self
     }
 
-    /// The address of a proxy.
+    /// Sets the URL of a proxy.
     #[must_use]
     pub fn proxy(mut self, proxy: Option<String>) -> Self {
         self.proxy = proxy;

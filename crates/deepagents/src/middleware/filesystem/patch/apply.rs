@@ -1,60 +1,60 @@
-//! Changing the lines of a text.
+//! Applies hunks to a text.
 
 use super::{Hunk, HunkLine};
 
-/// Comparisons of lines that the hunks of one file may take: a patch is written by a model, which may have sent anything.
+/// Maximum number of line comparisons for the hunks of one file, because a model may send anything as a patch.
 const MOST_WORK: usize = 20_000_000;
-/// Lines of a hunk that an error quotes.
+/// Maximum number of lines of a hunk to quote in an error.
 const QUOTED: usize = 3;
 
-/// Why a hunk does not apply.
+/// An error from applying a hunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HunkError {
-    /// A line that stands above the place is not there.
+    /// A context line above the hunk was not found.
     #[error("hunk {hunk}: there is no line `{line}` after line {after}; hunks stand in the order of the file")]
     NoContext {
-        /// Which hunk, from 1.
+        /// The number of the hunk, from 1.
         hunk: usize,
-        /// The line.
+        /// The missing line.
         line: String,
-        /// The line behind which it was looked for, from 1; 0 for the beginning.
+        /// The line after which the search started, from 1; 0 for the beginning.
         after: usize,
     },
-    /// The lines of the hunk are not there.
+    /// The lines of the hunk were not found.
     #[error("hunk {hunk}: its lines are not there{}, from line {from} on; they begin with\n{lines}", if *.at_end { " at the end" } else { "" })]
     NotFound {
-        /// Which hunk, from 1.
+        /// The number of the hunk, from 1.
         hunk: usize,
-        /// The first lines that were looked for.
+        /// The first lines of the hunk.
         lines: String,
-        /// From which line on, from 1.
+        /// The line at which the search started, from 1.
         from: usize,
-        /// Whether they were to be the last ones.
+        /// Whether they had to be at the end of the file.
         at_end: bool,
     },
-    /// The lines of the hunk are there several times.
+    /// The lines of the hunk occur several times.
     #[error(
         "hunk {hunk}: its lines are there several times, first at the lines {first} and {second}; put `@@ LINE` with a line that stands above the place before them, or more lines around them"
     )]
     NotUnique {
-        /// Which hunk, from 1.
+        /// The number of the hunk, from 1.
         hunk: usize,
-        /// The first place.
+        /// The first occurrence.
         first: usize,
-        /// The second one.
+        /// The second occurrence.
         second: usize,
     },
-    /// The lines are looked for at too many places.
+    /// Finding the lines takes too many comparisons.
     #[error("hunk {0}: finding its place takes too long; put `@@ LINE` before it, or fewer lines into it")]
     TooMuchWork(usize),
 }
 
-/// How alike lines have to be: exactly, but for blanks at the end, but for characters that look the same.
+/// How to compare lines, from strict to lenient: exactly, ignoring trailing whitespace, ignoring lookalike characters.
 const LEVELS: [fn(&str, &str) -> bool; 3] =
     [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| plain(a.trim_end()).eq(plain(b.trim_end()))];
 
-/// Characters as keyboards have them, which models write in the place of others.
+/// Maps typographic characters to their keyboard equivalents, which models often write instead.
 fn plain(line: &str) -> impl Iterator<Item = char> {
     line.chars().map(|c| match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
@@ -65,7 +65,7 @@ fn plain(line: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// A line without its end.
+/// Returns a line without its line ending.
 fn body(line: &str) -> &str {
     let line = line.strip_suffix('\n').unwrap_or(line);
     line.strip_suffix('\r').unwrap_or(line)
@@ -74,14 +74,14 @@ fn body(line: &str) -> &str {
 /// The lines of a text while it is changed.
 struct Lines<'a> {
     all: Vec<&'a str>,
-    /// Lines that are done.
+    /// Number of lines that are done.
     done: usize,
-    /// Comparisons that are left.
+    /// Remaining number of comparisons.
     work: usize,
 }
 
 impl Lines<'_> {
-    /// Whether these lines are at a place.
+    /// Returns whether these lines are at a position, or `None` if the comparisons are used up.
     fn are_at(&mut self, at: usize, wanted: &[&str], alike: fn(&str, &str) -> bool) -> Option<bool> {
         let there = self.all.get(at..)?;
         if there.len() < wanted.len() {
@@ -96,7 +96,7 @@ impl Lines<'_> {
         Some(true)
     }
 
-    /// The line after which the place of a hunk is: behind the last of the lines that stand above it.
+    /// Returns the line after the context lines above a hunk.
     fn below(&mut self, hunk: &Hunk, number: usize) -> Result<usize, HunkError> {
         let mut from = self.done;
         for line in &hunk.above {
@@ -109,7 +109,7 @@ impl Lines<'_> {
         Ok(from)
     }
 
-    /// Where lines are, from a place on. Without lines above to tell them apart there must be one such place.
+    /// Finds the position of the lines, starting at `from`. Without context lines above, it must be unique.
     fn find(&mut self, hunk: &Hunk, wanted: &[&str], from: usize, number: usize) -> Result<Option<usize>, HunkError> {
         let last = self.all.len().checked_sub(wanted.len());
         let places = match last {
@@ -139,8 +139,8 @@ impl Lines<'_> {
     }
 }
 
-/// The text with the hunks applied, all of them or none. Lines that stay keep their bytes; those that come end as the first
-/// line of the text does, and a text without an end of its last line stays so.
+/// Applies all hunks to the text, or none. Unchanged lines keep their bytes. Added lines get the line ending of the
+/// first line, and a missing line ending at the end of the text stays missing.
 pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
     let mut lines = Lines { all: text.split_inclusive('\n').collect(), done: 0, work: MOST_WORK };
     let end = if lines.all.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
@@ -150,7 +150,7 @@ pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, Hunk
         let mut changes = hunk.lines.as_slice();
         let mut wanted: Vec<&str> = changes.iter().filter_map(expected).collect();
         let at = if wanted.is_empty() {
-            // Lines that only come: below the line above them, or at the end.
+            // Only additions: insert below the context line above them, or at the end.
             if hunk.above.is_empty() || hunk.at_end { lines.all.len() } else { from }
         } else {
             let mut found = lines.find(hunk, &wanted, from, number)?;
@@ -158,7 +158,7 @@ pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, Hunk
                 && last.is_empty()
                 && wanted.len() > 1
             {
-                // An empty line at the end is often that of the patch.
+                // A trailing empty line often belongs to the patch rather than to the file.
                 (changes, _) = (rest, wanted.pop());
                 found = lines.find(hunk, &wanted, from, number)?;
             }
@@ -193,7 +193,7 @@ pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, Hunk
     Ok(out)
 }
 
-/// The line that a line of a hunk expects.
+/// Returns the line of the file that a hunk line expects.
 fn expected(line: &HunkLine) -> Option<&str> {
     match line {
         HunkLine::Context(line) | HunkLine::Remove(line) => Some(line),
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn blanks_at_ends_and_characters_that_look_alike_are_forgiven_and_what_stays_keeps_its_bytes() {
         assert_eq!(patched("a  \nb \u{2013} c\nd\n", " a\n b - c\n-d\n+e").unwrap(), "a  \nb \u{2013} c\ne\n");
-        // Indentation is not forgiven: what comes would be at the wrong depth.
+        // Indentation must match, or the new lines would be at the wrong depth.
         assert!(matches!(patched("    a\n", "-a\n+b"), Err(HunkError::NotFound { .. })));
         assert_eq!(patched("a\nb\n", "-a\n+c\n\n@@ b\n+d").unwrap(), "c\nb\nd\n");
     }
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(patched(&text, &hunk), Err(HunkError::TooMuchWork(1)));
     }
 
-    /// Lines that are all different, with some that change.
+    /// Distinct lines, some of which change.
     fn changes() -> impl Strategy<Value = Vec<(String, Option<Vec<String>>)>> {
         let line = "[a-z{} ]{0,6}";
         let change = prop::option::weighted(0.2, prop::collection::vec(line, 0..3));
@@ -293,7 +293,7 @@ mod tests {
                 .flat_map(|(line, change)| change.clone().unwrap_or_else(|| vec![line.clone()]))
                 .collect();
             prop_assume!(lines.iter().any(|(_, change)| change.is_some()) && !new.is_empty());
-            // Where no line ends, nothing says how lines do.
+            // Without any line ending, the style is unknown.
             prop_assume!(end == "\n" || old.contains(end));
             let hunks: Vec<String> = lines
                 .iter()
@@ -302,7 +302,7 @@ mod tests {
                     Some(format!("@@\n-{line}\n{comes}"))
                 })
                 .collect();
-            // A text whose last lines go ends as the line before did.
+            // If the last lines are removed, the text ends as the line before did.
             let got = patched(&old, hunks.concat().trim_end_matches('\n')).unwrap();
             let want = joined(new);
             prop_assert_eq!(got.trim_end_matches(['\r', '\n']), want.trim_end_matches(['\r', '\n']));

@@ -1,4 +1,4 @@
-//! Patches: changes of several files in the format that OpenAI's models are trained on.
+//! Patches of several files in the format that OpenAI's models are trained on.
 //!
 //! ```text
 //! *** Begin Patch
@@ -14,8 +14,8 @@
 //! *** End Patch
 //! ```
 //!
-//! A line after `@@` stands above the place. Lines of a hunk begin with a blank (they stay), `-` or `+`; `*** End of File`
-//! after them says that they are at the end of the file.
+//! A line after `@@` is a context line above the hunk. Lines of a hunk begin with a space (unchanged), `-` or `+`; a
+//! following `*** End of File` anchors them to the end of the file.
 
 mod apply;
 mod parse;
@@ -26,7 +26,7 @@ pub use apply::HunkError;
 pub(super) use apply::apply;
 pub use parse::PatchError;
 
-/// Changes of several files; no two are of the same path.
+/// Changes to several files, with at most one change per path.
 ///
 /// ```
 /// use deepagents::middleware::filesystem::Patch;
@@ -36,61 +36,61 @@ pub use parse::PatchError;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// The changes, in the order they are made in; at least one.
+    /// The changes in the order in which they are made; at least one.
     pub changes: Vec<FileChange>,
 }
 
-/// What a patch does with one file.
+/// The change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileChange {
-    /// A new file.
+    /// Adds a file.
     Add {
-        /// Where.
+        /// Its path.
         path: VPath,
-        /// All that it holds.
+        /// Its content.
         content: String,
     },
-    /// A file that goes.
+    /// Deletes a file.
     Delete {
-        /// Which.
+        /// Its path.
         path: VPath,
     },
-    /// A file whose lines change, or that moves, or both.
+    /// Changes lines of a file, moves it, or both.
     Update {
-        /// Which.
+        /// Its path.
         path: VPath,
-        /// Where it is afterwards, if that is elsewhere.
+        /// Its new path, if it moves.
         move_to: Option<VPath>,
         /// Its changes, in the order of its lines.
         hunks: Vec<Hunk>,
     },
 }
 
-/// Lines that change at one place of a file.
+/// A change of lines at one position of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines that stand above the place, each one after the one before.
+    /// Context lines above the position, in order.
     pub above: Vec<String>,
-    /// The lines at the place.
+    /// The lines at the position.
     pub lines: Vec<HunkLine>,
-    /// Whether they are the last ones of the file.
+    /// Whether they are the last lines of the file.
     pub at_end: bool,
 }
 
-/// A line of a hunk, without its end.
+/// A line of a hunk, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HunkLine {
-    /// It is there and stays.
+    /// An unchanged line.
     Context(String),
-    /// It is there and goes.
+    /// A removed line.
     Remove(String),
-    /// It comes.
+    /// An added line.
     Add(String),
 }
 
 impl Patch {
-    /// The paths that it touches: those of its files, and where they move to.
+    /// Returns the paths that the patch touches, including the new paths of moved files.
     pub fn paths(&self) -> impl Iterator<Item = &VPath> {
         self.changes.iter().flat_map(|change| {
             let (path, to) = match change {

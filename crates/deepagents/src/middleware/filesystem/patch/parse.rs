@@ -1,4 +1,4 @@
-//! Reading a patch.
+//! Parses patches.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -15,50 +15,50 @@ const UPDATE: &str = "*** Update File: ";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Why a text is no patch.
+/// An error from parsing a patch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// The first line is another one.
+    /// The first line is wrong.
     #[error("a patch begins with the line `{BEGIN}`")]
     NoBegin,
-    /// The last line is another one, as where an answer was cut off.
+    /// The last line is wrong, for example because the answer was cut off.
     #[error("a patch ends with the line `{END}`; send it whole")]
     NoEnd,
-    /// It changes nothing.
+    /// The patch has no changes.
     #[error("the patch names no file: write `{ADD}PATH`, `{UPDATE}PATH` or `{DELETE}PATH`")]
     Empty,
-    /// A line that cannot stand where it stands.
+    /// A line is not valid at its position.
     #[error("line {number} of the patch, `{text}`, is not understood: {expected}")]
     Line {
-        /// Its number, from 1.
+        /// The line number, from 1.
         number: usize,
-        /// What it says, at most 200 characters of it.
+        /// The line, truncated to 200 characters.
         text: String,
-        /// What could stand there.
+        /// What would be valid there.
         expected: &'static str,
     },
-    /// A path that is none.
+    /// A path is invalid.
     #[error("line {number} of the patch: {error}")]
     Path {
-        /// The number of its line, from 1.
+        /// The line number, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The problem with the path.
         error: PathError,
     },
-    /// A file that is to be updated and neither changes nor moves.
+    /// An updated file neither changes nor moves.
     #[error("the patch changes nothing in {}: write hunks of lines that begin with ` `, `-` or `+`", .0.quoted())]
     NoHunks(VPath),
-    /// Two changes of one path.
+    /// A path is changed twice.
     #[error("the patch names {} twice: put all that changes there in one place", .0.quoted())]
     Twice(VPath),
 }
 
 impl Patch {
-    /// Reads a patch. Blanks around it do not count, and neither does a here-document around it.
+    /// Parses a patch. Ignores surrounding whitespace and an enclosing here-document.
     ///
     /// # Errors
-    /// [`PatchError`] says which line is wrong, and what could stand there.
+    /// Returns a [`PatchError`] that says which line is wrong, and what would be valid there.
     pub fn parse(text: &str) -> Result<Self, PatchError> {
         let all: Vec<&str> = unwrapped(text).lines().collect();
         let lines = match all.as_slice() {
@@ -82,20 +82,20 @@ impl Patch {
     }
 }
 
-/// The text without the here-document that some models put around it, as for a shell.
+/// Removes the shell here-document in which some models wrap a patch.
 fn unwrapped(text: &str) -> &str {
     let text = text.trim();
     let inner = ["<<'EOF'", "<<\"EOF\"", "<<EOF"].iter().find_map(|start| text.strip_prefix(start));
     inner.and_then(|inner| inner.strip_suffix("EOF")).map_or(text, str::trim)
 }
 
-/// The lines that are left, each with its number.
+/// The remaining lines, with line numbers.
 struct Reader<I: Iterator> {
     lines: Peekable<I>,
 }
 
 impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
-    /// The next file, if there is one.
+    /// Parses the change to the next file, if there is one.
     fn change(&mut self) -> Result<Option<FileChange>, PatchError> {
         while self.lines.next_if(|(_, line)| line.trim().is_empty()).is_some() {}
         let Some((number, line)) = self.lines.next() else { return Ok(None) };
@@ -114,7 +114,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
         Ok(Some(change))
     }
 
-    /// The lines of a new file.
+    /// Parses the lines of a new file.
     fn content(&mut self) -> String {
         let mut content = String::new();
         while let Some((_, line)) = self.lines.next_if(|(_, line)| line.starts_with('+')) {
@@ -139,7 +139,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
         Ok(FileChange::Update { path, move_to, hunks })
     }
 
-    /// The next hunk of a file, if there is one.
+    /// Parses the next hunk of a file, if there is one.
     fn hunk(&mut self) -> Result<Option<Hunk>, PatchError> {
         let starts_file = |line: &str| [ADD, DELETE, UPDATE].iter().any(|start| line.trim().starts_with(start));
         let mut hunk = Hunk::default();
@@ -147,7 +147,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
         while let Some((number, line)) = self.lines.next_if(|(_, line)| line.starts_with("@@")) {
             header = Some((number, line));
             let above = line.strip_prefix("@@").unwrap_or(line).trim();
-            // Two of them around numbers of lines are those of a unified diff, which say nothing here.
+            // A pair of `@@` around line numbers is unified diff syntax; the numbers are ignored.
             let above = match above.split_once("@@") {
                 Some((numbers, rest)) if numbers.trim_start().starts_with('-') => rest.trim(),
                 _ => above,
@@ -164,7 +164,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
                 break;
             }
             hunk.lines.push(match line.split_at_checked(1) {
-                // Blanks at the end of a line get lost.
+                // Trailing spaces often get lost.
                 None => HunkLine::Context(String::new()),
                 Some((" ", text)) => HunkLine::Context(text.to_owned()),
                 Some(("-", text)) => HunkLine::Remove(text.to_owned()),
@@ -175,7 +175,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
                 }
             });
         }
-        // Blank lines before the next file belong to nobody.
+        // Blank lines before the next file are not part of the hunk.
         let followed = self.lines.peek().is_none_or(|(_, line)| starts_file(line));
         while followed && hunk.lines.last() == Some(&HunkLine::Context(String::new())) && !hunk.at_end {
             hunk.lines.pop();

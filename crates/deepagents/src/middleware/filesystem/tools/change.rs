@@ -34,7 +34,7 @@ pub(super) async fn write_file(files: Arc<Filesystem>, args: WriteArgs, cx: Tool
             }
             Ok(_) => WriteMode::Overwrite,
             Err(FsError::NotFound(_)) => WriteMode::Create,
-            // What may be written but not read is known to the thread that wrote it.
+            // The thread knows the version of an unreadable file if it wrote it.
             Err(FsError::Denied { .. }) => {
                 seen::version(&cx, path).cloned().map_or(WriteMode::Create, WriteMode::IfVersion)
             }
@@ -55,7 +55,7 @@ pub(super) struct EditArgs {
     pub(super) file_path: String,
     /// The text to replace, exactly as in the file, without line numbers; with enough around it to be unique.
     old_string: String,
-    /// What to put there.
+    /// The replacement.
     new_string: String,
     /// Replace every occurrence.
     #[serde(default)]

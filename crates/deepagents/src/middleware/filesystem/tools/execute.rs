@@ -1,4 +1,4 @@
-//! `execute`, and the tools for what it started in the background.
+//! `execute`, and the tools for background commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::middleware::filesystem::{BackgroundCommands, Filesystem};
 pub(super) struct ExecuteArgs {
     /// A shell command.
     command: String,
-    /// Seconds it may run.
+    /// Time limit in seconds.
     timeout: Option<u64>,
-    /// Whether it goes on while you do other things, where that is offered.
+    /// Whether to run it in the background, if that is offered.
     #[schemars(skip)]
     background: Option<bool>,
-    /// Whether another session begins with it, where commands share one.
+    /// Whether to start a new session first, if commands share one.
     #[schemars(skip)]
     restart: Option<bool>,
 }
 
-/// `execute` where commands share a shell.
+/// The arguments of `execute` if commands share a shell.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct SessionArgs {
     /// A shell command.
     command: String,
-    /// Seconds it may run.
+    /// Time limit in seconds.
     timeout: Option<u64>,
     /// Begin a new shell first.
     restart: Option<bool>,
@@ -43,14 +43,14 @@ impl From<SessionArgs> for ExecuteArgs {
     }
 }
 
-/// `execute` where commands may go on in the background.
+/// The arguments of `execute` if commands may run in the background.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct BackgroundArgs {
     /// A shell command.
     command: String,
-    /// Seconds it may run.
+    /// Time limit in seconds.
     timeout: Option<u64>,
-    /// Start it and go on; its id is the result.
+    /// Run it in the background; the result is its id.
     background: Option<bool>,
 }
 
@@ -91,7 +91,7 @@ async fn look(files: &Filesystem, id: &str, wait: Duration, stop: bool, cx: &Too
     };
     let output = format!("{dropped}{}", look.output);
     match look.end {
-        // That is what the call was for.
+        // Stopping it was the purpose of the call.
         Some(Ok(end)) if stop && end.exit == Exit::Cancelled => {
             let output = output.trim_end_matches('\n');
             let output = if output.is_empty() { "(no new output)" } else { output };
@@ -154,12 +154,12 @@ pub(super) async fn execute(files: Arc<Filesystem>, args: ExecuteArgs, cx: ToolC
     Ok(show(&executed.map_err(failed)?))
 }
 
-/// Why commands cannot share a shell.
+/// Error: commands cannot share a shell.
 pub(crate) const NO_SESSION: &str = "commands cannot share a shell here: this workspace has none that keeps a session, or rules about commands judge \
      each of them by itself";
 
-/// How a command ended, and what it made where it may not: the number of a signal below zero stands for an exit code, as is
-/// usual.
+/// Returns how a command ended, and what it created at protected places. As usual, a negative exit code is the number
+/// of a signal.
 pub(in crate::middleware::filesystem) fn end_in_words(executed: &CommandOutput) -> String {
     let moved: String = executed.moved.iter().map(|moved| format!("; {moved}")).collect();
     exit_in_words(executed) + &moved
@@ -179,8 +179,9 @@ fn exit_in_words(executed: &CommandOutput) -> String {
     }
 }
 
-/// How a command failed by its own account, in the words at the end of what `execute` gives: that is no error for the
-/// model, which has what it asked for. Nothing where the command ended well, or where another tool gave the result.
+/// Returns the failure that a command itself reported, from the text at the end of an `execute` result. For the model
+/// this is not an error: it got what it asked for. Returns `None` if the command succeeded, or if the result is another
+/// tool's.
 ///
 /// ```
 /// use deepagents::middleware::filesystem::exit_failure;
@@ -189,13 +190,13 @@ fn exit_in_words(executed: &CommandOutput) -> String {
 /// assert_eq!(exit_failure("execute", "[exit code 1]\n[stopped: it ran longer than 5 s]"), None);
 /// ```
 pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
-    // The preview of a long result has numbers before its lines.
+    // The preview of a long result has line numbers.
     let unnumbered = |line: &'a str| match line.split_once('\t') {
         Some((number, rest)) if number.trim().parse::<usize>().is_ok() => rest,
         _ => line,
     };
     let mut notes = result.lines().rev().map(unnumbered).map_while(|line| line.strip_prefix('['));
-    // What stands before the first word on how it ended is the command's own.
+    // Text before the first such note is the command's own output.
     let end = notes.find(|note| note.starts_with(EXIT_CODE) || note.starts_with(STOPPED));
     let end = end.and_then(|end| end.strip_suffix(']')).filter(|end| end.starts_with(EXIT_CODE));
     let failed =
@@ -203,15 +204,15 @@ pub fn exit_failure<'a>(tool: &str, result: &'a str) -> Option<&'a str> {
     end.filter(failed).filter(|_| tool == "execute")
 }
 
-/// How the words begin of a command that ended by itself.
+/// Prefix of the note about a command that ended by itself.
 const EXIT_CODE: &str = "exit code ";
-/// How those begin of one that was ended.
+/// Prefix of the note about a command that was stopped.
 const STOPPED: &str = "stopped: ";
 
-/// What the model is told when the shell is gone.
+/// Note for the model when the shell has ended.
 const SESSION_ENDED: &str = "\n[the shell ended with it: its directory, variables and background jobs are gone; the next command begins a new one]";
 
-/// The output, and how the command ended. A command that failed by its own account is a result like any other.
+/// Formats the output and outcome of a command. A command that reports failure is an ordinary result.
 fn show(executed: &CommandOutput) -> ToolOutput {
     let output = executed.output.trim_end_matches('\n');
     let output = if output.is_empty() { "(no output)" } else { output };

@@ -23,13 +23,13 @@ pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
 pub use execute::exit_failure;
 
-/// What a call gives.
+/// The result of a call.
 type Answered = Result<ToolOutput, ToolError>;
 
-/// Characters of an error at most: what it quotes came from the model, which may have sent a lot.
+/// Maximum number of characters of an error, which may quote a lot of text sent by the model.
 const LONGEST_ERROR: usize = 4_000;
 
-/// An error for the model; a refusal where a rule is behind it.
+/// Converts an error for the model; a denial if a rule caused it.
 pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
     let text = format!("Error: {error}");
     let text = match text.char_indices().nth(LONGEST_ERROR) {
@@ -42,7 +42,7 @@ pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
     }
 }
 
-/// A failure of a call about a path, which is named where the error is about another one, such as a file on the way.
+/// Converts an error of a call on a path, and adds the path if the error is about another one, such as an ancestor.
 fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> ToolError {
     move |error| {
         let (text, rule) = (error.to_string(), refusal::rule_of(&error));
@@ -55,7 +55,7 @@ fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> Tool
     }
 }
 
-/// The answer where there is no place to look in: nothing was found, and why.
+/// Returns the result for a missing directory: nothing was found, and why.
 fn no_place(what: &str, error: FsError) -> Answered {
     match error {
         FsError::NotFound(_) | FsError::NotADirectory(_) => Ok(format!("No {what} found: {error}").into()),
@@ -63,12 +63,13 @@ fn no_place(what: &str, error: FsError) -> Answered {
     }
 }
 
-/// A write to this path, so that two calls of one turn do not overtake each other; an illegal path touches nothing.
+/// Returns a write effect on this path, so that two calls of one turn do not overtake each other. An invalid path
+/// touches nothing.
 fn writes(path: &str) -> Effect {
     VPath::parse(path).map_or(Effect::Read, |path| Effect::write(path.as_str()))
 }
 
-/// What the model is told of a tool: its name, and what it does.
+/// The name of a tool and its description for the model.
 type Told = (&'static str, &'static str);
 
 const LS: Told = ("ls", "Lists a directory, one absolute path a line; directories end with /.");
@@ -114,7 +115,7 @@ const COMMAND_OUTPUT: Told = (
 
 const STOP_COMMAND: Told = ("stop_command", "Ends a command in the background and gives the rest of its output.");
 
-/// A tool on files.
+/// A tool that works on files.
 struct FileTool<A, F> {
     files: Arc<Filesystem>,
     told: Told,
@@ -152,7 +153,7 @@ where
     }
 }
 
-/// All the tools on these files; `execute` only where commands may be run.
+/// Returns all tools; `execute` only if commands may run.
 pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
     fn tool<A, F, Fut>(files: &Arc<Filesystem>, told: Told, effect: fn(&A) -> Effect, call: F) -> Arc<dyn DynTool>
     where
@@ -190,8 +191,8 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
 }
 
 impl Filesystem {
-    /// Whether results of a tool stay within a bound: listings within theirs, files within that of all results, and what is
-    /// said of a change is short. What a command prints is as long as it likes.
+    /// Returns `true` if the results of a tool are bounded: listings by their own limit, file contents by that of all
+    /// results, and messages about changes are short. The output of a command is not bounded.
     fn bounds_results(&self, told: Told) -> bool {
         match told {
             EXECUTE | EXECUTE_IN_SESSION => false,
@@ -200,12 +201,12 @@ impl Filesystem {
         }
     }
 
-    /// What a result may weigh, in quarters of a token, if there is a limit.
+    /// Returns the maximum weight of a result in quarters of a token, if there is a limit.
     pub(super) fn budget(&self) -> Option<usize> {
         tokens::limit(self.options.result_tokens)
     }
 
-    /// Lines as one text within the budget of listings, with notes on what is left out.
+    /// Joins lines within the limit for listings, with notes on what is left out.
     fn bounded(&self, lines: &[String], notes: &[String]) -> String {
         let budget = tokens::limit(self.options.listing_tokens).unwrap_or(usize::MAX);
         let mut weight = 0;

@@ -16,7 +16,7 @@ use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 
-/// Bytes of text that are worth a thread of their own.
+/// Number of bytes above which applying a patch is moved to a blocking thread.
 const MANY_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub(super) struct PatchArgs {
     input: String,
 }
 
-/// All its paths are written; what is no patch touches nothing.
+/// A write to all paths of the patch; an invalid patch touches nothing.
 pub(super) fn effect(args: &PatchArgs) -> Effect {
     match Patch::parse(&args.input) {
         Ok(patch) => Effect::Write { paths: patch.paths().map(|path| path.as_str().to_owned()).collect() },
@@ -33,10 +33,10 @@ pub(super) fn effect(args: &PatchArgs) -> Effect {
     }
 }
 
-/// A write or a deletion that is to be done.
+/// A planned write or deletion.
 struct FileStep {
     path: VPath,
-    /// What is written; nothing where the path goes.
+    /// The data to write; `None` to delete the path.
     write: Option<(Bytes, WriteMode)>,
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn apply_patch(files: Arc<Filesystem>, args: PatchArgs, cx: Too
     let mut targets = Vec::new();
     for path in patch.paths() {
         let target = files.reach_to_change(path.as_str(), AtLink::Follows, &cx).await?;
-        // What a person is shown of the patch is where it goes.
+        // A person is asked about the paths in the patch, so they must not lead elsewhere.
         if target.place != target.path {
             let (path, place) = (target.path.quoted(), target.place.quoted());
             return Err(failed(format!("{path} leads to {place}: name that path in the patch")));
@@ -61,7 +61,7 @@ pub(super) async fn apply_patch(files: Arc<Filesystem>, args: PatchArgs, cx: Too
     carry_out(&*backend, steps, &cx).await
 }
 
-/// Finds out what a change writes. Nothing is written yet, so that what cannot be done leaves all files as they are.
+/// Plans the writes of a change. Nothing is written yet, so a failure leaves all files unchanged.
 async fn plan(
     files: &Filesystem,
     backend: &dyn Backend,
@@ -98,7 +98,7 @@ async fn plan(
                 return Ok(());
             };
             absent(backend, &to, cx).await?;
-            // Written first: whatever comes between, it is somewhere.
+            // Write the new path first, so that the content always exists somewhere.
             steps.push(FileStep { path: to, write: Some((after, WriteMode::Create)) });
             steps.push(FileStep { path, write: None });
         }
@@ -106,7 +106,7 @@ async fn plan(
     Ok(())
 }
 
-/// Refuses a path that the store would refuse to change.
+/// Rejects a path that the store would not allow to be changed.
 async fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
     match backend.change_access(path).await {
         AccessMode::Deny => Err(failed(FsError::Protected(path.clone()))),
@@ -114,7 +114,7 @@ async fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError
     }
 }
 
-/// Refuses a path at which there is something, or that may not be written.
+/// Rejects a path that exists or must not be written.
 async fn absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result<(), ToolError> {
     changeable(backend, path).await?;
     match backend.read_to_change(cx.state(), path).await {
@@ -126,7 +126,7 @@ async fn absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result
     }
 }
 
-/// What a file holds after its hunks.
+/// Returns the content of a file after its hunks.
 async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes, ToolError> {
     let binary = || failed(edit::EditError::Binary(path.clone()));
     if before.contains(&0) {
@@ -155,16 +155,17 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
     Ok(after.into())
 }
 
-/// The mark that some texts begin with.
+/// The byte order mark.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
-/// Does the steps one after the other. Where one fails, what was done before it stays and is told with what was not.
+/// Carries out the steps in order. If one fails, earlier ones stay in effect, and the model is told which were done and
+/// which were not.
 async fn carry_out(backend: &dyn Backend, steps: Vec<FileStep>, cx: &ToolContext) -> Answered {
     let (mut update, mut seen, mut done) = (Update::none(), Vec::new(), Vec::new());
     let mut steps = steps.into_iter();
     while let Some(FileStep { path, write }) = steps.next() {
         let verb = if write.is_some() { "Wrote" } else { "Deleted" };
-        // Where a link has come to be on the way since, nobody was asked about where it leads.
+        // Fails if a link has appeared on the way since: nobody was asked about its target.
         let led = backend.leading(&path, &path);
         let backend = led.as_deref().unwrap_or(backend);
         let result = match write {

@@ -1,4 +1,4 @@
-//! Which paths the tools reach, where they lead, and which of them a person is asked about first.
+//! The paths that the tools may access, where they lead, and which need approval.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use super::{failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::workspace;
 
-/// What an operation does with a link at the end of a path.
+/// How an operation treats a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtLink {
-    /// It goes where the link leads.
+    /// It follows the link.
     Follows,
-    /// It is about the link itself.
+    /// It acts on the link itself.
     NoFollow,
 }
 
 /// A path that a call is to change.
 pub(super) struct Target {
     pub(super) path: VPath,
-    /// Where it leads.
+    /// Where the path leads.
     pub(super) place: VPath,
-    /// Whether a person is to be asked first.
+    /// Whether a person must approve the change.
     pub(super) asks: bool,
-    /// The files, in which the path leads to that place and nowhere else: what is changed is what was judged.
+    /// The files, with the path pinned to that target, so that the changed file is the one that was checked.
     pub(super) backend: Arc<dyn Backend>,
 }
 
 impl Target {
-    /// Asks a person where that is needed, unless one has agreed to the call already.
+    /// Asks for approval if the change needs it and the call is not already approved.
     pub(super) fn approved(&self, cx: &ToolContext) -> Result<(), ToolError> {
         Self::all_approved(std::slice::from_ref(self), cx)
     }
 
-    /// Asks a person once about all that need it.
+    /// Asks once for the approval of all changes that need it.
     pub(super) fn all_approved(targets: &[Self], cx: &ToolContext) -> Result<(), ToolError> {
         let asks: Vec<&Self> = targets.iter().filter(|target| target.asks).collect();
         let all = |name: fn(&Self) -> &VPath| {
@@ -66,7 +66,7 @@ impl Target {
 }
 
 impl Filesystem {
-    /// A path as the model gave it, if the tools reach it and where it leads.
+    /// Parses a path from the model and checks that the tools may access it and its target.
     pub(super) async fn reach(&self, path: &str, cx: &ToolContext) -> Result<VPath, ToolError> {
         let path = self.named(path)?;
         if !self.options.allowed_prefixes.is_empty() {
@@ -76,7 +76,7 @@ impl Filesystem {
         Ok(path)
     }
 
-    /// A path that may be changed: what the harness keeps for the agent may not.
+    /// Resolves a path that a call is to change. Rejects the root and the harness's own directories.
     pub(super) async fn reach_to_change(
         &self,
         path: &str,
@@ -106,7 +106,7 @@ impl Filesystem {
         Ok(Target { path, place, asks, backend: led.unwrap_or(backend) })
     }
 
-    /// The path to search, given what the model said: where the tools reach one directory alone, that.
+    /// Returns the directory to search. Defaults to the only allowed directory, if there is just one.
     pub(super) async fn reach_to_search(&self, path: Option<&str>, cx: &ToolContext) -> Result<VPath, ToolError> {
         match (path, &self.options.allowed_prefixes[..]) {
             (None, [only]) => self.reach(only.as_str(), cx).await,
@@ -132,7 +132,7 @@ impl Filesystem {
         if self.within(place) { Ok(()) } else { Err(failed(format!("{path} leads out of reach"))) }
     }
 
-    /// Where a path leads. Nothing where rules keep that from being known.
+    /// Returns where a path leads, or `None` if rules do not allow resolving it.
     async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<Option<VPath>, ToolError> {
         let backend = self.workspace.backend_for(cx);
         let (from, name) = match (at_link, path.parent(), path.name()) {
@@ -140,11 +140,11 @@ impl Filesystem {
             _ => (path.clone(), None),
         };
         let place = match backend.resolve(cx.state(), &from).await {
-            // Rules that keep this from being read may let it be written; they judge that themselves.
+            // Rules that deny reading may allow writing; they check that themselves.
             Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(None),
             result => result.map_err(failed_at(path))?,
         };
-        // A name of one path can be that of another.
+        // A child name of one path is valid for another.
         Ok(Some(name.and_then(|name| place.join(name).ok()).unwrap_or(place)))
     }
 }

@@ -58,12 +58,12 @@ pub(super) struct ReadArgs {
     column: u64,
 }
 
-/// Lines that `read_file` gives unless told otherwise.
+/// Default number of lines for `read_file`.
 fn default_limit() -> i64 {
     100
 }
 
-/// How much of a file is read to see what it is. Most files of text are read with that.
+/// Number of bytes read to classify a file. Most text files are read entirely by this.
 const AT_ONCE: u64 = 64 << 10;
 
 pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolContext) -> Answered {
@@ -76,7 +76,7 @@ pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolCo
         return Ok(ToolOutput::text("The file exists but is empty.").with_update(seen));
     }
     let output = match classify::classify(&path, &head.bytes, whole) {
-        // Nothing was seen of it.
+        // Nothing of it was seen.
         (ContentKind::Text, _) if args.limit <= 0 => {
             return Ok(format!("No lines of {path} were read, as limit was {}.", args.limit).into());
         }
@@ -120,7 +120,7 @@ async fn text(
     let budget = files.budget();
     let mut range = LineRange { column: args.column, ..LineRange::new(offset, limit) };
     if let Some(quarters) = budget {
-        // No character has more bytes than that for a quarter of a token.
+        // No character has more than four bytes per quarter of a token.
         range.max_bytes = quarters.saturating_mul(4);
     }
     let window = if head.bytes.len() as u64 == head.stat.size {

@@ -1,4 +1,4 @@
-//! Which rule refuses a call.
+//! Identifies the rule that denied a call.
 
 use std::any::Any;
 
@@ -6,7 +6,7 @@ use deepagents_fs::FsError;
 use deepagents_fs::edit::EditError;
 use deepagents_fs::shell::ShellError;
 
-/// The rule that an error stems from, in words, if it stems from one.
+/// Returns a description of the rule that caused an error, if a rule did.
 pub(super) fn rule_of(error: &dyn Any) -> Option<String> {
     if let Some(error) = error.downcast_ref::<FsError>() {
         return of_files(error);

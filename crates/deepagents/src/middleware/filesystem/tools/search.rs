@@ -13,10 +13,10 @@ use serde::Deserialize;
 use super::{Answered, failed, no_place};
 use crate::middleware::filesystem::Filesystem;
 
-/// Matches that `grep` gives unless told otherwise.
+/// Default maximum number of matches for `grep`.
 const DEFAULT_MATCHES: usize = 1_000;
 
-/// Notes on what a search did not see.
+/// Returns notes on what a search did not cover.
 fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
     let stopped = stopped.map(|stopped| match stopped {
         Truncation::Deadline => "[the time was up; narrow the path or the pattern for the rest]".to_owned(),
@@ -54,7 +54,7 @@ pub(super) async fn glob(files: Arc<Filesystem>, args: GlobArgs, cx: ToolContext
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct GrepArgs {
-    /// What to look for in each line; text as it stands unless regex is set.
+    /// The text to look for in each line, literally unless regex is set.
     pattern: String,
     /// The pattern is a regular expression.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub(super) struct GrepArgs {
     /// Lines to show around each match, in mode content.
     #[serde(default)]
     context: usize,
-    /// Matches to give at most.
+    /// Maximum number of matches.
     max_count: Option<NonZeroUsize>,
     /// Leave out what .gitignore names.
     respect_gitignore: Option<bool>,
@@ -87,11 +87,11 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     let place = files.reach_to_search(args.path.as_deref(), &cx).await?;
     let backend = files.workspace.backend_for(&cx);
     if args.path.is_some() && place.is_root() {
-        // Without a path, what may be read is searched; a place that is named must be open to reading itself.
+        // Without a path, whatever is readable is searched; a path that is named must be readable itself.
         backend.resolve(cx.state(), &place).await.map_err(failed)?;
     }
     let mut query = GrepQuery::new(args.pattern.clone(), place);
-    // Models leave an optional argument out by giving an empty one.
+    // Models often pass an empty string to leave out an optional argument.
     if let Some(glob) = args.glob.as_deref().filter(|glob| !glob.is_empty()) {
         query = query.only(glob).map_err(failed)?;
     }
@@ -125,7 +125,7 @@ fn count(file: &GrepFile) -> String {
     format!("{}: {}", file.path.quoted(), file.lines.iter().filter(|line| line.matched).count())
 }
 
-/// The path, then each line under it; `--` stands where lines in between are left out.
+/// Formats the path followed by its lines; `--` marks gaps.
 fn content(file: &GrepFile) -> Vec<String> {
     let mut out = vec![format!("{}:", file.path.quoted())];
     let shows_context = file.lines.iter().any(|line| !line.matched);
@@ -142,7 +142,7 @@ fn content(file: &GrepFile) -> Vec<String> {
     out
 }
 
-/// Whether text that was not found is likelier meant as a regular expression.
+/// Returns `true` if text that was not found is probably meant as a regular expression.
 fn looks_like_regex(pattern: &str) -> bool {
     let signs = "| .* .+ \\. \\w \\W \\d \\D \\s \\S \\b \\B \\( \\) \\{ \\[";
     signs.split(' ').any(|sign| pattern.contains(sign))

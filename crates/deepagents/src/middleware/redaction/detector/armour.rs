@@ -1,4 +1,4 @@
-//! Private keys between the lines of their armour, also those of which a part is there.
+//! Private keys in ASCII armour, including partial ones.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,14 +7,14 @@ use regex::Regex;
 
 use super::captured;
 
-/// Letters of base64.
+/// Characters of base64.
 const BASE64: &str = "[A-Za-z0-9+/=]";
-/// The end of a line, also as it is written in JSON.
+/// The end of a line, also in its JSON escape.
 const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
-/// What tools write before a line: a path, its number. No path goes beyond a line break that is written as in JSON: each of
-/// many lines would be looked through to the end of the text.
+/// Prefixes that tools add to lines: a path, a line number. A path does not extend past a JSON-escaped line break;
+/// otherwise each of many lines would be scanned to the end of the text.
 const BEFORE: &str = r"[ \t]*(?:(?:[^\s:\\]|\\[^nr\s:])*[:-])?[0-9]*[:-]?[ \t→|]*";
-/// How the keys of the usual kinds begin, which certificates and public keys do not.
+/// How private keys of the usual kinds begin, unlike certificates and public keys.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
 
 expression!(
@@ -40,17 +40,17 @@ expression!(
     MIDDLE = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{64}}(?:{END}{BEFORE}{BASE64}{{64}})+|{BASE64}{{70}}(?:{END}{BEFORE}{BASE64}{{70}})+)"
 );
 
-/// Lines that are more are no key of any usual size.
+/// Maximum number of lines of a key; anything longer is not a key.
 const LINES: usize = 128;
 
 fn all(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize>> {
     expression.iter().flat_map(|expression| expression.find_iter(text).map(|found| found.range())).collect()
 }
 
-/// Private keys in a text, in no order.
+/// Returns the private keys in a text, in no particular order.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = all(&PEM, text);
-    // A tool that shows some lines of a file shows a key without its first line, or without the last.
+    // A tool that shows some lines of a file may show a key without its first or last line.
     for part in [&HEAD, &TAIL] {
         found.extend(captured(part, text));
     }
@@ -62,13 +62,13 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// How the first line of an armour begins, and how its last one does.
+/// The beginnings of the first and last lines of an armour.
 const BEGIN: &str = "-----BEGIN ";
 const LAST: &str = "-----END ";
-/// Lines behind lines of base64 in which the last line of their armour may stand.
+/// Number of lines after lines of base64 within which the armour may end.
 const BEHIND: usize = 4;
 
-/// Where armours begin and end, and where lines do: found once for all parts of a text.
+/// The positions of armour boundaries and line breaks in a text, computed once.
 struct Frames {
     begins: Vec<usize>,
     ends: Vec<usize>,
@@ -81,7 +81,7 @@ impl Frames {
         Self { begins: all(BEGIN), ends: all(LAST), breaks: all("\n") }
     }
 
-    /// Whether an armour has begun before a place and has not ended there.
+    /// Returns `true` if a position is inside an armour.
     fn is_open(&self, at: usize) -> bool {
         let last = |places: &[usize], what: &str| {
             let before = places.partition_point(|place| place + what.len() <= at);
@@ -90,7 +90,7 @@ impl Frames {
         last(&self.begins, BEGIN).is_some_and(|begun| last(&self.ends, LAST).is_none_or(|ended| ended < begun))
     }
 
-    /// Whether an armour ends in the lines behind a place.
+    /// Returns `true` if an armour ends within a few lines after a position.
     fn ends_behind(&self, at: usize) -> bool {
         let breaks_before = |place: usize| self.breaks.partition_point(|line| *line < place);
         let end = self.ends.get(self.ends.partition_point(|place| *place < at));
@@ -98,18 +98,18 @@ impl Frames {
     }
 }
 
-/// Whether lines of base64 may be from within a private key: nothing says that they are of something else.
+/// Returns `true` if lines of base64 may be from the middle of a private key: nothing indicates otherwise.
 fn is_middle(text: &str, at: &Range<usize>, frames: &Frames) -> bool {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let part = |range: Range<usize>| text.get(range).unwrap_or_default();
     let (lines, after) = (part(at.clone()), part(at.end..text.len()));
     let mut lines = lines.split(|c| !is_base64(c)).filter(|line| line.len() >= 64);
-    // Digests and other numbers are written with fewer letters.
+    // Digests and numbers use fewer kinds of characters.
     let mixed = |line: &str| {
         let has = |is: fn(&u8) -> bool| line.bytes().any(|byte| is(&byte));
         has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
     };
-    // How certificates, requests and public keys begin.
+    // The beginnings of certificates, requests and public keys.
     let is_public = |line: &str| line.starts_with("MII") || line.starts_with("AAAA");
     !after.starts_with(is_base64)
         && !frames.is_open(at.start)
@@ -119,7 +119,7 @@ fn is_middle(text: &str, at: &Range<usize>, frames: &Frames) -> bool {
         && lines.all(mixed)
 }
 
-/// From where on there may be the beginning of a private key that is not complete.
+/// Returns the position from which there may be an incomplete private key.
 pub(super) fn open_from(text: &str) -> usize {
     let complete = all(&PEM_WHOLE, text).last().map_or(0, |range| range.end);
     let rest = text.get(complete..).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! Numbers of cards.
+//! Card numbers.
 
 use std::ops::Range;
 
 use super::{BORDER, captured, ends_at};
 
-/// Bytes of the longest number of a card: nineteen digits with a blank or hyphen between each two.
+/// Maximum length of a card number in bytes: nineteen digits with separators in between.
 const LONGEST: usize = 37;
 
 expression!(DIGITS = r"{BORDER}([0-9](?:[ -]?[0-9]){{12,}})");
 
-/// The numbers of cards in a text. Other numbers may stand beside one: each part of a run of digits that begins and ends
-/// where a group does is tried.
+/// Returns the card numbers in a text. Other numbers may be adjacent, so every sequence of groups in a run of digits is
+/// tried.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for run in captured(&DIGITS, text) {
@@ -25,7 +25,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
             beside += usize::from(card.is_none() && rest.first().is_some_and(|group| group.len() == 4));
             found.extend(card.and_then(|part| Some(part.first()?.start..part.last()?.end)));
         }
-        // A row of numbers of four digits, some of which fit by chance.
+        // A row of four-digit numbers, some of which match by chance.
         if beside > 1 {
             found.truncate(before);
         }
@@ -33,7 +33,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The groups of digits of a run, without what is no whole number: the end of a name, the digits after a decimal point.
+/// Returns the groups of digits in a run, without incomplete numbers: the end of a name, digits after a decimal point.
 fn groups(text: &str, run: &Range<usize>) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut start = run.start;
@@ -51,8 +51,8 @@ fn groups(text: &str, run: &Range<usize>) -> Vec<Range<usize>> {
     groups
 }
 
-/// Whether groups are the number of a card. Of a part of a run they have to look like it too, as tables of numbers have many
-/// parts.
+/// Returns `true` if groups form a card number. If they are only part of a run, they must also be grouped like one, as
+/// tables of numbers have many parts.
 fn is_card(text: &str, groups: &[Range<usize>], whole: bool) -> bool {
     let number = groups.first().zip(groups.last()).and_then(|(first, last)| text.get(first.start..last.end));
     let Some(number) = number.filter(|number| number.len() <= LONGEST) else {
@@ -71,7 +71,7 @@ fn is_card(text: &str, groups: &[Range<usize>], whole: bool) -> bool {
     (whole || alike()) && is_issued(&digits) && passes_luhn(&digits)
 }
 
-/// Whether a number begins as those of an issuer do, and is as long.
+/// Returns `true` if a number has the prefix and length of a card issuer's.
 fn is_issued(digits: &[u32]) -> bool {
     let beginning = |count: usize| digits.iter().take(count).fold(0, |number, digit| number * 10 + digit);
     let length = digits.len();
@@ -86,7 +86,7 @@ fn is_issued(digits: &[u32]) -> bool {
     }
 }
 
-/// Whether the digits of a number fit its check digit.
+/// Returns `true` if the check digit is correct.
 fn passes_luhn(digits: &[u32]) -> bool {
     let doubled = digits.iter().rev().zip([1, 2].into_iter().cycle()).map(|(digit, factor)| digit * factor);
     let sum: u32 = doubled.map(|digit| if digit > 9 { digit - 9 } else { digit }).sum();

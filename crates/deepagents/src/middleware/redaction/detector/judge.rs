@@ -1,31 +1,31 @@
-//! Which names are those of secrets, and which values are secrets. Sources of programs and their documentation are full of
-//! names, types, calls and placeholders behind such a name: those stay.
+//! Decides which names are those of secrets, and which values are secrets. Source code and its documentation contain
+//! many names, types, calls and placeholders after such a name; those are kept.
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// In quotes, or as a value of structured data.
+    /// In quotes, or as a value in structured data.
     Quoted,
-    /// Right behind `=`, as in files of variables.
+    /// Directly after `=`, as in files of variables.
     Assigned,
     /// Without quotes.
     Bare,
-    /// Where only code stands without quotes.
+    /// Without quotes, where only code can be unquoted.
     Code,
 }
 
-/// What kind of secret a name has.
+/// The kind of secret that a name indicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Secrecy {
-    /// A password: people choose those, of letters alone too.
+    /// A password; people also choose passwords of letters only.
     Password,
     /// A key.
     Key,
-    /// A token, which is also what texts are made of.
+    /// A token, which may also mean a unit of text.
     Token,
 }
 
-/// Parts of a name behind the secret that say that it is about a secret and has none.
+/// Parts of a name after the secret word that mean it is about a secret and does not hold one.
 const ABOUT: &[&str] = &[
     "algorithm",
     "arn",
@@ -111,7 +111,7 @@ const ABOUT: &[&str] = &[
     "window",
 ];
 
-/// Parts of a name before `token` that make it one of many, or a place in a list.
+/// Parts of a name before `token` that make it a unit of text or a cursor.
 const NO_TOKEN: &[&str] = &[
     "cancel",
     "cancellation",
@@ -129,7 +129,7 @@ const NO_TOKEN: &[&str] = &[
     "total",
 ];
 
-/// Words that stand for a value where there is none yet, and types.
+/// Placeholder words and types.
 const NO_VALUE: &[&str] = &[
     "anything",
     "changeit",
@@ -167,12 +167,12 @@ expression!(NAMES = r"^[&*!]*[A-Za-z_$][\w$]*(?:(?:\.|->|\|\|?|&&)[A-Za-z_$][\w$
 expression!(NUMBER = r"^(?:0x[0-9A-Fa-f_]{{1,16}}|[0-9][0-9_.]*)(?:[fiu](?:8|16|32|64|128|size))?\)*$");
 expression!(PATH = r"^(?:[A-Za-z][A-Za-z0-9+.-]*://|(?:~|\.{{1,2}})?/[\w.-]+/[^+=]*$)");
 
-/// Whether a value stands for another: a variable, a part of a template, a mark.
+/// Returns `true` if a value stands for another: a variable, a template placeholder, a redaction mark.
 pub(super) fn is_placeholder(value: &str) -> bool {
     PLACEHOLDER.iter().any(|placeholder| placeholder.is_match(value))
 }
 
-/// Whether a value is made of words of which one says what a secret is, such as `access_token`.
+/// Returns `true` if a value contains a word for a secret, such as `access_token`.
 pub(super) fn speaks_of_secrets(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let spoken =
@@ -180,7 +180,7 @@ pub(super) fn speaks_of_secrets(value: &str) -> bool {
     !value.contains(|c: char| c.is_ascii_digit()) && spoken.iter().any(|word| lower.contains(word))
 }
 
-/// The parts of a name, in small letters: `dbPassword` and `db_password` have two.
+/// Splits a name into its parts in lower case: `dbPassword` and `db_password` have two.
 fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut small = false;
@@ -198,7 +198,7 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// What kind of secret stands under a name, if one does.
+/// Returns the kind of secret that a name indicates, if any.
 pub(super) fn secrecy(name: &str) -> Option<Secrecy> {
     let own = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let parts = parts(own);
@@ -206,7 +206,7 @@ pub(super) fn secrecy(name: &str) -> Option<Secrecy> {
     let is_upper = !own.contains(|c: char| c.is_ascii_lowercase());
     let kind = |at: usize| match part(at) {
         "passwordless" | "oldpwd" => None,
-        // What is many, or only counted, is a part of a text.
+        // A count such as `max_token` or a cursor such as `next_token` is not a secret.
         "token" if at > 0 && NO_TOKEN.contains(&part(at - 1)) => None,
         "pat" if at > 0 && ["azure", "gh", "git", "github", "gitlab"].contains(&part(at - 1)) => Some(Secrecy::Key),
         "pass" if at > 0 && at + 1 == parts.len() && is_upper => Some(Secrecy::Password),
@@ -227,7 +227,7 @@ pub(super) fn secrecy(name: &str) -> Option<Secrecy> {
     (!about).then_some(kind)
 }
 
-/// Whether a value under the name of a secret is one.
+/// Returns `true` if the value under a secret's name is a secret.
 pub(super) fn is_secret(name: &str, value: &str, secrecy: Secrecy, style: Style) -> bool {
     let count = value.chars().count();
     let digits = value.chars().filter(char::is_ascii_digit).count();
@@ -236,12 +236,12 @@ pub(super) fn is_secret(name: &str, value: &str, secrecy: Secrecy, style: Style)
     if style == Style::Code || !long_enough || is_placeholder(value) || is_path(name, value) {
         return false;
     }
-    // The mark of a hash.
+    // A redaction hash.
     let is_hash = name.ends_with("_hash") && count == 16 && value.chars().all(|c| c.is_ascii_hexdigit());
     if is_hash || NO_VALUE.contains(&value.to_ascii_lowercase().as_str()) {
         return false;
     }
-    // A file of variables has what is meant, and no names.
+    // A file of variables has literal values, not identifiers.
     let literal =
         style == Style::Quoted || style == Style::Assigned && !name.contains(|c: char| c.is_ascii_lowercase());
     if value.contains(char::is_whitespace) {
@@ -253,17 +253,17 @@ pub(super) fn is_secret(name: &str, value: &str, secrecy: Secrecy, style: Style)
     if digits == 0 && value.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.' | '/' | ':')) {
         return !speaks_of_secrets(value) && (is_password || is_random(value, secrecy));
     }
-    // A size, or a time, is no token.
+    // A size or a time is not a token.
     is_password && digits == count || !NUMBER.iter().any(|number| number.is_match(value))
 }
 
-/// Whether a value is the place of a secret.
+/// Returns `true` if a value is the location of a secret.
 fn is_path(name: &str, value: &str) -> bool {
     let directory = name.to_ascii_lowercase().ends_with("pwd") && value.contains(['/', '\\']);
     directory || PATH.iter().any(|path| path.is_match(value))
 }
 
-/// Whether letters alone may be a key: words of a grammar and names are shorter, or have capitals and hyphens between.
+/// Returns `true` if letters alone may form a key: keywords and names are shorter, or contain capitals and hyphens.
 fn is_random(value: &str, secrecy: Secrecy) -> bool {
     let one = value.chars().all(|c| c.is_ascii_lowercase()) || value.chars().all(|c| c.is_ascii_uppercase());
     let least = match (secrecy, one) {
@@ -274,7 +274,7 @@ fn is_random(value: &str, secrecy: Secrecy) -> bool {
     value.len() >= least
 }
 
-/// Whether a value without quotes is a name, a type or a call of a program.
+/// Returns `true` if an unquoted value is a name, a type or a call in source code.
 fn is_code(value: &str, secrecy: Secrecy, digits: usize) -> bool {
     if value.starts_with([':', '=', '>', '(', '[', '{', '<', '|', '&', '*'])
         || CODE.iter().any(|code| code.is_match(value))
@@ -291,11 +291,11 @@ fn is_code(value: &str, secrecy: Secrecy, digits: usize) -> bool {
     }
     let joined = humps > 0 || value.contains(['_', '.', '|', '>']);
     let is_type = value.starts_with(|c: char| c.is_ascii_uppercase());
-    // Words are longer than what is between the capitals of a random text.
+    // Words are longer than the runs between capitals in random text.
     let worded = value.len() >= 4 * (humps + 1);
     match digits {
         0 => joined || is_type && secrecy != Secrecy::Password,
-        // `Uint8Array`, `sha256_digest`, `WIN32_ERROR`; what has more digits is no name that people give.
+        // `Uint8Array`, `sha256_digest`, `WIN32_ERROR`; identifiers rarely have more digits.
         1..=3 if value.contains('_') => {
             secrecy != Secrecy::Password || !value.contains(|c: char| c.is_ascii_lowercase())
         }

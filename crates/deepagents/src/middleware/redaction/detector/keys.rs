@@ -1,4 +1,4 @@
-//! Keys and tokens, by their form and by what is before them.
+//! Keys and tokens, recognized by their form and by what precedes them.
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ expression!(
     AUTHORIZATION_BEGIN =
         r#"(?i)(?:authorization\\*["']?[ \t]*(?:[:=][ \t]*\\*["']?(?:[a-z]+[ \t]+)?)?|bearer[ \t]+)[!-~]*\z"#
 );
-/// Keys and tokens in a text, in no order.
+/// Returns the keys and tokens in a text, in no particular order.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = captured(&FORM, text);
     for sent in [&BEARER, &AUTHORIZATION] {
         found.extend(captured(sent, text).into_iter().filter(|range| {
             let value = text.get(range.clone()).unwrap_or_default();
-            // `Bearer authentication` is spoken of; what is sent is not made of small letters alone.
+            // `Bearer authentication` is prose; a real token does not consist of lower-case letters only.
             value.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase()) && !named::is_placeholder(value)
         }));
     }
@@ -36,7 +36,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// From where on there may be the beginning of one that is not complete.
+/// Returns the position from which there may be an incomplete one.
 pub(super) fn open_from(text: &str) -> usize {
     let sent = AUTHORIZATION_BEGIN.iter().find_map(|begin| begin.find(text)).map(|begin| begin.start());
     named::open_from(text).min(sent.unwrap_or(text.len()))

@@ -1,10 +1,10 @@
-//! What stands in the place of what was found.
+//! Replacements for matches.
 
 use std::borrow::Cow;
 
 use super::Detector;
 
-/// What hides a match but for a part that helps to recognise it.
+/// Masks a match, except for a part that helps to recognize it.
 pub(in super::super) fn mask(detector: &Detector, value: &str) -> String {
     let last = |count: usize| -> String {
         let skipped = value.chars().count().saturating_sub(count);
@@ -36,14 +36,14 @@ pub(in super::super) fn mask(detector: &Detector, value: &str) -> String {
         }
         Detector::Url => "[MASKED_URL]".to_owned(),
         Detector::PrivateKey => "[MASKED_PRIVATE_KEY]".to_owned(),
-        // Of a short value four characters would be too much.
+        // Four characters of a short value would reveal too much.
         Detector::ApiKey if value.chars().count() <= 16 => "****".to_owned(),
         _ if value.chars().count() <= 4 => "****".to_owned(),
         _ => format!("****{}", last(4)),
     }
 }
 
-/// A name as it stands in a mark.
+/// Returns a name as used in marks.
 pub(in super::super) fn upper(name: &str) -> Cow<'_, str> {
     if name.chars().any(char::is_lowercase) { name.to_uppercase().into() } else { name.into() }
 }

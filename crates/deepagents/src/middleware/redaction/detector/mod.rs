@@ -1,4 +1,4 @@
-//! What is looked for in texts.
+//! Detectors of sensitive data in text.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -10,46 +10,47 @@ use crate::shared::Shared;
 
 type Find = dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync;
 
-/// What is looked for.
+/// A kind of data to detect.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Detector {
-    /// Addresses of mail.
+    /// Email addresses.
     Email,
-    /// Numbers of 13 to 19 digits, with single blanks or hyphens between, that begin as issuers' numbers do and whose check
-    /// digit is right.
+    /// Card numbers: 13 to 19 digits, with single spaces or hyphens in between, with the prefix of an issuer and a
+    /// correct check digit.
     CreditCard,
-    /// Addresses of IPv4 and IPv6.
+    /// IPv4 and IPv6 addresses.
     Ip,
-    /// Hardware addresses, with `:` or `-`.
+    /// MAC addresses, with `:` or `-`.
     MacAddress,
-    /// Addresses of the web, with a scheme, or beginning with `www.`, or with a path.
+    /// URLs that have a scheme, or begin with `www.`, or have a path.
     Url,
-    /// Keys and tokens by the forms of services (`sk-…`, `ghp_…`, `AKIA…`, `AIza…`, `xox…`, JSON web tokens), what is sent to
-    /// be authorised (`Bearer …`, `//user:…@host`), and values under a name with a secret in it (`api_key`, `access_key`,
-    /// `secret`, `token`, `password`), in texts and in structured data. Types, calls, numbers and placeholders are none.
+    /// Keys and tokens in the formats of services (`sk-…`, `ghp_…`, `AKIA…`, `AIza…`, `xox…`, JSON web tokens),
+    /// credentials (`Bearer …`, `//user:…@host`), and values under a name that indicates a secret (`api_key`,
+    /// `access_key`, `secret`, `token`, `password`), in text and in structured data. Types, calls, numbers and
+    /// placeholders do not match.
     ApiKey,
-    /// Private keys in PEM and OpenPGP's armour, also those that are cut off.
+    /// Private keys in PEM and OpenPGP armour, including truncated ones.
     PrivateKey,
-    /// What matches an expression.
+    /// Matches of a regular expression.
     Pattern(Regex),
-    /// What a function finds: ranges of bytes of the text. Ranges that are no part of the text are passed over.
+    /// Byte ranges returned by a function. Ranges outside of the text are ignored.
     Function(FunctionDetector),
 }
 
-/// A function that finds what is looked for; see [`Detector::function`].
+/// A custom detection function; see [`Detector::function`].
 #[derive(Clone, Debug)]
 pub struct FunctionDetector(Shared<Find>);
 
-/// Letters and punctuation of scripts that put no blanks between words, as they stand in a class of an expression. They end
-/// words, and are no part of an address, a number or a key.
+/// Letters and punctuation of scripts without spaces between words, for a regex character class. They end words, and
+/// are not part of an address, a number or a key.
 const UNSPACED: Unspaced = Unspaced;
 
-/// What comes before something that is found. A line break or a tab that is written as in JSON borders on it too: its letter
-/// is not one of the word.
+/// The boundary before a match. Also matches after a JSON-escaped line break or tab, whose letter is not part of the
+/// word.
 const BORDER: &str = r"(?:^|[^A-Za-z0-9]|\\[ntr])";
 
-/// An expression that is part of the program, and is tested; nothing where it cannot be read.
+/// Defines a built-in, tested regular expression; `None` if it does not compile.
 macro_rules! expression {
     ($name:ident = $($text:tt)+) => {
         static $name: std::sync::LazyLock<Option<regex::Regex>> =
@@ -67,18 +68,18 @@ mod places;
 
 pub(super) use mask::{mask, upper};
 
-/// Where the group that an expression captures, the first that is there, is found.
+/// Returns the ranges of the first matching capture group of each match.
 fn captured(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize>> {
     let found = expression.iter().flat_map(|expression| expression.captures_iter(text));
     found.filter_map(|found| found.iter().skip(1).flatten().next().map(|group| group.range())).collect()
 }
 
-/// Whether nothing that belongs to a number or a name follows.
+/// Returns `true` if no further character of a number or a name follows.
 fn ends_at(text: &str, end: usize) -> bool {
     !text.get(end..).unwrap_or_default().starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Whether a letter ends the word before it.
+/// Returns `true` if a character ends the word before it.
 pub(super) fn ends_word(c: char) -> bool {
     c.is_whitespace() || is_unspaced(c)
 }
@@ -87,26 +88,26 @@ fn last(text: &str, ends: fn(char) -> bool) -> usize {
     text.char_indices().rev().find(|(_, c)| ends(*c)).map_or(0, |(at, c)| at + c.len_utf8())
 }
 
-/// Where the last word of a text begins.
+/// Returns the position at which the last word of a text begins.
 pub(super) fn word(text: &str) -> usize {
     last(text, ends_word)
 }
 
 impl Detector {
-    /// What matches an expression in the syntax of the crate `regex`: whole matches.
+    /// Detects whole matches of a regular expression in the syntax of the crate `regex`.
     ///
     /// # Errors
-    /// When the expression cannot be read.
+    /// Returns an error if the expression is invalid.
     pub fn pattern(expression: &str) -> Result<Self, regex::Error> {
         Ok(Self::Pattern(Regex::new(expression)?))
     }
 
-    /// What a function finds, as ranges of bytes.
+    /// Detects the byte ranges that a function returns.
     pub fn function(find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
         Self::Function(FunctionDetector(Shared(Arc::new(find))))
     }
 
-    /// The name in marks and events.
+    /// Returns the name used in marks and events.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Email => "email",
@@ -120,7 +121,7 @@ impl Detector {
         }
     }
 
-    /// Where it is in a text, in order.
+    /// Returns the matches in a text, in order.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
         match self {
             Self::Email => places::mails(text),
@@ -140,18 +141,18 @@ impl Detector {
         }
     }
 
-    /// Whether what stands under a name in structured data is to be hidden as a whole, such as a password.
+    /// Returns `true` if the value under a name in structured data must be hidden entirely, such as a password.
     pub(super) fn finds_under(&self, name: &str, value: &str) -> bool {
         matches!(self, Self::ApiKey) && named::is_secret(name, value)
     }
 
-    /// Whether it is the application that says what is looked for.
+    /// Returns `true` if the application defines the detector.
     pub(super) fn is_custom(&self) -> bool {
         matches!(self, Self::Pattern(_) | Self::Function(_))
     }
 
-    /// From where on a text may hold the beginning of something that is not complete: what comes before can be shown while
-    /// the text grows. `longest` is the length in bytes of the longest that an expression or a function finds.
+    /// Returns the position from which a growing text may contain an incomplete match; the text before it can be shown.
+    /// `longest` is the maximum length in bytes of the matches of an expression or a function.
     pub(super) fn open_from(&self, text: &str, longest: usize) -> usize {
         match self {
             Self::CreditCard => {
@@ -165,7 +166,7 @@ impl Detector {
                 while !text.is_char_boundary(at) {
                     at -= 1;
                 }
-                // What stands before it may matter to an expression, whichever script it is in.
+                // Preceding text in any script may matter to an expression.
                 last(text.get(..at).unwrap_or_default(), char::is_whitespace)
             }
             _ => word(text),

@@ -1,4 +1,4 @@
-//! Values that stand under the name of a secret, as in `password = "…"`.
+//! Values under the name of a secret, as in `password = "…"`.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use regex::Captures;
 use super::is_unspaced;
 use super::judge::{self, Style};
 
-/// A name with a secret in it.
+/// A name that indicates a secret.
 const NAME: &str = r"[A-Za-z0-9_.-]*(?:api[_-]?key|(?:access|account|encryption|private|signing|storage)[_-]?key|secret|token|passw|passphrase|pwd|[_-]pass|[_-]pat|(?-i:[a-z]Pat))[A-Za-z0-9_-]*";
-/// Bytes of a value that are looked at: of what is longer, the beginning tells whether it is a secret.
+/// Maximum number of bytes of a value to examine: the beginning of a longer one shows whether it is a secret.
 const JUDGED: usize = 1024;
 /// A type between a name and its value.
 const TYPE: &str = r"(?:&[ \t]*(?:'[a-z]+[ \t]+)?)?[A-Za-z_][A-Za-z0-9_<>\[\]]*";
@@ -21,21 +21,21 @@ expression!(HEAD_BEGIN = r#"(?i){NAME}\\*["'`]?\]?[!?]?[ \t]*(?:[:=][ \t]*(?:{TY
 expression!(DECLARED = r"^{TYPE}[ \t]+=");
 expression!(ELEMENT = r"(?i)<(?P<name>{NAME})>(?P<value>[^<>\s]{{6,}})</");
 
-/// Whether what stands under a name in structured data is a secret.
+/// Returns `true` if a value under this name in structured data is a secret.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     judge::secrecy(name).is_some_and(|secrecy| judge::is_secret(name, value, secrecy, Style::Quoted))
 }
 
-/// Whether a value stands for another: a variable, a part of a template, a mark.
+/// Returns `true` if a value stands for another: a variable, a template placeholder, a redaction mark.
 pub(super) fn is_placeholder(value: &str) -> bool {
     judge::is_placeholder(value) || judge::speaks_of_secrets(value)
 }
 
-/// Values under names of secrets.
+/// Returns the values under names of secrets.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for head in Heads::of(text) {
-        // What is hidden with the value of a name before it need not be looked at.
+        // Skip values that are already hidden with that of an earlier name.
         if found.last().is_some_and(|last| head.value.end <= last.end) {
             continue;
         }
@@ -56,14 +56,14 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// From where on there may be the beginning of a name and its value that is not complete.
+/// Returns the position from which there may be an incomplete name and value.
 pub(super) fn open_from(text: &str) -> usize {
     let open = Heads::of(text).find(|head| head.open).map(|head| head.start);
     let begun = HEAD_BEGIN.iter().find_map(|begin| begin.find(text)).map(|begin| begin.start());
     open.into_iter().chain(begun).min().unwrap_or(text.len())
 }
 
-/// A name, and where its value is.
+/// A name with the position of its value.
 struct Head<'a> {
     start: usize,
     name: &'a str,
@@ -73,27 +73,27 @@ struct Head<'a> {
     open: bool,
 }
 
-/// The part of a value that is looked at.
+/// Returns the part of a value to examine.
 fn judged(value: &str) -> &str {
     value.get(..value.floor_char_boundary(JUDGED)).unwrap_or(value)
 }
 
-/// The names in a text with their values. A name within a value is one too.
+/// Iterates over the names in a text with their values. A name within a value counts too.
 struct Heads<'a> {
     text: &'a str,
     at: usize,
-    /// The word in which the last value without quotes began.
+    /// The word in which the last unquoted value began.
     word: Word,
 }
 
-/// A run of text without quotes and blanks. Many values may begin in one, and end with it: its end is found once.
+/// A run of text without quotes and spaces. Many values may begin in one and end with it, so its end is found once.
 #[derive(Default)]
 struct Word {
     start: usize,
     end: usize,
-    /// Where its last bracket is opened.
+    /// The position of its last opening bracket.
     opened: Option<usize>,
-    /// Where it ends without the brackets that close behind it.
+    /// Its end without trailing closing brackets.
     closed: usize,
 }
 
@@ -106,7 +106,8 @@ impl Word {
         Self { start, end: start + word.len(), opened, closed }
     }
 
-    /// The value that begins at a place of it: what closes a bracket that was opened before the value is no part of it.
+    /// Returns the value that begins at a position in the word. Brackets that close one opened before the value are not
+    /// part of it.
     fn value(&self, start: usize) -> Range<usize> {
         let opens = self.opened.is_some_and(|opened| opened >= start);
         start..if opens { self.end } else { self.closed.max(start) }
@@ -127,9 +128,9 @@ impl<'a> Heads<'a> {
         let style = match sign {
             _ if quote.is_some() => Style::Quoted,
             "=" => Style::Assigned,
-            // A closure, and a declaration of Go, have their strings in quotes.
+            // Strings after a closure arrow or in a Go declaration are quoted.
             _ if matches!(sign.trim(), "=>" | ":=") => Style::Code,
-            // The type of what is declared.
+            // The type in a declaration.
             _ if DECLARED.iter().any(|declared| declared.is_match(rest)) => Style::Code,
             _ => Style::Bare,
         };
@@ -157,14 +158,15 @@ impl<'a> Iterator for Heads<'a> {
     fn next(&mut self) -> Option<Head<'a>> {
         let found = HEAD.as_ref()?.captures_at(self.text, self.at)?;
         let head = self.head(&found)?;
-        // A mark has a name and a value of its own, which is none.
+        // A redaction mark contains a name and a value that are not a secret.
         let is_mark = judge::is_placeholder(judged(self.text.get(head.value.clone())?));
         self.at = if is_mark { head.value.end } else { found.get(0)?.end() };
         Some(head)
     }
 }
 
-/// Bytes up to the quote that ends a value, or the end of its line. Where the quote is written as in JSON, its end is too.
+/// Returns the number of bytes up to the quote that ends a value, or to the end of its line. If the opening quote is
+/// JSON-escaped, so is the closing one.
 fn quoted(rest: &str, quote: &str) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices() {
@@ -180,7 +182,7 @@ fn quoted(rest: &str, quote: &str) -> usize {
     rest.len()
 }
 
-/// Bytes of a value without quotes.
+/// Returns the number of bytes of an unquoted value.
 fn bare(rest: &str) -> usize {
     let ends = |(at, c): &(usize, char)| match c {
         '"' | '\'' | '`' | ',' | ';' => true,

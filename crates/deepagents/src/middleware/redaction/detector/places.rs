@@ -1,4 +1,4 @@
-//! Addresses: of mail, of machines and of the web.
+//! Email addresses, network addresses and URLs.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
@@ -17,46 +17,46 @@ fn part<'a>(text: &'a str, range: &Range<usize>) -> &'a str {
     text.get(range.clone()).unwrap_or_default()
 }
 
-/// Whether a place comes behind the backslash of a line break or a tab that is written as in JSON, and is its letter.
+/// Returns `true` if a position is that of the letter of a JSON-escaped line break or tab.
 fn is_escape(text: &str, at: usize) -> bool {
     let (before, after) = text.split_at_checked(at).unwrap_or_default();
     before.ends_with('\\') && after.starts_with(['n', 't', 'r'])
 }
 
-/// Addresses of mail.
+/// Returns the email addresses in a text.
 pub(super) fn mails(text: &str) -> Vec<Range<usize>> {
     captured(&EMAIL, text).into_iter().map(|range| without_start(text, range)).collect()
 }
 
-/// An address of mail without what is before it: the letter of an escape, punctuation, and the `_` of emphasis.
+/// Trims what precedes an email address: the letter of an escape, punctuation, and the `_` of emphasis.
 fn without_start(text: &str, range: Range<usize>) -> Range<usize> {
     let escape = usize::from(is_escape(text, range.start));
     let mail = part(text, &(range.start + escape..range.end));
     let emphasised = part(text, &(range.end..text.len())).starts_with('_');
     let kept = mail.trim_start_matches(|c: char| matches!(c, '.' | '%' | '+' | '-') || c == '_' && emphasised);
-    // Where nothing else is there, it is the name.
+    // If nothing else is left, it is the local part.
     if kept.starts_with('@') { range } else { range.end - kept.len()..range.end }
 }
 
-/// Hardware addresses.
+/// Returns the MAC addresses in a text.
 pub(super) fn hardware(text: &str) -> Vec<Range<usize>> {
     captured(&MAC, text).into_iter().filter(|range| ends_at(text, range.end)).collect()
 }
 
-/// Addresses of IPv4 and IPv6.
+/// Returns the IPv4 and IPv6 addresses in a text.
 pub(super) fn addresses(text: &str) -> Vec<Range<usize>> {
     let v4 = captured(&IPV4, text).into_iter();
     let v4 = v4.filter(|range| ends_at(text, range.end) && part(text, range).parse::<IpAddr>().is_ok());
     v4.chain(captured(&IPV6, text).into_iter().filter_map(|range| address_in(text, range))).collect()
 }
 
-/// The address of IPv6 at a place that looks like one, without the punctuation around it. Paths of names look so too:
-/// what is part of a longer word is none.
+/// Returns the IPv6 address in a candidate range, without surrounding punctuation. Paths of names look similar, so a
+/// part of a longer word is not an address.
 fn address_in(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let joins = |c: char| c.is_alphanumeric() && !super::is_unspaced(c) || c == '_';
     let (before, after) = (text.get(..range.start)?, text.get(range.end..)?);
     let run = part(text, &range);
-    // A name with a colon may stand before it.
+    // A label with a colon may precede it.
     let label = run.starts_with(':') && !run.starts_with("::");
     let start = range.start + usize::from(label);
     let mut end = range.end;
@@ -77,8 +77,8 @@ fn address_in(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     None
 }
 
-/// Whether what can be read as an address is one. `::` stands in sources of programs, in slices, between pseudo elements:
-/// a short address has to begin as those do that are given to machines.
+/// Returns `true` if a parsed address is plausible. `::` occurs in source code, slices and pseudo-elements, so a short
+/// address must have a prefix that is assigned to machines.
 fn is_address(address: &Ipv6Addr, text: &str) -> bool {
     if !text.contains("::") {
         return true;
@@ -89,12 +89,12 @@ fn is_address(address: &Ipv6Addr, text: &str) -> bool {
         && (text.contains('.') || groups >= 3 || (0x2000..0x4000).contains(&first) || first >= 0xfc00)
 }
 
-/// Addresses of the web.
+/// Returns the URLs in a text.
 pub(super) fn urls(text: &str) -> Vec<Range<usize>> {
     captured(&URL, text).into_iter().map(|range| without_end(text, range)).collect()
 }
 
-/// An address of the web without the punctuation of the sentence around it.
+/// Trims the punctuation of the sentence around a URL.
 fn without_end(text: &str, range: Range<usize>) -> Range<usize> {
     let url = part(text, &range);
     let mut kept = url.trim_end_matches(['.', ',', ';', ':', '!', '?', '\'']);
