@@ -165,8 +165,8 @@ pub(super) fn reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<C
     Ok(db)
 }
 
-/// Creates the file accessible only to its owner, since threads contain private data. SQLite's auxiliary files get the
-/// same permissions.
+/// Creates the file if it does not exist, accessible only to its owner, since threads contain private data. SQLite's
+/// auxiliary files get the same permissions.
 #[allow(clippy::disallowed_methods, reason = "the database opens its own file")]
 fn create_private(path: &Path) -> Result<(), DatabaseError> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
