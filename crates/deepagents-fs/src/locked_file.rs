@@ -58,7 +58,7 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Like [`replace`], for a file that holds secrets: the file is always given mode 0600.
 ///
 /// # Errors
-/// As for [`replace`].
+/// Returns an error in the same cases as [`replace`].
 pub fn replace_secret(file: &Path, bytes: &[u8]) -> io::Result<()> {
     put(file, bytes, SECRET)
 }
