@@ -1,4 +1,4 @@
-//! What a store of files must do, and what it gets for it.
+//! The [`Backend`] trait: what a file store must implement, and the defaults it gets in return.
 
 mod content;
 mod listing;
@@ -20,16 +20,16 @@ pub use content::{ByteRange, FileRead, WriteMode, Written};
 pub use listing::{Entry, Listing};
 pub use stat::{Kind, Stat, Version};
 
-/// The future of an operation on files.
+/// Future returned by a file operation.
 pub type FsFuture<'a, T> = BoxFuture<'a, Result<T, FsError>>;
 
-/// A store of files. Five methods are required; the rest have defaults built on them.
+/// A file store. Five methods are required; the others have default implementations built on them.
 ///
-/// The state of the thread is handed in and changes to it are handed back, so that a store inside the state
-/// ([`StateBackend`](crate::StateBackend)) and one outside look the same to their users.
+/// Methods take the thread's state and return their changes to it, so a store inside the state
+/// ([`StateBackend`](crate::StateBackend)) and a store outside it look the same to callers.
 ///
-/// The example `backend` of the crate `deepagents` is one in under sixty lines; `backend_suite!` of
-/// `deepagents-testing` says of any whether it keeps the rules.
+/// The `backend` example of the `deepagents` crate implements one in under sixty lines; `backend_suite!` of
+/// `deepagents-testing` checks any implementation against the contract.
 ///
 /// ```
 /// use deepagents_core::state::{State, Update};
@@ -46,14 +46,14 @@ pub type FsFuture<'a, T> = BoxFuture<'a, Result<T, FsError>>;
     note = "`LocalBackend::open(path)?` is one on a directory, and `StateBackend::new()` one in the state of a thread"
 )]
 pub trait Backend: Send + Sync + 'static {
-    /// What is at a path; symbolic links are followed.
+    /// Returns the metadata of a file or directory, following symbolic links.
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat>;
 
-    /// Bytes of a file. A range that begins past the end gives none.
+    /// Reads bytes of a file. A range that starts past the end returns no bytes.
     fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead>;
 
-    /// A whole file that is about to be edited, of [`edit::MAX_BYTES`](crate::edit::MAX_BYTES) at most. It is bound by the rules about writing, where [`read`](Self::read) is
-    /// bound by those about reading.
+    /// Reads a whole file that is about to be edited, of at most [`edit::MAX_BYTES`](crate::edit::MAX_BYTES). Write
+    /// permission rules apply, where [`read`](Self::read) is subject to the read rules.
     fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
             let limit = crate::edit::MAX_BYTES;
@@ -65,16 +65,18 @@ pub trait Backend: Send + Sync + 'static {
         })
     }
 
-    /// The direct children of a directory, sorted by path.
+    /// Lists the direct children of a directory, sorted by path.
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing>;
 
-    /// Writes a whole file, with the directories above it. A path is a file or a directory, not both.
+    /// Writes a whole file and creates its missing parent directories. A path is either a file or a directory, never
+    /// both.
     fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written>;
 
-    /// Deletes a file, or a directory with all it holds; a symbolic link, not what it leads to. The root is refused.
+    /// Deletes a file, or a directory with its contents. Deletes a symbolic link itself, not its target. The root
+    /// cannot be deleted.
     fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update>;
 
-    /// A window of a text file's lines. The default reads the file whole.
+    /// Reads a window of a text file's lines. The default implementation reads the whole file.
     fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let file = self.read(state, path, ByteRange::ALL).await?;
@@ -92,56 +94,60 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(search::grep(self, state, query))
     }
 
-    /// The path that a path leads to once symbolic links are followed; what does not exist stays as written. A store
-    /// without links gives the path back.
+    /// Resolves the symbolic links in a path; components that do not exist stay as written. A store without links
+    /// returns the path unchanged.
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         let _ = state;
         Box::pin(async move { Ok(path.clone()) })
     }
 
-    /// The same store, in which a path leads to a place and nowhere else: what is done at the path is done there, and where
-    /// a link has come to be on the way to the place, it fails with [`FsError::LeadsElsewhere`]. Whoever has judged a path by
-    /// where it [leads](Self::resolve) does by this what was judged; between two looks somebody may exchange a directory
-    /// for a link. None where no path leads through links, or where nobody can see to it. A wrapper that leaves paths to
-    /// a backend inside asks that one.
+    /// Returns a view of this store that pins `path` to `place`: an operation on `path` acts on `place`. If a link has
+    /// since appeared on the way to `place`, the operation fails with [`FsError::LeadsElsewhere`].
+    ///
+    /// A caller that checked a path by its [resolved](Self::resolve) target uses this to act on the target it checked,
+    /// because another process may replace a directory by a link between the check and the operation.
+    ///
+    /// Returns `None` if the store has no links, or if it cannot enforce this. A wrapper that passes paths to an inner
+    /// backend must call that backend's method.
     fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let _ = (path, place);
         None
     }
 
-    /// Waits for its turn to change a file; the turn ends when the guard is dropped. Stores whose files change only
-    /// through updates of the state need none.
+    /// Acquires the lock for changing a file; dropping the guard releases it. Stores that change files only through
+    /// state updates need no lock and return `None`.
     fn lock<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, Option<PathGuard>> {
         let _ = path;
         Box::pin(async { None })
     }
 
-    /// What the store can do.
+    /// Returns what the store can do.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    /// What the store says about changing what is at a path, with all below it, before anybody tries:
-    /// [`Deny`](AccessMode::Deny) where it refuses, [`Ask`](AccessMode::Ask) where whoever calls on behalf of a model has
-    /// to ask a person first, about the path as written and the one that it [leads to](Self::resolve).
+    /// Returns, before any attempt, whether the store allows changing a path and everything below it:
+    /// [`Deny`](AccessMode::Deny) if it refuses; [`Ask`](AccessMode::Ask) if a caller that acts for a model must ask a
+    /// person first, about both the path as written and its [resolved](Self::resolve) target.
     fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
         let _ = path;
         Box::pin(async { AccessMode::Allow })
     }
 
-    /// Where commands can be run on these files; none by default. [`WithShell`](crate::shell::WithShell) adds one.
+    /// Returns the shell that runs commands on these files; `None` by default. [`WithShell`](crate::shell::WithShell)
+    /// adds one.
     fn shell(&self) -> Option<&dyn Shell> {
         None
     }
 
-    /// Whether commands might reach what is at a path or below it, past this backend. Yes, unless it is kept where no
-    /// command sees it.
+    /// Returns whether commands may reach the path, or anything below it, without going through this backend. `true`
+    /// unless the files are stored where commands cannot see them.
     fn shell_visible(&self, path: &VPath) -> bool {
         let _ = path;
         true
     }
 
-    /// The state channels it needs; whoever uses the backend declares them.
+    /// Returns the state channels the backend needs; its user must declare them.
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
     }
@@ -160,19 +166,19 @@ pub struct Capabilities {
     pub write: bool,
     /// Files can be deleted.
     pub delete: bool,
-    /// Directories exist by themselves. Otherwise one is there as long as a file is below it, and one that is missing is
-    /// as good as an empty one.
+    /// Directories exist on their own. Otherwise a directory exists only while a file is below it, and a missing
+    /// directory is equivalent to an empty one.
     pub directories: bool,
 }
 
 impl Default for Capabilities {
-    /// All of it.
+    /// All capabilities.
     fn default() -> Self {
         Self { write: true, delete: true, directories: true }
     }
 }
 
-/// A turn at changing a file, from [`Backend::lock`].
+/// Guard of a file's lock, from [`Backend::lock`].
 #[derive(Debug)]
 pub struct PathGuard {
     _guard: tokio::sync::OwnedMutexGuard<()>,

@@ -1,33 +1,33 @@
-//! What kind of content a file has.
+//! Detects the kind of a file's content.
 
 use crate::VPath;
 
-/// What kind of content a file has, which decides how it is shown to a model.
+/// Kind of a file's content, which decides how it is shown to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ContentKind {
     /// UTF-8 text.
     Text,
-    /// A picture.
+    /// An image.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
-    /// Moving pictures.
+    /// Video.
     Video,
-    /// A document that some models read as it is: PDF or PowerPoint.
+    /// A document that some models read natively: PDF or PowerPoint.
     Document,
     /// Anything else.
     Binary,
 }
 
-/// The bytes that are looked at to tell text from other content.
+/// Number of leading bytes inspected to tell text from other content.
 pub const SNIFFED: usize = 8192;
 
-/// The kind and MIME type of a file: by the signature in its first bytes if they have one, so that a picture under the
-/// wrong name is known for what it is; then by its extension; then by whether it is text.
+/// Returns the kind and MIME type of a file. The signature in its first bytes decides, so that an image with the wrong
+/// extension is recognised; then the extension; then whether the content is text.
 ///
-/// `head` is the beginning of the content ([`SNIFFED`] bytes are enough) and `whole` says whether that is all of it:
-/// a character cut at the end of a part is no sign of binary content.
+/// `head` is the start of the content ([`SNIFFED`] bytes are enough). `whole` says whether it is all of the content: a
+/// character truncated at the end of a partial `head` does not count as binary.
 ///
 /// ```
 /// use deepagents_fs::{ContentKind, VPath, classify};
@@ -38,7 +38,8 @@ pub const SNIFFED: usize = 8192;
 pub fn classify(path: &VPath, head: &[u8], whole: bool) -> (ContentKind, &'static str) {
     let text = is_text(head, whole);
     let named = by_extension(path);
-    // Text may begin with what is a signature elsewhere, so that counts only where the name speaks of media too.
+    // Text may start with the bytes of a signature, so for text the signature counts only if the extension is a media
+    // type too.
     if let Some(known) = by_signature(head).filter(|_| !text || named.is_some()) {
         return known;
     }
@@ -49,7 +50,7 @@ pub fn classify(path: &VPath, head: &[u8], whole: bool) -> (ContentKind, &'stati
     }
 }
 
-/// The kind and MIME type that an extension stands for; none for text and unknown extensions.
+/// Returns the kind and MIME type for an extension; `None` for text and unknown extensions.
 pub fn by_extension(path: &VPath) -> Option<(ContentKind, &'static str)> {
     use ContentKind::{Audio, Document, Image, Video};
     Some(match path.extension()?.as_str() {
@@ -81,7 +82,7 @@ pub fn by_extension(path: &VPath) -> Option<(ContentKind, &'static str)> {
     })
 }
 
-/// Whether content is text: no NUL, and valid UTF-8.
+/// Returns whether content is text: valid UTF-8 without NUL.
 pub fn is_text(head: &[u8], whole: bool) -> bool {
     let head = head.get(..SNIFFED).unwrap_or(head);
     if is_binary(head) {
@@ -93,12 +94,13 @@ pub fn is_text(head: &[u8], whole: bool) -> bool {
     }
 }
 
-/// Whether a search passes content over: a NUL in its first [`SNIFFED`] bytes.
+/// Returns whether a search skips the content as binary: there is a NUL in its first [`SNIFFED`] bytes.
 pub fn is_binary(head: &[u8]) -> bool {
     memchr::memchr(0, head.get(..SNIFFED).unwrap_or(head)).is_some()
 }
 
-/// The text of content in UTF-16, which its first bytes say; none where it is not that, or no text.
+/// Decodes UTF-16 content that starts with a byte-order mark. Returns `None` if it has no such mark or is not valid
+/// text.
 pub fn utf16_text(content: &[u8]) -> Option<String> {
     let unit: fn([u8; 2]) -> u16 = match content {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -111,7 +113,8 @@ pub fn utf16_text(content: &[u8]) -> Option<String> {
     (rest.is_empty() && !text.is_empty() && !text.contains('\0')).then_some(text)
 }
 
-/// Whether content that is no UTF-8 looks like text in an older encoding: there are none of the bytes that text does not have.
+/// Returns whether content that is not UTF-8 looks like text in a legacy encoding: it has no control characters that
+/// text does not contain.
 pub fn is_older_text(head: &[u8]) -> bool {
     let head = head.get(..SNIFFED).unwrap_or(head);
     !head.iter().any(|byte| matches!(byte, 0..=7 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))

@@ -18,10 +18,10 @@ use crate::{
     Written,
 };
 
-/// Backends mounted at directories of another: a path belongs to the longest route that it starts with.
+/// Backends mounted at directories of another backend. A path belongs to the longest route that is a prefix of it.
 ///
-/// Routes show up in the listings above them and hide what the backend beneath has there. Searches go through all
-/// backends at once. A route cannot be deleted, nor a directory above one.
+/// Routes appear in the listings of their parent directories and hide whatever the underlying backend has there. A
+/// search runs on all backends concurrently. Neither a route nor a directory above one can be deleted.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompositeBackend {
-    /// Longest path first; the last is the root.
+    /// Longest path first; the root is last.
     mounts: Vec<Mount>,
 }
 
@@ -46,12 +46,12 @@ struct Mount {
 }
 
 impl CompositeBackend {
-    /// One backend at the root.
+    /// Creates a composite with one backend at the root.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self { mounts: vec![Mount { path: VPath::root(), backend }] }
     }
 
-    /// Mounts a backend at a directory, in place of one that was mounted there.
+    /// Mounts a backend at a directory, replacing any backend mounted there.
     #[must_use]
     pub fn route(mut self, path: VPath, backend: Arc<dyn Backend>) -> Self {
         self.mounts.retain(|mount| mount.path != path);
@@ -61,29 +61,29 @@ impl CompositeBackend {
         self
     }
 
-    /// The directories of the routes, the root left out.
+    /// Returns the directories of the routes, without the root.
     pub fn routes(&self) -> impl Iterator<Item = &VPath> {
         self.mounts.iter().map(|mount| &mount.path).filter(|path| !path.is_root())
     }
 
-    /// The backend that a path belongs to, and the path there.
+    /// Returns the mount that a path belongs to and the path inside it.
     fn find(&self, path: &VPath) -> Result<(&Mount, VPath), FsError> {
         let belongs = |mount: &'_ Mount| path.strip_prefix(&mount.path);
         let found = self.mounts.iter().find_map(|mount| Some((mount, belongs(mount)?)));
         found.ok_or_else(|| FsError::NotFound(path.clone()))
     }
 
-    /// Whether routes are mounted below a path.
+    /// Returns whether any routes are mounted below a path.
     fn leads_to_route(&self, path: &VPath) -> bool {
         self.routes().any(|route| route != path && route.starts_with(path))
     }
 
-    /// Whether the path is, or leads to, a route.
+    /// Returns whether the path is the root, a route or an ancestor of a route.
     fn is_fixed(&self, path: &VPath) -> bool {
         path.is_root() || self.routes().any(|route| route.starts_with(path))
     }
 
-    /// The mounts that a search of a path goes through, with what is searched in each.
+    /// Returns the searches that a search of `scope` runs, one for each mount involved.
     fn scopes(&self, scope: &Scope) -> Result<Vec<Search<'_>>, FsError> {
         let (owner, inner) = self.find(&scope.path)?;
         let below = self.mounts.iter().filter(|mount| mount.path != scope.path && mount.path.starts_with(&scope.path));
@@ -95,7 +95,8 @@ impl CompositeBackend {
         Ok(out)
     }
 
-    /// Calls the backend that a file belongs to. What is or leads to a route is none.
+    /// Calls the backend that a file belongs to. A route, or an ancestor of one, is a directory and fails with
+    /// [`FsError::IsDirectory`].
     fn at<'a, T: 'a>(
         &'a self,
         state: &'a State,
@@ -120,7 +121,8 @@ impl CompositeBackend {
         } else {
             Some(Arc::new(move |path: &VPath| {
                 let path = path.under(&base);
-                // What lies where a route is, or is a file where one leads through, is hidden by the route.
+                // A route hides what lies at or below its path, and any file in the place of one of its parent
+                // directories.
                 !hiding.iter().any(|route| path.starts_with(route) || route.starts_with(&path))
                     && before.as_ref().is_none_or(|sees| sees(&path))
             }))
@@ -133,7 +135,7 @@ impl CompositeBackend {
 struct Search<'a> {
     mount: &'a Mount,
     scope: Scope,
-    /// The directories between the searched path and the mount.
+    /// Path from the searched directory to the mount.
     passed: VPath,
 }
 
@@ -147,12 +149,13 @@ impl Mount {
     }
 }
 
-/// Whether the searched path is missing in its own backend, which does not matter where routes are below.
+/// Returns whether the searched path is missing in its own backend, which is no error if there are routes below it.
 fn is_missing(error: &FsError) -> bool {
     matches!(error, FsError::NotFound(_) | FsError::NotADirectory(_))
 }
 
-/// Takes what the searches of several mounts found. What one of them could not do is a problem if there are others.
+/// Merges the results of searching several mounts. If there are several, the failure of one is recorded and does not
+/// fail the search.
 fn gather<T>(
     results: Vec<(&Mount, Result<T, FsError>)>,
     mut take: impl FnMut(&Mount, T) -> WalkErrors,
@@ -194,8 +197,8 @@ impl Backend for CompositeBackend {
         Box::pin(async move {
             let (mount, inner) = self.find(path)?;
             let leads = self.leads_to_route(path);
-            // Where this mount has no directories of its own and others do, only here is it known that a missing one is
-            // as good as an empty one.
+            // This mount has no directories of its own but another mount does, so callers expect an error for a missing
+            // one. Only this method can tell that here a missing directory is equivalent to an empty one.
             let implied = self.capabilities().directories && !mount.backend.capabilities().directories;
             let listed = match mount.backend.list(state, &inner).await {
                 Err(error) if (leads || implied) && is_missing(&error) => Listing::default(),
@@ -248,7 +251,7 @@ impl Backend for CompositeBackend {
         Box::pin(async move {
             let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
                 let glob = query.glob.as_ref().map(|glob| glob.inside(&search.passed));
-                // A route with a dot name on the way is not named by the query.
+                // Without a glob, the search skips a route below a dot directory, as the query does not name it.
                 let hidden = glob.is_none() && search.passed.components().any(|name| name.starts_with('.'));
                 let inner = GrepQuery { glob, scope: search.scope, ..query.clone() };
                 let result =
@@ -298,7 +301,7 @@ impl Backend for CompositeBackend {
         })
     }
 
-    /// The shell of the backend at the root, which sees that backend's files alone.
+    /// The shell of the root backend, which sees only that backend's files.
     fn shell(&self) -> Option<&dyn Shell> {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
     }

@@ -1,7 +1,7 @@
-//! Exact replacements in text files, written once for every backend.
+//! Exact text replacement, implemented once for all backends.
 //!
-//! Matching is done on text as [`read_lines`](Backend::read_lines) shows it: `\n` in the old text also matches
-//! `\r\n`, and a byte-order mark is not seen. What is written keeps the file's own line endings and mark.
+//! Matching works on the text that [`read_lines`](Backend::read_lines) shows: `\n` in the old text also matches `\r\n`,
+//! and a byte-order mark is invisible. The written file keeps its own line endings and mark.
 
 mod lf_text;
 mod near;
@@ -23,7 +23,7 @@ use crate::{Backend, FsError, VPath, Version, WriteMode};
 pub struct Edit {
     /// The text to replace, exactly as it is in the file.
     pub old: String,
-    /// What to put there.
+    /// The replacement.
     pub new: String,
     /// Replace every occurrence; otherwise there must be exactly one.
     #[serde(default)]
@@ -31,7 +31,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Replaces the one occurrence of a text.
+    /// Replaces the only occurrence of a text.
     pub fn new(old: impl Into<String>, new: impl Into<String>) -> Self {
         Self { old: old.into(), new: new.into(), replace_all: false }
     }
@@ -44,14 +44,14 @@ impl Edit {
     }
 }
 
-/// A file after its edits.
+/// Result of editing a file.
 #[derive(Clone, Debug)]
 pub struct EditResult {
-    /// What it changes in the state.
+    /// The state update.
     pub update: Update,
-    /// The version of the file now.
+    /// The new version of the file.
     pub version: Version,
-    /// How many occurrences each edit replaced.
+    /// Number of occurrences that each edit replaced.
     pub replaced: Vec<usize>,
     /// The content before.
     pub before: Bytes,
@@ -59,16 +59,16 @@ pub struct EditResult {
     pub after: Bytes,
 }
 
-/// A line of the file that resembles the text that was looked for.
+/// A line of the file that resembles the text searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearLine {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// Its text, at most 200 characters.
+    /// Text of the line, at most 200 characters.
     pub text: String,
 }
 
-/// Why a file was not edited. Nothing was written.
+/// Reason an edit failed. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
@@ -80,7 +80,7 @@ pub enum EditError {
     EmptyOld {
         /// The file.
         path: VPath,
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         index: usize,
     },
     /// The old text is not in the file.
@@ -88,31 +88,31 @@ pub enum EditError {
     NotFound {
         /// The file.
         path: VPath,
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         index: usize,
         /// Lines that resemble its first line, the closest first.
         nearest: Vec<NearLine>,
     },
-    /// The old text ends with a newline that the end of the file does not have.
+    /// The old text ends with a newline, but the matching text at the end of the file does not.
     #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out{}", show_count(*.count))]
     NoFinalNewline {
         /// The file.
         path: VPath,
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         index: usize,
-        /// How often the text without the newline is in the file.
+        /// Number of occurrences of the text without its final newline.
         count: usize,
     },
-    /// The old text is in the file several times.
+    /// The old text occurs several times.
     #[error("the text to replace is in {path} {count} times, {}; add surrounding lines to make it unique or replace all", show_lines(.lines, *.count))]
     NotUnique {
         /// The file.
         path: VPath,
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         index: usize,
-        /// How often.
+        /// Number of occurrences.
         count: usize,
-        /// The numbers of the lines where the first ten begin.
+        /// Line numbers of the first ten occurrences.
         lines: Vec<u64>,
     },
     /// The file would become too large.
@@ -120,11 +120,11 @@ pub enum EditError {
     TooLarge {
         /// The file.
         path: VPath,
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         index: usize,
-        /// Bytes it would have.
+        /// Size the file would have, in bytes.
         size: u64,
-        /// Bytes allowed.
+        /// Size limit in bytes.
         limit: u64,
     },
     /// The file is not text.
@@ -155,24 +155,24 @@ fn show_lines(lines: &[u64], count: usize) -> String {
     format!("in lines {}{more}", numbers.join(", "))
 }
 
-/// Bytes that a file may have before and after its edits: several copies of it are held while it is edited.
+/// Maximum size of a file in bytes, before and after its edits. Editing holds several copies of it in memory.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// How long the edits of one call may take.
+/// Time limit for the edits of one call.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Bytes and edits that are worth a thread of their own.
+/// Above either of these, the edits run on the blocking thread pool.
 const MANY_BYTES: usize = 64 << 10;
 const MANY_EDITS: usize = 16;
 
-/// How often a file that others keep changing is read anew before giving up. Of all that try at once one succeeds, so
-/// only more writers than this can lose.
+/// Number of attempts to edit a file that others keep changing. Of any concurrent attempts one succeeds, so this fails
+/// only with more writers than attempts.
 const ATTEMPTS: usize = 256;
 
-/// Applies edits to a file, in order, all of them or none.
+/// Applies edits to a file in order, all or none.
 ///
-/// With `expected`, the file must still be that version; without it the edits are applied to whatever is there, anew
-/// if it changes in between.
+/// With `expected`, the file must still be at that version. Without it, the edits apply to the current content, and are
+/// retried if the file changes in the meantime.
 ///
 /// ```
 /// use deepagents_core::state::State;
@@ -191,7 +191,7 @@ const ATTEMPTS: usize = 256;
 /// ```
 ///
 /// # Errors
-/// When an edit does not apply, or reading or writing fails.
+/// Returns an error if an edit does not apply, or if reading or writing fails.
 pub async fn edit(
     backend: &dyn Backend,
     state: &State,
@@ -227,7 +227,7 @@ pub async fn edit(
     }
 }
 
-/// Applies edits where they hold up nobody.
+/// Applies edits, using the blocking thread pool if they may take long.
 async fn apply_aside(path: &VPath, content: &Bytes, edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
     if content.len() <= MANY_BYTES && edits.len() <= MANY_EDITS {
         return apply(path, content, edits);
@@ -237,16 +237,17 @@ async fn apply_aside(path: &VPath, content: &Bytes, edits: &[Edit]) -> Result<(V
     tokio::task::spawn_blocking(move || apply(&own, &content, &edits)).await.map_err(lost)?
 }
 
-/// Whether an error may quote the file.
+/// Returns whether an error message may quote the file.
 async fn may_be_read(backend: &dyn Backend, state: &State, path: &VPath) -> bool {
     !matches!(backend.stat(state, path).await, Err(FsError::Denied { .. }))
 }
 
-/// Applies edits to content, in order, all of them or none, and says how many occurrences each replaced.
+/// Applies edits to content in order, all or none. Returns the new content and the number of occurrences that each edit
+/// replaced.
 ///
 /// # Errors
-/// When the content is not text, an edit does not apply, the content would grow beyond [`MAX_BYTES`], or it takes longer
-/// than ten seconds; `path` is for the error alone.
+/// Returns an error if the content is not text, an edit does not apply, the content would grow beyond [`MAX_BYTES`], or
+/// the edits take longer than ten seconds. `path` is used only in the error.
 pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
     if edits.is_empty() {
         return Err(EditError::NoEdits(path.clone()));
@@ -283,7 +284,7 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     if edit.old.is_empty() {
         return Err(EditError::EmptyOld { path: path(), index });
     }
-    // A line may end with a `\r` of its own before its `\r\n`; only then does the old text as given match.
+    // A line may have a `\r` of its own before its `\r\n`; only then does the old text match as given.
     let own_cr = edit.old.contains("\r\n") && file.text.contains(&edit.old);
     let old = if own_cr { edit.old.clone() } else { edit.old.replace("\r\n", "\n") };
     let finder = memchr::memmem::Finder::new(&old);
@@ -305,7 +306,7 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     } else if file.has_crlf() {
         edit.new.replace("\r\n", "\n").replace('\n', "\r\n").into()
     } else if edit.old.contains("\r\n") {
-        // The writer believed in \r\n, the file has none: the file's way is kept.
+        // The edit assumes `\r\n` but the file has none, so use the file's line endings.
         edit.new.replace("\r\n", "\n").into()
     } else {
         edit.new.as_str().into()

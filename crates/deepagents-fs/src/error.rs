@@ -1,36 +1,36 @@
-//! What goes wrong with files.
+//! Errors of file operations.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::VPath;
 
-/// What an operation on files failed with. Every message names the workspace path and never a host path.
+/// Error of a file operation. Messages name the workspace path, never a host path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FsError {
-    /// Nothing is there.
+    /// Nothing exists at the path.
     #[error("{} does not exist", .0.quoted())]
     NotFound(VPath),
-    /// A file was wanted.
+    /// The path is a directory; a file was expected.
     #[error("{} is a directory, not a file", .0.quoted())]
     IsDirectory(VPath),
-    /// A directory was wanted, or one of the path's parents is a file.
+    /// A directory was expected, or a parent of the path is a file.
     #[error("{} is a file, not a directory", .0.quoted())]
     NotADirectory(VPath),
-    /// A new file was wanted.
+    /// Something already exists where a new file was to be created.
     #[error("{} already exists", .0.quoted())]
     AlreadyExists(VPath),
-    /// The file is not the version that the write was based on.
+    /// The file is no longer at the version that the write was based on.
     #[error("{} has changed since it was read; read it again", .0.quoted())]
     Changed(VPath),
-    /// A symbolic link on the way leaves the workspace.
+    /// A symbolic link in the path leads out of the workspace.
     #[error("{} leads outside the workspace", .0.quoted())]
     Outside(VPath),
-    /// Symbolic links go round in a circle.
+    /// Symbolic links form a loop.
     #[error("{} is part of a loop of symbolic links", .0.quoted())]
     LinkLoop(VPath),
-    /// A path leads elsewhere than it did when it was judged: somebody has put a link on the way.
+    /// The path resolves elsewhere than when it was checked: a link was put on the way.
     #[error("{} does not lead where it did a moment ago; look at it again", .0.quoted())]
     LeadsElsewhere(VPath),
     /// A device, FIFO or socket.
@@ -39,41 +39,41 @@ pub enum FsError {
     /// The root, a route or a mount point cannot be deleted or overwritten.
     #[error("{} is a fixed part of the workspace and cannot be replaced or deleted", .0.quoted())]
     Fixed(VPath),
-    /// The backend does not do this.
+    /// The backend is read-only.
     #[error("{} is read-only", .0.quoted())]
     ReadOnly(VPath),
-    /// It is one of the [protected places](crate::permissions::ProtectedPlaces), or holds one.
+    /// The path is, or contains, one of the [protected places](crate::permissions::ProtectedPlaces).
     #[error("{} is protected, or holds what is: it can be read, but not changed or deleted", .0.quoted())]
     Protected(VPath),
-    /// It took longer than a call may.
+    /// The operation exceeded its time limit.
     #[error("{}: {reason}", .path.quoted())]
     TimedOut {
         /// The path.
         path: VPath,
-        /// What took so long, and what to ask for instead.
+        /// What took so long, and a narrower operation to try instead.
         reason: String,
     },
-    /// A permission rule forbids it, or asks for an approval that was not given.
+    /// A permission rule denies it, or requires an approval that was not given.
     #[error("permission denied for {operation} on {}", .path.quoted())]
     Denied {
         /// The path as it was given.
         path: VPath,
         /// `read` or `write`.
         operation: &'static str,
-        /// The pattern of the rule that decided.
+        /// The pattern of the rule that matched.
         rule: String,
     },
-    /// More bytes than may be held in memory.
+    /// The content exceeds what may be held in memory.
     #[error("{} is too large: {size} bytes, the limit is {limit}", .path.quoted())]
     TooLarge {
         /// The path.
         path: VPath,
-        /// Bytes there are.
+        /// Actual size in bytes.
         size: u64,
-        /// Bytes allowed.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// The store refuses the name: too long, or with characters that it cannot hold.
+    /// The store rejects the name: it is too long or contains characters that the store cannot represent.
     #[error("{} is not a name this workspace can store: {reason}", .path.quoted())]
     BadName {
         /// The path.
@@ -81,24 +81,24 @@ pub enum FsError {
         /// Why.
         reason: String,
     },
-    /// A search pattern or a rule's pattern cannot be used.
+    /// The pattern of a search or of a rule is invalid.
     #[error("invalid pattern `{pattern}`: {reason}")]
     Pattern {
-        /// The directory that was searched, or the root.
+        /// The searched directory, or the root.
         path: VPath,
         /// The pattern.
         pattern: String,
         /// Why.
         reason: String,
     },
-    /// The operating system or the store failed.
+    /// The operating system or the store reported a failure.
     #[error("{}: {reason}", .path.quoted())]
     Io {
         /// The path.
         path: VPath,
-        /// The class of the failure.
+        /// Kind of the failure.
         kind: ErrorKind,
-        /// What happened, without host paths.
+        /// Description, without host paths.
         reason: String,
     },
 }
@@ -107,14 +107,14 @@ pub enum FsError {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {} as a workspace: {source}", .path.display())]
 pub struct OpenError {
-    /// The directory, as it was given.
+    /// The directory as given.
     pub path: PathBuf,
     /// Why.
     #[source]
     pub source: std::io::Error,
 }
 
-/// The path of any variant, borrowed as the error is.
+/// Matches the path of any variant, with the same borrow as the error.
 macro_rules! path_of {
     ($error:expr) => {
         match $error {
@@ -141,12 +141,12 @@ macro_rules! path_of {
 }
 
 impl FsError {
-    /// The path it is about.
+    /// Returns the path the error is about.
     pub fn path(&self) -> &VPath {
         path_of!(self)
     }
 
-    /// The same error about another path; a wrapper that shows files elsewhere uses it.
+    /// Returns the error with its path mapped. Used by wrappers that expose files under other paths.
     #[must_use]
     pub fn map_path(mut self, f: impl FnOnce(&VPath) -> VPath) -> Self {
         let path = path_of!(&mut self);
@@ -154,12 +154,12 @@ impl FsError {
         self
     }
 
-    /// A failure of the store itself. `reason` must not name host paths.
+    /// Creates an error for a failure of the store itself. `reason` must not name host paths.
     pub fn io(path: &VPath, kind: ErrorKind, reason: impl Into<String>) -> Self {
         Self::Io { path: path.clone(), kind, reason: reason.into() }
     }
 
-    /// An operating-system error about a path, told in its class's words so that no host path shows.
+    /// Converts an operating-system error. The message describes only the error kind, so that no host path leaks.
     pub fn from_io(path: &VPath, error: &std::io::Error) -> Self {
         let path = path.clone();
         match error.kind() {

@@ -12,17 +12,17 @@ pub(crate) use data::shared_bytes;
 pub use data::{Content, FileData};
 pub use map::{FileMap, FilesUpdate};
 
-/// The channel of files kept in the state, as a map from path to file.
+/// The channel of files in the state: a map from path to file.
 ///
-/// Its JSON is an object of paths to records `{content, encoding, created_at, modified_at}`, `encoding` being `utf-8`
-/// or `base64`; plain text and records with a list of lines are read too. An update names the paths that change;
-/// `null` deletes one. A sub-agent gets the files of its parent and hands back what it changed.
+/// In JSON, it is an object that maps paths to records `{content, encoding, created_at, modified_at}`, where `encoding`
+/// is `utf-8` or `base64`; plain text and records with a list of lines are accepted too. An update names the paths that
+/// change; `null` deletes a path. A sub-agent receives its parent's files and returns its changes.
 #[derive(Debug)]
 pub struct Files;
 
 impl Files {
-    /// The update that puts these files into the state, such as those that a run is given. Each replaces what is at its path,
-    /// and has no dates.
+    /// Returns the update that puts files into the state, for example as input of a run. Each replaces any file at its
+    /// path, and has no timestamps.
     ///
     /// ```
     /// use deepagents_core::run::RunInput;
@@ -32,7 +32,7 @@ impl Files {
     /// ```
     ///
     /// # Errors
-    /// When a path is none of the state: it climbs with `..`, or begins with `~` or a drive letter.
+    /// Returns an error if a path is invalid in the state: it contains `..`, or begins with `~` or a drive letter.
     pub fn put<P, C>(files: impl IntoIterator<Item = (P, C)>) -> Result<Update, PathError>
     where
         P: AsRef<str>,
@@ -60,7 +60,7 @@ impl Channel for Files {
     }
 }
 
-/// Joins path by path, deletions included; of a path that both sides changed the parent's version stays.
+/// Merges path by path, including deletions. For a path that both sides changed, the parent's version wins.
 fn joined(parent: &FileMap, given: &FileMap, child: &FileMap) -> Merge<FilesUpdate> {
     let mut conflicts = Vec::new();
     let mut update = FilesUpdate::new();
@@ -75,7 +75,7 @@ fn joined(parent: &FileMap, given: &FileMap, child: &FileMap) -> Merge<FilesUpda
             conflicts.push(format!("{path} was changed on both sides; the parent's version was kept"));
         }
     }
-    // What is refused below would drop the whole update, so those paths are left out one by one.
+    // One refused path would fail the whole update, so such paths are removed from it and reported.
     for (path, obstacle) in parent.clone().apply(update.clone()) {
         conflicts.push(format!("{path} was not taken over: {obstacle}"));
         update.remove(&path);
@@ -93,7 +93,7 @@ fn same(a: Slot<'_>, b: Slot<'_>) -> bool {
     }
 }
 
-/// The paths at which two maps differ, with what is there in each.
+/// Returns the paths at which two maps differ, with the file on each side.
 fn changes<'a>(before: &'a FileMap, after: &'a FileMap) -> Vec<(&'a VPath, Slot<'a>, Slot<'a>)> {
     let (mut left, mut right) = (before.iter().peekable(), after.iter().peekable());
     let mut out = Vec::new();

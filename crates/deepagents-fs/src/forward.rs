@@ -1,9 +1,10 @@
-//! Methods that a wrapper leaves to the backend inside of it.
+//! Method forwarding for wrappers around an inner backend.
 
-/// Writes methods of [`Backend`](crate::Backend) that call the same method of what `self` followed by `$inner` is.
+/// Generates methods of [`Backend`](crate::Backend) that call the same method on the expression `self` followed by
+/// `$inner`.
 ///
-/// A wrapper names what it leaves to the backend inside, not what it changes: a method that is added to the trait must
-/// not pass by a wrapper that restricts.
+/// A wrapper lists the methods it forwards, not those it overrides, so that a method added to the trait cannot bypass a
+/// restricting wrapper.
 macro_rules! forward {
     ($inner:tt; $($method:ident),* $(,)?) => { $( $crate::forward::forward!(@ $inner $method); )* };
     (@ $i:tt stat) => { $crate::forward::forward!(@async $i stat(path: &'a $crate::VPath) -> $crate::Stat); };

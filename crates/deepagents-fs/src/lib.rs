@@ -1,8 +1,8 @@
 //! The files an agent works on.
 //!
-//! Everything is named by a [`VPath`] and kept by a [`Backend`]: in the thread's state ([`StateBackend`]) or in a
-//! directory on disk ([`LocalBackend`]). Reading pages ([`lines`]) and editing ([`edit`]) are written once and mean
-//! the same on every backend.
+//! A [`VPath`] names a file; a [`Backend`] stores it, in the thread's state ([`StateBackend`]) or in a directory on
+//! disk ([`LocalBackend`]). Reading windows of [`lines`] and exact [`edit`]s are implemented once and behave the same
+//! on every backend.
 
 mod backend;
 pub mod classify;

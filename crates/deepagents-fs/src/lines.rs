@@ -1,7 +1,7 @@
-//! Windows of lines, without loading what is outside of them.
+//! Windows of lines, read without loading the rest of the file.
 //!
-//! A line ends at `\n`, or at `\r\n`; nothing else separates lines. A newline at the end of a file ends its last line
-//! and begins no other. A byte-order mark at the start of a file is not part of its first line.
+//! A line ends at `\n` or `\r\n`; nothing else separates lines. A newline at the end of a file ends the last line and
+//! does not start another. A byte-order mark at the start of a file is not part of its first line.
 
 mod scan;
 
@@ -11,57 +11,57 @@ use crate::Version;
 
 pub(crate) use scan::{LONGEST, scan};
 
-/// Which lines of a file.
+/// A range of lines in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRange {
-    /// Lines to skip.
+    /// Number of lines to skip.
     pub offset: u64,
-    /// Lines to read at most; no window has more than about a million.
+    /// Maximum number of lines; no window has more than about a million.
     pub limit: u64,
-    /// Characters of the first line to skip, to go on in a line that is too long to be read at once.
+    /// Number of characters to skip in the first line, to continue a line that is too long to read at once.
     pub column: u64,
-    /// Bytes of text to hold at most. The window ends before the line that would go over; a first line that alone is
-    /// longer is cut.
+    /// Maximum bytes of text. The window ends before the line that would exceed this; a first line that exceeds it
+    /// alone is truncated.
     pub max_bytes: usize,
-    /// The lines after the window are counted in files of up to this many bytes; in larger ones the total is unknown
-    /// unless the window reaches the end.
+    /// Size limit in bytes for counting the lines after the window. In larger files the total is unknown unless the
+    /// window reaches the end.
     pub count_up_to: u64,
 }
 
 impl LineRange {
-    /// A window of at most 8 MB of text; lines are counted in files of up to 4 MB.
+    /// Creates a range of at most 8 MB of text that counts lines in files of up to 4 MB.
     pub fn new(offset: u64, limit: u64) -> Self {
         Self { offset, limit, column: 0, max_bytes: 8 << 20, count_up_to: 4 << 20 }
     }
 }
 
-/// Lines that a window has at most, as each takes memory beside its text.
+/// Maximum number of lines in a window, as each line takes memory in addition to its text.
 const MOST_LINES: u64 = 1 << 20;
 
 /// A window of a file's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineWindow {
-    /// The lines, without what ends them.
+    /// The lines, without their terminators.
     pub lines: Vec<String>,
-    /// How many lines come before the window.
+    /// Number of lines before the window.
     pub offset: u64,
-    /// Lines in the whole file, if they were counted.
+    /// Number of lines in the whole file, if counted.
     pub total: Option<u64>,
-    /// The offset of the first line after the window; none if there is none.
+    /// Offset of the first line after the window; `None` if there is none.
     pub next: Option<u64>,
-    /// Whether the one line of the window is only its beginning; it goes on at byte `end`.
+    /// Whether the window's only line is truncated; it continues at byte `end`.
     pub cut: bool,
-    /// Bytes of the file up to the end of the window.
+    /// Byte offset in the file at which the window ends.
     pub end: u64,
-    /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
+    /// Whether invalid UTF-8 was replaced by U+FFFD.
     pub lossy: bool,
-    /// Bytes in the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
-    /// The version that was read.
+    /// The version read.
     pub version: Version,
 }
 
-/// A window of content that is at hand.
+/// Returns a window of content in memory.
 ///
 /// ```
 /// use deepagents_fs::lines::{self, LineRange};
@@ -77,7 +77,7 @@ pub fn window(content: &[u8], range: LineRange, version: Version) -> LineWindow 
     scanner.into_window(version)
 }
 
-/// Collects a window from a file's bytes as they come.
+/// Builds a window from a file's bytes, fed in chunks.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     range: LineRange,
@@ -85,23 +85,23 @@ pub(crate) struct Scanner {
     lines: Vec<String>,
     held: usize,
     lossy: bool,
-    /// The line that is being read, and how many of its bytes are kept in `current`.
+    /// Index of the line being read; `current` holds the bytes of it that are kept.
     line: u64,
     current: Vec<u8>,
-    /// Characters of the first line that are still to be skipped; none once its rest has begun.
+    /// Characters of the first line still to skip; `None` once the rest of it has begun.
     skipping: Option<u64>,
-    /// Whether any byte of the current line was seen.
+    /// Whether any byte of the current line has been seen.
     open: bool,
     /// Bytes of the file seen so far.
     seen: u64,
-    /// Bytes up to the end of the last complete line of the window.
+    /// Byte offset of the end of the last complete line of the window.
     end: u64,
     full: bool,
     cut: bool,
     at_end: bool,
 }
 
-/// Bytes that are worth counting the lines of before they are split.
+/// Minimum chunk size for which counting newlines at once, without splitting lines, is worthwhile.
 const SKIPPED: usize = 32 << 10;
 
 impl Scanner {
@@ -125,10 +125,10 @@ impl Scanner {
         }
     }
 
-    /// Takes the next bytes; false when no more are wanted.
+    /// Feeds the next bytes. Returns `false` when no more are needed.
     pub(crate) fn feed(&mut self, mut chunk: &[u8]) -> bool {
         if self.seen == 0 && self.range.offset == 0 && chunk.starts_with(BOM) {
-            // The mark is not a character of the line.
+            // The byte-order mark is decoded as one more character, which does not belong to the line.
             self.skipping = self.skipping.map(|left| left.saturating_add(1));
         }
         if self.skip(chunk) {
@@ -155,9 +155,9 @@ impl Scanner {
         true
     }
 
-    /// Passes over bytes that end before the window begins, without a look at each line; false when they do not.
+    /// Skips a chunk that ends before the window begins, without looking at each line. Returns `false` if it does not.
     fn skip(&mut self, chunk: &[u8]) -> bool {
-        // Short ones gain nothing, and are what is left where the window begins.
+        // Small chunks gain nothing from this.
         if self.full || chunk.len() < SKIPPED || self.line >= self.range.offset {
             return false;
         }
@@ -171,7 +171,7 @@ impl Scanner {
         true
     }
 
-    /// Says that the file ended after what was fed.
+    /// Marks the end of the file.
     pub(crate) fn finish_file(&mut self) {
         if self.open {
             self.end_line();
@@ -204,11 +204,11 @@ impl Scanner {
         }
     }
 
-    /// What is left of a part of the first line once the characters before the column are skipped.
+    /// Returns the rest of a part of the first line after the characters before the column.
     fn after_column<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
         let Some(mut left) = self.skipping else { return part };
         for (at, byte) in part.iter().enumerate() {
-            // A byte that begins a character.
+            // This byte starts a character.
             if byte & 0xc0 != 0x80 {
                 if left == 0 {
                     self.skipping = None;
@@ -221,11 +221,11 @@ impl Scanner {
         &[]
     }
 
-    /// Keeps the beginning of a line that alone is too long. `start` is where it begins in the file.
+    /// Adds the start of a line that exceeds the limit alone. `start` is its offset in the file.
     fn push_cut(&mut self, start: u64) {
         let whole = match std::str::from_utf8(&self.current) {
             Ok(_) => self.current.len(),
-            // A character cut in two belongs to the part that was not kept.
+            // Drop the incomplete character at the end; the next read starts with it.
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
             Err(_) => self.current.len(),
         };

@@ -1,6 +1,6 @@
-//! Files of the user's own that several programs read and change, such as settings and records.
+//! Files of the user that several programs read and change, such as settings and records.
 //!
-//! These are files of the machine, and none of a [`Backend`](crate::Backend). What is done here blocks.
+//! These are host files, not files of a [`Backend`](crate::Backend). All functions here block.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of a mode that are kept, and those of a file that is the user's alone.
+/// Permission bits that are preserved, and the mode of a file that only the user may access.
 #[cfg(unix)]
 const MODE: u32 = 0o777;
 const SECRET: u32 = 0o600;
 
-/// Has a file for itself until it is dropped: whoever takes it before reading the file and holds it until the file is written
-/// loses nothing that another program writes meanwhile.
+/// Exclusive lock on a file, released on drop. A program that acquires it before reading the file and holds it until
+/// the write is complete does not lose updates by other programs.
 ///
 /// ```
 /// use deepagents_fs::locked_file::{FileLock, replace};
@@ -31,11 +31,11 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Waits until no other program has the file. The file itself is replaced, so the lock is another one beside it, which
-    /// stays.
+    /// Acquires the lock, waiting for any other holder. Writing replaces the file, so the lock is held on a separate
+    /// lock file beside it, which is not removed.
     ///
     /// # Errors
-    /// When there cannot be a file beside it.
+    /// Returns an error if the lock file cannot be created.
     pub fn take(file: &Path) -> io::Result<Self> {
         make_directory(directory(file))?;
         let mut name = file.as_os_str().to_owned();
@@ -46,19 +46,19 @@ impl FileLock {
     }
 }
 
-/// Writes a file whole. One that is there keeps its mode; a new one has 0600, in a directory with 0700 where that is made. What
-/// a link leads to is changed, and the link stays.
+/// Replaces the content of a file atomically. An existing file keeps its mode; a new one gets 0600, and directories
+/// created for it 0700. If the path is a symbolic link, this replaces its target and keeps the link.
 ///
 /// # Errors
-/// When it cannot be written; it is as it was then.
+/// Returns an error if the file cannot be written; it is unchanged then.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     put(file, bytes, mode_of(file).unwrap_or(SECRET))
 }
 
-/// The same for a file that holds secrets, which is the user's alone whatever it was before.
+/// Like [`replace`], for a file that holds secrets: the file is always given mode 0600.
 ///
 /// # Errors
-/// As for [`replace`].
+/// Returns an error in the same cases as [`replace`].
 pub fn replace_secret(file: &Path, bytes: &[u8]) -> io::Result<()> {
     put(file, bytes, SECRET)
 }
@@ -74,19 +74,19 @@ fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         .and_then(|()| open.sync_all())
         .and_then(|()| fs::rename(&new, &file));
     if written.is_err() {
-        // What could not be written may not be removed either.
+        // Removing it may fail for the same reason as the write.
         let _ = fs::remove_file(&new);
     }
     written
 }
 
-/// Where a file is written: where a link leads, also where nothing is there yet.
+/// Returns the path to write: the target of a symbolic link, even if the target does not exist yet.
 fn led_to(file: &Path) -> PathBuf {
     let absent = |_| fs::read_link(file).map_or_else(|_| file.to_owned(), |target| directory(file).join(target));
     file.canonicalize().unwrap_or_else(absent)
 }
 
-/// A new file in the directory of another one. A name that a killed process has left is passed over.
+/// Creates a new file beside another. Skips names left behind by a killed process.
 fn new_beside(file: &Path) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {

@@ -1,11 +1,11 @@
-//! One lock per path, while anybody wants it.
+//! One lock per path, for as long as it is in use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{PathGuard, VPath};
 
-/// Locks by path. Entries that nobody holds are swept out when the table has grown.
+/// Locks by path. Unused entries are removed when the table has grown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathLocks {
     table: Arc<Mutex<Table>>,

@@ -1,4 +1,4 @@
-//! Changes kept apart from what they change.
+//! Keeps changes separate from the files they change.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     WriteMode, Written,
 };
 
-/// Two backends as one: what is written goes to the upper, and shows in place of what the lower has. The lower is only
-/// read, so that an agent can work on a project without touching it.
+/// Two backends as one: writes go to the upper backend and hide what the lower one has. The lower backend is only read,
+/// so that an agent can work on a project without modifying it.
 ///
-/// A deletion of what the lower has is a marker in the upper, an empty file named `.wh.` and the deleted name. Such
-/// names are taken: they are not listed and cannot be written.
+/// Deleting a file of the lower backend writes a marker to the upper one: an empty file named `.wh.` followed by the
+/// deleted name. Such names are reserved: they are not listed and cannot be written.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +57,7 @@ impl OverlayBackend {
         Self { upper, lower }
     }
 
-    /// Whether a deletion hides what the lower has at a path.
+    /// Returns whether a deletion marker hides the lower backend's file at a path.
     async fn is_deleted(&self, state: &State, path: &VPath) -> Result<bool, FsError> {
         let mut from_the_top: Vec<VPath> = std::iter::once(path.clone()).chain(path.ancestors()).collect();
         while let Some(at) = from_the_top.pop() {
@@ -68,7 +68,7 @@ impl OverlayBackend {
                     Err(error) => return Err(error),
                 }
             }
-            // Where the upper has no directory there are no markers below.
+            // A directory that the upper backend does not have contains no markers.
             if !from_the_top.is_empty() && !at.is_root() && self.upper.stat(state, &at).await.is_err() {
                 return Ok(false);
             }
@@ -76,7 +76,7 @@ impl OverlayBackend {
         Ok(false)
     }
 
-    /// What is at a path, and in which of the two.
+    /// Finds the layer that a path is in, and its metadata.
     async fn find(&self, state: &State, path: &VPath) -> Result<(Layer, Stat), FsError> {
         if is_marker(path) {
             return Err(FsError::NotFound(path.clone()));
@@ -101,7 +101,7 @@ impl OverlayBackend {
     }
 }
 
-/// What one of the two has in a directory; nothing where it has none.
+/// Lists a directory of one layer; empty if the layer does not have it.
 async fn listed(layer: &dyn Backend, state: &State, path: &VPath) -> Result<Listing, FsError> {
     match layer.list(state, path).await {
         Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => Ok(Listing::default()),
@@ -144,7 +144,7 @@ impl Backend for OverlayBackend {
                 .into_iter()
                 .partition(|entry| entry.path.name().is_some_and(|name| name.starts_with(MARK)));
             let gone = |entry: &Entry| marker(&entry.path).is_some_and(|mark| marks.iter().any(|m| m.path == mark));
-            // The upper's come first, and of two with one path the first is kept.
+            // Upper entries come first, and the first of two entries with the same path is kept.
             entries.extend(under.entries.into_iter().filter(|entry| !gone(entry) && !is_marker(&entry.path)));
             Ok(Listing { unnameable, ..Listing::from_entries(entries) })
         })
@@ -165,7 +165,7 @@ impl Backend for OverlayBackend {
             }
             match self.find(state, path).await {
                 Ok((Layer::Lower, stat)) => {
-                    // Its first change: it comes up as a whole.
+                    // The first change copies the whole file up.
                     mode.check_at(path, Ok(stat))?;
                     self.upper.write(state, path, data, WriteMode::Create).await
                 }
@@ -187,7 +187,7 @@ impl Backend for OverlayBackend {
             if self.upper.change_access(path).await == AccessMode::Deny {
                 return Err(FsError::Protected(path.clone()));
             }
-            // The marker first: without it, what the lower has would show again.
+            // Write the marker first; otherwise the lower file would reappear.
             let mut update = Update::none();
             let below = !self.is_deleted(state, path).await? && self.lower.stat(state, path).await.is_ok();
             if let Some(marker) = marker(path).filter(|_| below) {
@@ -204,7 +204,7 @@ impl Backend for OverlayBackend {
         Box::pin(async move {
             match self.find(state, path).await {
                 Ok((layer, _)) => self.layer(layer).resolve(state, path).await,
-                // Where it would be written.
+                // A new file would be written to the upper layer.
                 Err(FsError::NotFound(_)) => self.upper.resolve(state, path).await,
                 Err(error) => Err(error),
             }
@@ -220,7 +220,7 @@ impl Backend for OverlayBackend {
         Capabilities { directories: upper.directories || lower.directories, ..upper }
     }
 
-    /// Where no link is on the way, as what a path leads to in one may be something else in the other.
+    /// Supported only if the path has no links, as the same path may resolve differently in the two layers.
     fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let led = |layer: &Arc<dyn Backend>| layer.leading(path, place).unwrap_or_else(|| layer.clone());
         (path == place).then(|| Arc::new(Self { upper: led(&self.upper), lower: led(&self.lower) }) as Arc<dyn Backend>)

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// An absolute path inside a workspace, such as `/src/main.rs`.
 ///
-/// It is parsed, not validated: once made it is absolute and `/`-separated, has no empty, `.` or `..` components, no
-/// trailing slash and no NUL. It says nothing about where the files are on the host. Its order is that of its text.
+/// Parsed, not validated: a `VPath` is always absolute and `/`-separated, with no empty, `.` or `..` components, no
+/// trailing slash and no NUL. It says nothing about the location of files on the host. Paths are ordered by their text.
 ///
 /// ```
 /// use deepagents_fs::VPath;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String")]
 pub struct VPath(Arc<str>);
 
-/// Why a text is not a path.
+/// Reason a text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
@@ -37,19 +37,19 @@ pub enum PathError {
     /// The text begins with a drive letter and a colon.
     #[error("drive letters are not supported, give a path from the workspace root such as /dir/file: {0}")]
     Drive(String),
-    /// The text holds a NUL character.
+    /// The text contains a NUL character.
     #[error("a path cannot contain a NUL character: {}", .0.escape_debug())]
     Nul(String),
 }
 
 impl VPath {
-    /// Parses a path as a model or a person writes it.
+    /// Parses a path as written by a model or a person.
     ///
-    /// A relative path is taken from the root, backslashes count as slashes, repeated slashes, `.` components and a
-    /// trailing slash are dropped; the empty text is the root.
+    /// Relative paths start at the root and backslashes count as slashes. Repeated slashes, `.` components and a
+    /// trailing slash are dropped; the empty string is the root.
     ///
     /// # Errors
-    /// When a component is `..`, when the text begins with `~` or a drive letter, or holds NUL.
+    /// Returns an error if a component is `..`, or if the text begins with `~` or a drive letter, or contains NUL.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if text.contains('\0') {
             return Err(PathError::Nul(text.to_owned()));
@@ -78,32 +78,32 @@ impl VPath {
         Ok(Self(out.into()))
     }
 
-    /// The root, `/`.
+    /// Returns the root, `/`.
     pub fn root() -> Self {
         Self("/".into())
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     pub fn is_root(&self) -> bool {
         &*self.0 == "/"
     }
 
-    /// The names from the root down; none for the root.
+    /// Returns the components from the root down; none for the root.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
         self.0.split('/').filter(|c| !c.is_empty())
     }
 
-    /// The last component; none for the root.
+    /// Returns the last component; `None` for the root.
     pub fn name(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(_, name)| name).filter(|name| !name.is_empty())
     }
 
-    /// The directory that holds it; none for the root.
+    /// Returns the parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -114,27 +114,27 @@ impl VPath {
         }
     }
 
-    /// The directories above it, nearest first, the root last.
+    /// Returns the ancestor directories, nearest first, ending with the root.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// The directories above it, the root first.
+    /// Returns the ancestor directories, starting with the root.
     pub(crate) fn ancestors_from_root(&self) -> impl Iterator<Item = Self> {
         self.ancestors().collect::<Vec<_>>().into_iter().rev()
     }
 
-    /// This path with a relative path below it.
+    /// Appends a relative path.
     ///
     /// # Errors
-    /// When `relative` would not parse as a path.
+    /// Returns an error if `relative` does not parse as a path.
     pub fn join(&self, relative: &str) -> Result<Self, PathError> {
-        // Parsed alone first, so that `~` and drive letters are seen at its start.
+        // Parse it separately first, so that `~` and drive letters at its start are rejected.
         let below = Self::parse(relative)?;
         Ok(below.under(self))
     }
 
-    /// The same path with `base` in front: `/a` under `/mnt` is `/mnt/a`.
+    /// Returns the path prefixed with `base`: `/a` under `/mnt` is `/mnt/a`.
     #[must_use]
     pub fn under(&self, base: &Self) -> Self {
         if base.is_root() {
@@ -146,12 +146,13 @@ impl VPath {
         Self(format!("{base}{self}").into())
     }
 
-    /// Whether this is `base` or lies below it, component by component: `/ab` does not start with `/a`.
+    /// Returns whether this is `base` or lies below it, by whole components: `/ab` does not start with `/a`.
     pub fn starts_with(&self, base: &Self) -> bool {
         self.strip_prefix(base).is_some()
     }
 
-    /// The path as seen from `base`: `/a/b` from `/a` is `/b`, `/a` from `/a` is `/`. None if it is not inside.
+    /// Returns the path relative to `base`: `/a/b` from `/a` is `/b`, `/a` from `/a` is `/`. `None` if it is not below
+    /// `base`.
     pub fn strip_prefix(&self, base: &Self) -> Option<Self> {
         if base.is_root() {
             return Some(self.clone());
@@ -163,22 +164,22 @@ impl VPath {
         }
     }
 
-    /// The path without its leading slash; empty for the root.
+    /// Returns the path without its leading slash; empty for the root.
     pub fn relative(&self) -> &str {
         self.0.strip_prefix('/').unwrap_or(&self.0)
     }
 
-    /// The part of the name after its last dot, in lower case; none for dot files and names without one.
+    /// Returns the part of the name after its last dot, in lower case; `None` for dot files and names without a dot.
     pub fn extension(&self) -> Option<String> {
         let (stem, extension) = self.name()?.rsplit_once('.')?;
         if stem.is_empty() { None } else { Some(extension.to_lowercase()) }
     }
 
-    /// The path as one line of a list: as it is, or, where it holds characters that end lines or control terminals, in
-    /// quotation marks with these escaped, so that no name looks like another line.
+    /// Formats the path for a line of a list. A path with characters that break lines or control terminals is quoted
+    /// and escaped, so that no name can imitate another line.
     pub fn quoted(&self) -> impl fmt::Display + '_ {
         fmt::from_fn(|f| {
-            // Line and paragraph separators, and those that turn the direction of text round.
+            // Line and paragraph separators, and characters that change the text direction.
             let odd = |c: char| {
                 c.is_control()
                     || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -187,13 +188,13 @@ impl VPath {
         })
     }
 
-    /// A child by a name that is known to be one component.
+    /// Returns the child with a name known to be a single component.
     pub(crate) fn child(&self, name: &str) -> Self {
         if self.is_root() { Self(format!("/{name}").into()) } else { Self(format!("{self}/{name}").into()) }
     }
 }
 
-/// Whether a name from outside can be a component of a path.
+/// Returns whether an untrusted name can be a path component.
 pub(crate) fn is_component(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }

@@ -1,4 +1,4 @@
-//! A backend that is not changed.
+//! A read-only wrapper for backends.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use deepagents_core::state::{State, Update};
 use crate::forward::forward;
 use crate::{Backend, Capabilities, FsError, FsFuture, VPath, WriteMode, Written};
 
-/// A backend whose files can be read and searched but not changed. It has no shell.
+/// Wraps a backend so that its files can be read and searched but not changed. It has no shell.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// Keeps a backend from being changed.
+    /// Wraps a backend.
     pub fn new(inner: Arc<dyn Backend>) -> Self {
         Self { inner }
     }

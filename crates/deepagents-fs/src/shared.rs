@@ -1,4 +1,4 @@
-//! A shared backend is a backend.
+//! Implements [`Backend`] for `Arc`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Files in the state of the thread.
+//! Files in the thread's state.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -15,10 +15,10 @@ use crate::{
     lines,
 };
 
-/// Files in the thread's own state: they live and die with the thread, travel to sub-agents and back, and touch no
-/// disk. Directories exist as long as a file is below them.
+/// Files in the thread's state: they exist as long as the thread, are passed to sub-agents and back, and are never
+/// written to disk. A directory exists while a file is below it.
 ///
-/// A write does nothing by itself: it is the update that it returns.
+/// A write has no effect by itself; it returns the update that performs it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,25 +43,25 @@ pub struct StateBackend {
 }
 
 impl StateBackend {
-    /// Files dated by the system's clock.
+    /// Creates a backend that timestamps files with the system clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SystemClock))
     }
 
-    /// Files dated by another clock.
+    /// Creates a backend that timestamps files with `clock`.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock, base: VPath::root() }
     }
 
-    /// Keeps the files below a directory of the state. Two backends of one thread share the state's files, so where
-    /// one is mounted inside of another, each needs a directory of its own.
+    /// Stores the files below a directory of the state. All backends of a thread share its files, so if one is mounted
+    /// inside another, each needs its own directory.
     #[must_use]
     pub fn under(mut self, base: VPath) -> Self {
         self.base = base;
         self
     }
 
-    /// The file at a path, or why there is none.
+    /// Returns the file at a path, or the reason there is none.
     fn file<'a>(&self, state: &'a State, path: &VPath) -> Result<&'a Arc<FileData>, FsError> {
         match find(state, &self.inner(path)) {
             Err(FsError::NotFound(_)) if path.is_root() => Err(FsError::IsDirectory(path.clone())),
@@ -99,7 +99,7 @@ fn map<'a>(state: &'a State, path: &VPath) -> Result<&'a FileMap, FsError> {
     state.get::<Files>().ok_or_else(undeclared)
 }
 
-/// Why there is no file at a path.
+/// Returns the reason there is no file at a path.
 fn absent(files: &FileMap, path: &VPath) -> FsError {
     if files.is_directory(path) {
         return FsError::IsDirectory(path.clone());

@@ -1,4 +1,4 @@
-//! A model behind HTTP, whatever its wire.
+//! The model type shared by all HTTP wires.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use futures_core::stream::BoxStream;
 use crate::decoded::Decoded;
 use crate::http::{Endpoint, Wire, call, count_tokens, decode_recorded};
 
-/// A model behind HTTP, such as [`Anthropic`](crate::Anthropic) or [`OpenAiResponses`](crate::OpenAiResponses).
+/// A model accessed over HTTP, such as [`Anthropic`](crate::Anthropic) or [`OpenAiResponses`](crate::OpenAiResponses).
 #[derive(Debug)]
 pub struct HttpModel<W> {
     pub(crate) name: String,
@@ -27,18 +27,19 @@ impl<W> Clone for HttpModel<W> {
 
 #[allow(private_bounds, reason = "the wires are those of this crate")]
 impl<W: Wire> HttpModel<W> {
-    /// The body that a request is sent with.
+    /// Returns the body that a request is sent with.
     ///
     /// # Errors
-    /// [`ModelError::Invalid`] for what the provider could not take: too many cache marks, media it does not know.
+    /// Returns [`ModelError::Invalid`] for requests the provider cannot accept: too many cache marks, unsupported
+    /// media.
     pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
         Ok(self.wire.encode(request, self.endpoint.streaming)?.to_vec())
     }
 
-    /// Reads a recorded answer, plain or streamed, exactly as a live one is read.
+    /// Decodes a recorded response, plain or streamed, exactly as a live one.
     ///
     /// # Errors
-    /// What a live call would fail with, retries aside.
+    /// Returns the error of a live call, apart from retries.
     pub fn decode(
         &self,
         status: u16,

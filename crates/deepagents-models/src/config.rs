@@ -1,4 +1,4 @@
-//! How a provider is reached: key, address, time limits, retries.
+//! Configuration of a provider: key, address, timeouts, retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::hook::CallHook;
 use crate::http::ClientPool;
 use crate::retry::{RetryPolicy, SharedBackoff};
 
-/// How a provider is reached. What is not set takes the provider's default.
+/// Configuration of a provider. Unset fields use the provider's defaults.
 ///
-/// Nothing here is read from the environment: the program that owns the keys hands them over.
+/// Nothing is read from the environment: the program passes in its keys.
 ///
 /// ```
 /// use deepagents_models::ModelConfig;
@@ -23,43 +23,44 @@ use crate::retry::{RetryPolicy, SharedBackoff};
 /// ```
 #[derive(Clone, Default)]
 pub struct ModelConfig {
-    /// The key that the provider gave out, or what tokens and other credentials come from. Secrets never appear in
-    /// errors or in `Debug` output.
+    /// API key, or a source of tokens or other credentials. Secrets never appear in errors or in `Debug` output.
     pub api_key: Option<Credentials>,
-    /// The address before the path of the call, such as `https://api.anthropic.com` or `http://localhost:8080/v1`.
+    /// Base URL, without the path of the call, such as `https://api.anthropic.com` or `http://localhost:8080/v1`.
     pub base_url: Option<String>,
-    /// More request headers; they win over those the client sets itself.
+    /// Additional request headers; they override those the client sets itself.
     pub headers: Vec<(String, String)>,
-    /// Fields merged into every request's body, last; a request's own extra fields win over them.
+    /// Fields merged into the body of every request, last; a request's own extra fields override them.
     pub extra: Map<String, Value>,
-    /// An HTTP client to use in place of the shared one; `proxy` and `timeouts.connect` are then its own business.
+    /// HTTP client to use instead of the shared one. `proxy` and `timeouts.connect` then have no effect; configure them
+    /// on the client.
     pub client: Option<reqwest::Client>,
-    /// The address of a proxy for all calls. Without one calls go out directly, whatever the environment says.
+    /// URL of a proxy for all calls. Without one, calls go out directly, regardless of the environment.
     pub proxy: Option<String>,
-    /// Time limits of the parts of a call.
+    /// Timeouts for the phases of a call.
     pub timeouts: Option<Timeouts>,
-    /// When and how often a failed call is made again.
+    /// Retry policy for failed calls.
     pub retry: Option<RetryPolicy>,
-    /// Tokens that the model reads, where that is not known of it or is less than it could be: its profile says this.
+    /// Context window in tokens, reported in the model's profile. Set it if the window is unknown or should be smaller
+    /// than the model allows.
     pub context_window: Option<u64>,
-    /// Whether answers are streamed (the default) or fetched in one piece.
+    /// Whether responses are streamed (the default) or fetched whole.
     pub streaming: Option<bool>,
-    /// What makes calls with one key wait together; a [`Registry`](crate::Registry) gives all its models one.
+    /// Makes calls with the same key back off together; a [`Registry`](crate::Registry) gives all its models the same
+    /// one.
     pub backoff: Option<SharedBackoff>,
-    /// Whether calls that a model writes into its text are made, as small ones need it
-    /// ([`TextToolCalls`](crate::TextToolCalls)); not unless it is asked for.
+    /// Whether to make tool calls that a model writes in its text, as small models do
+    /// ([`TextToolCalls`](crate::TextToolCalls)); off by default.
     pub text_tool_calls: Option<bool>,
-    /// What sees each request and answer, and may add headers.
+    /// Hook that observes each request and response, and may add headers.
     pub hook: Option<Arc<dyn CallHook>>,
-    /// What is known of models, in place of the catalogue that comes with the library.
+    /// Catalogue of model facts to use instead of the built-in one.
     pub catalogue: Option<Arc<Catalogue>>,
-    /// The connections that models share; a [`Registry`](crate::Registry) gives all its models one pool.
+    /// Connection pool shared by models; a [`Registry`](crate::Registry) gives all its models one pool.
     pub pool: ClientPool,
 }
 
 impl ModelConfig {
-    /// This configuration with what it leaves open taken from another; headers and extra fields are joined, and
-    /// where both have one, this one's is used.
+    /// Fills unset fields from `base`. Headers and extra fields are merged; if both set one, this configuration wins.
     #[must_use]
     pub fn over(self, base: &Self) -> Self {
         let mut headers = base.headers.clone();
@@ -88,7 +89,7 @@ impl ModelConfig {
 }
 
 impl ModelConfig {
-    /// What is known of a model.
+    /// Returns the profile of a model.
     pub(crate) fn profile(&self, model: &str) -> ModelProfile {
         let mut profile = self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model);
         profile.context_window = self.context_window.or(profile.context_window);
@@ -113,17 +114,17 @@ impl std::fmt::Debug for ModelConfig {
     }
 }
 
-/// Time limits of the parts of a call. The whole of it, retries included, is limited by
-/// [`ModelSettings::timeout`](deepagents_core::model::ModelSettings::timeout).
+/// Timeouts for the phases of a call. [`ModelSettings::timeout`](deepagents_core::model::ModelSettings::timeout) limits
+/// the whole call, including retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands.
+    /// Until the connection is established.
     pub connect: Duration,
-    /// From sending a request to the first bytes of a streamed answer.
+    /// From sending a request to the first bytes of a streamed response.
     pub first_byte: Duration,
-    /// Between two pieces of a streamed answer.
+    /// Between two chunks of a streamed response.
     pub idle: Duration,
-    /// For an answer that is fetched in one piece.
+    /// For a response that is fetched whole.
     pub answer: Duration,
 }
 
@@ -138,41 +139,41 @@ impl Default for Timeouts {
     }
 }
 
-/// Why a model could not be made.
+/// Reason a model could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
-    /// The name has no provider in front; `hint` is a name that would do.
+    /// The name has no provider prefix; `hint` is a complete name.
     #[error("`{name}` names no provider; write it as provider:model, such as `{hint}`")]
     NoProvider { name: String, hint: String },
-    /// Nobody registered the provider.
+    /// The provider is not registered.
     #[error("there is no provider `{provider}`; known are {}", known.join(", "))]
     UnknownProvider { provider: String, known: Vec<String> },
-    /// The name stops after the provider.
+    /// The name has no model after the provider.
     #[error("`{provider}:` names no model; write the model's name after the colon")]
     EmptyModel { provider: String },
-    /// The provider wants a key and none was given; `variable` is that of the environment that usually holds it.
+    /// The provider requires a key and none was given; `variable` is the environment variable that usually holds it.
     #[error(
         "{provider} needs a key: pass it as `ModelConfig::api_key` (programs usually read it from {})",
         variable.as_deref().unwrap_or("a variable of their choice")
     )]
     MissingKey { provider: String, variable: Option<String> },
-    /// The provider has no address of its own and none was given.
+    /// The provider has no fixed address and none was given.
     #[error("{provider} has no fixed address: set `ModelConfig::base_url`, such as `{example}`")]
     MissingBaseUrl { provider: String, example: String },
-    /// An address that is not one.
+    /// An address is invalid.
     #[error("`{url}` is not an address of a server: {reason}")]
     BadUrl { url: String, reason: String },
     /// A header or key that cannot be sent; its value may be secret.
     #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
     BadHeader { name: String },
-    /// A key that cannot be sent to this provider; it may be secret.
+    /// A key cannot be sent to this provider; it may be secret.
     #[error(
         "the key cannot be sent to this provider: it holds characters that headers may not hold, or is of another kind"
     )]
     BadCredential,
-    /// Something else, in a factory's words.
+    /// Another error, described by a factory.
     #[error("{0}")]
     Other(String),
 }

@@ -1,23 +1,23 @@
-//! A decoded answer with the provider's own words for its end and its cost.
+//! A decoded response with the provider's own stop reason and usage.
 
 use deepagents_core::message::{AssistantMessage, Block, Origin, Usage};
 use deepagents_core::model::{ModelOutput, StopReason};
 use serde_json::Value;
 
-/// A decoded answer, and what the provider itself called its end and its cost.
+/// A decoded response, with the provider's own stop reason and token usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Decoded {
-    /// The answer in the harness's terms.
+    /// The response in the harness's types.
     pub output: ModelOutput,
-    /// Why the model stopped, in the provider's word.
+    /// The provider's stop reason.
     pub stop: Option<String>,
-    /// The token counts as the provider reported them, an object; null when it reported none.
+    /// Token usage as the provider reported it, an object; null if it reported none.
     pub usage: Value,
 }
 
 impl Decoded {
-    /// `word` and `reported` are the provider's own, `stop` and `usage` what they mean.
+    /// `word` and `reported` are the provider's own values; `stop` and `usage` are their translations.
     pub(crate) fn new(
         id: String,
         origin: Origin,

@@ -1,4 +1,4 @@
-//! Which models a server has.
+//! Lists the models of a server.
 
 use deepagents_core::model::ModelError;
 use serde_json::Value;
@@ -8,32 +8,34 @@ use crate::http::{Auth, Endpoint, parse_json};
 use crate::ollama;
 use crate::registry::providers;
 
-/// A model that a server has.
+/// A model that a server provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServedModel {
-    /// Its name there, the part of a full name behind the colon.
+    /// Its name on the server: the part of a full name after the colon.
     pub name: String,
-    /// Tokens that it reads, where the server says so.
+    /// Context window in tokens, if the server reports it.
     pub context_window: Option<u64>,
 }
 
-/// Why the models of a server could not be listed.
+/// Reason the models of a server could not be listed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
-    /// The provider cannot be asked in this way.
+    /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The server did not answer, or not so that it could be read.
+    /// The server did not respond, or its response could not be read.
     #[error(transparent)]
     Call(#[from] ModelError),
 }
 
-/// Asks a server which models it has: Ollama by its own API, the others (llama.cpp, vLLM, most services) by `/models`.
+/// Lists the models of a server: for Ollama through its own API, for all others (llama.cpp, vLLM, most services)
+/// through `/models`.
 ///
 /// # Errors
-/// No address; a server that is away, refuses, or answers something else.
+/// Returns an error if there is no address, or if the server cannot be reached, refuses, or sends an unexpected
+/// response.
 pub async fn served_models(provider: &str, config: &ModelConfig) -> Result<Vec<ServedModel>, DiscoveryError> {
     let usual = providers().into_iter().find(|known| known.name == provider).and_then(|known| known.base_url);
     let base = config.base_url.as_deref().or(usual).ok_or_else(|| ConfigError::MissingBaseUrl {
@@ -52,7 +54,7 @@ pub async fn served_models(provider: &str, config: &ModelConfig) -> Result<Vec<S
 
 fn served(model: &Value) -> Option<ServedModel> {
     let name = ["id", "model", "name"].iter().find_map(|key| model.get(*key)?.as_str())?;
-    // vLLM, llama.cpp, and services that say it.
+    // Fields of vLLM, llama.cpp, and services that report it.
     let sizes = ["/max_model_len", "/meta/n_ctx", "/meta/n_ctx_train", "/context_length", "/context_window"];
     let context_window = sizes.iter().find_map(|size| model.pointer(size)?.as_u64());
     Some(ServedModel { name: name.to_owned(), context_window })

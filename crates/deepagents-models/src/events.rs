@@ -1,9 +1,9 @@
-//! Whole answers as the events of streamed ones.
+//! Converts complete responses to stream events.
 
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::model::ModelEvent;
 
-/// The events that a streamed answer would have given, with so many characters in each delta.
+/// Returns the events that streaming the message would have produced, with `chunk` characters in each delta.
 pub(crate) fn events_of(message: &AssistantMessage, chunk: usize) -> Vec<ModelEvent> {
     let mut events = Vec::new();
     for (block, content) in message.content.iter().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn events_of(message: &AssistantMessage, chunk: usize) -> Vec<ModelEv
             }
             Block::ToolCall(b) => call(&mut events, block, (&b.id, &b.name, &b.args.to_string()), chunk),
             Block::InvalidToolCall(b) => call(&mut events, block, (&b.id, &b.name, &b.raw), chunk),
-            // Media and provider items come whole, in the final message.
+            // Media and provider items arrive only in the final message.
             _ => {}
         }
     }
@@ -26,7 +26,7 @@ fn call(events: &mut Vec<ModelEvent>, block: usize, (id, name, args): (&String, 
     events.extend(pieces(args, chunk).map(|delta| ModelEvent::ToolArgs { block, delta }));
 }
 
-/// The text in parts of so many characters.
+/// Splits a text into pieces of `chunk` characters.
 fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = String> {
     let mut rest = text.chars();
     std::iter::from_fn(move || {

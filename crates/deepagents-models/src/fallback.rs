@@ -1,4 +1,4 @@
-//! Models that stand in for each other.
+//! Fallback from one model to another.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,20 +11,24 @@ use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-/// How long a model that failed is passed over.
+/// How long a failed model is skipped.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// Whether the next model is asked after an error.
+/// Decides whether the next model is called after an error.
 type PassesOn = dyn Fn(&ModelError) -> bool + Send + Sync;
 
-/// A chain of models: when one cannot answer, the next one is asked.
+/// A chain of models: if one cannot respond, the next one is called.
 ///
-/// Which errors do that is a matter of their class: a provider that is away, overloaded, rate limited (its own retries
-/// used up) or refuses the key. A request that is wrong, or too long, is so for all of them. What a model had told before
-/// it failed is void, which its reader learns by a [`ModelEvent::Retry`]. A model that failed is passed over for a time, so
-/// that the calls that follow go to the one that works, also those of sub-agents: clones share what is known. Each provider
-/// is shown what others said in the canonical view. The [`extra`](deepagents_core::model::ModelSettings::extra) fields of a
-/// request are in the words of the first model's provider, so models of other providers are asked without them.
+/// By default, the next model is called if the provider is down, overloaded, rate limited (after its own retries) or
+/// rejects the key, or if its response violates the protocol. An invalid or oversized request would fail everywhere and
+/// is not passed on. Output before the failure is void, which a [`ModelEvent::Retry`] tells the reader.
+///
+/// A failed model is skipped for some time, so that subsequent calls go to one that works. Clones share this state, so
+/// it applies to sub-agents too.
+///
+/// Each provider receives the canonical form of what others produced. The
+/// [`extra`](deepagents_core::model::ModelSettings::extra) fields of a request are specific to the first model's
+/// provider and are removed for models of other providers.
 ///
 /// ```
 /// use deepagents_models::{Fallback, ModelConfig, Registry};
@@ -41,32 +45,32 @@ struct Chain {
     models: Vec<Arc<dyn ChatModel>>,
     cool_down: Duration,
     passes_on: Arc<PassesOn>,
-    /// Until when each is passed over.
+    /// When each model is no longer skipped.
     passed_over: Mutex<Vec<Option<Instant>>>,
-    /// The one that answered last.
+    /// Index of the model that responded last.
     last: AtomicUsize,
 }
 
 impl Fallback {
-    /// A chain that begins with this model, whose name and profile are those of the chain.
+    /// Creates a chain that starts with this model, which determines the chain's name and, mostly, its profile.
     pub fn new(first: Arc<dyn ChatModel>) -> Self {
         Self::from_parts(vec![first], COOL_DOWN, Arc::new(passes_on))
     }
 
-    /// The chain with one more model at its end.
+    /// Appends a model to the chain.
     #[must_use]
     pub fn then(self, next: Arc<dyn ChatModel>) -> Self {
         let models = self.0.models.iter().cloned().chain([next]).collect();
         Self::from_parts(models, self.0.cool_down, self.0.passes_on.clone())
     }
 
-    /// The chain with another time for which a model that failed is passed over.
+    /// Sets how long a failed model is skipped.
     #[must_use]
     pub fn cool_down(self, time: Duration) -> Self {
         Self::from_parts(self.0.models.clone(), time, self.0.passes_on.clone())
     }
 
-    /// The chain with another rule for which errors the next model is asked, such as `ModelError::is_retryable` alone.
+    /// Sets which errors are passed on to the next model, such as `ModelError::is_retryable` alone.
     #[must_use]
     pub fn when(self, passes_on: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
         Self::from_parts(self.0.models.clone(), self.0.cool_down, Arc::new(passes_on))
@@ -77,14 +81,14 @@ impl Fallback {
         Self(Arc::new(Chain { models, cool_down, passes_on, passed_over, last: AtomicUsize::new(0) }))
     }
 
-    /// The name of the model that answered last.
+    /// Returns the name of the model that responded last.
     pub fn current(&self) -> &str {
         self.0.models.get(self.0.last.load(Ordering::Relaxed)).map_or("", |model| model.name())
     }
 }
 
 impl Chain {
-    /// The order in which they are asked: those that are not passed over first.
+    /// Returns the order of calls: models that are not skipped come first.
     fn order(&self) -> VecDeque<usize> {
         let now = Instant::now();
         let passed_over = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +97,7 @@ impl Chain {
         first.into_iter().chain(later).collect()
     }
 
-    /// The request as a model of the chain understands it.
+    /// Adapts the request for a model of the chain.
     fn request_for(&self, at: usize, request: &ModelRequest) -> ModelRequest {
         let provider = |at: usize| self.models.get(at).and_then(|model| Some(model.name().split_once(':')?.0));
         let mut request = request.clone();
@@ -112,7 +116,7 @@ impl Chain {
     }
 }
 
-/// Whether another model may do better.
+/// Returns whether another model may succeed.
 fn passes_on(error: &ModelError) -> bool {
     error.is_retryable() || matches!(error, ModelError::Auth(_) | ModelError::Protocol(_))
 }
@@ -168,7 +172,7 @@ impl ChatModel for Fallback {
         self.0.models.first().map_or("", |model| model.name())
     }
 
-    /// What the first can do, within the smallest window of all: any of them may be asked.
+    /// Returns the capabilities of the first model, reduced to the limits of all, since any of them may be called.
     fn profile(&self) -> ModelProfile {
         let mut profile = self.0.models.first().map(|model| model.profile()).unwrap_or_default();
         for model in self.0.models.iter().skip(1) {
@@ -186,7 +190,7 @@ impl ChatModel for Fallback {
         profile
     }
 
-    /// As the model counts that would be asked now.
+    /// Counts with the model that would be called now.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
         let first = self.0.order().front().copied().unwrap_or_default();
         match self.0.models.get(first) {

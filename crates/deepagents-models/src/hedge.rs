@@ -1,4 +1,4 @@
-//! A second call where the first one is slow to begin.
+//! Hedged requests: a second call if the first is slow to start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio::time::sleep;
 
 type Events = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
-/// A model that is asked twice where it does not begin to answer in time: the call that begins first is the one, and the
-/// other is given up. It is for those who would rather pay for two calls than wait for one, so nothing has it by itself.
+/// A model that is called a second time if it does not start to respond in time. The call that starts first is used and
+/// the other is cancelled. This may cost two calls to avoid waiting for one, so it is never enabled by default.
 ///
-/// What the call that was given up costs is not counted: its provider never said. A call that fails before the second one is
-/// made fails; after that the other one decides.
+/// The cost of the cancelled call is not counted, as its provider never reports it. If the first call fails before the
+/// second one starts, the whole call fails; after that, the other call decides.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,12 +35,12 @@ pub struct Hedged {
 }
 
 impl Hedged {
-    /// Asks the model once more after this time.
+    /// Calls the model again after this time.
     pub fn new(model: Arc<dyn ChatModel>, after: Duration) -> Self {
         Self { second: model.clone(), first: model, after }
     }
 
-    /// Asks another model then, such as the same one at another provider.
+    /// Uses another model for the second call, such as the same one at another provider.
     #[must_use]
     pub fn with(self, second: Arc<dyn ChatModel>) -> Self {
         Self { second, ..self }
@@ -61,7 +61,7 @@ impl Hedged {
     }
 }
 
-/// A call that has begun to answer, or has failed.
+/// A call that has started to respond, or has failed.
 struct Begun {
     told: Vec<Result<ModelEvent, ModelError>>,
     rest: Events,
@@ -74,7 +74,7 @@ impl Begun {
     }
 }
 
-/// Reads up to the first piece of an answer: attempts that were void are none.
+/// Reads up to the first piece of a response, skipping void attempts.
 async fn begin(mut events: Events) -> Begun {
     let mut told = Vec::new();
     loop {

@@ -1,39 +1,39 @@
-//! What an application does with each request and answer: headers, logging.
+//! Application hooks for requests and responses: headers, logging.
 
 use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
-/// One attempt of a call.
+/// An attempt of a call.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Attempt<'a> {
-    /// Where it goes, without a name and a password.
+    /// The URL, without user name and password.
     pub url: &'a Url,
-    /// 1 for the first attempt of a call.
+    /// Number of the attempt, starting at 1.
     pub number: u32,
-    /// Bytes of the request's body.
+    /// Size of the request body in bytes.
     pub body_len: usize,
 }
 
-/// What a server answered with, before its body is read.
+/// A server's response before its body is read.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Answered<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// Its headers, without cookies.
+    /// The headers, without cookies.
     pub headers: &'a HeaderMap,
-    /// The time from the request to them.
+    /// Time from the request to the response headers.
     pub after: Duration,
 }
 
-/// Sees each attempt of a call, and may add headers.
+/// Observes each attempt of a call, and may add headers.
 ///
-/// What may be secret is not shown: credentials, headers that are configured ([`ModelConfig::headers`]), and those of a call
-/// that are known to hold a key. A header that a hook adds is sent in the place of one of these with its name. Both methods
-/// are called between reading and writing, so they must not block.
+/// Secrets are not visible to hooks: credentials, configured headers ([`ModelConfig::headers`]), and headers of a call
+/// known to contain a key. A header added by a hook replaces one of these with the same name. Both methods are called
+/// in async context and must not block.
 ///
 /// [`ModelConfig::headers`]: crate::ModelConfig::headers
 ///
@@ -50,12 +50,12 @@ pub struct Answered<'a> {
 /// }
 /// ```
 pub trait CallHook: Send + Sync + 'static {
-    /// Before an attempt is sent.
+    /// Called before an attempt is sent.
     fn request(&self, attempt: &Attempt<'_>, headers: &mut HeaderMap) {
         let _ = (attempt, headers);
     }
 
-    /// After a server answered, whatever its status.
+    /// Called after a server responded, with any status.
     fn response(&self, attempt: &Attempt<'_>, answered: &Answered<'_>) {
         let _ = (attempt, answered);
     }

@@ -1,14 +1,14 @@
 //! Chat model clients for the Deep Agents harness.
 //!
-//! * [`Registry`] makes models from names such as `anthropic:claude-sonnet-4-5` or `ollama:llama3:8b`
-//! * [`OpenAiResponses`] speaks the Responses API, [`Anthropic`] the Messages API (also on Vertex and Bedrock), [`Gemini`]
-//!   Google's API (also on Vertex), [`Bedrock`] Amazon's Converse API, [`Ollama`] Ollama's own, [`OpenAiChat`] Chat
-//!   Completions in the [`Dialect`] of many services
-//! * [`Credentials`] are keys, tokens that are asked for when they are needed, or keys that sign requests
-//! * [`scripted`] and [`recording`] are models without a network
+//! * [`Registry`] creates models from names such as `anthropic:claude-sonnet-4-5` or `ollama:llama3:8b`
+//! * [`OpenAiResponses`] implements the Responses API, [`Anthropic`] the Messages API (also on Vertex and Bedrock),
+//!   [`Gemini`] Google's API (also on Vertex), [`Bedrock`] Amazon's Converse API, [`Ollama`] Ollama's own, and
+//!   [`OpenAiChat`] Chat Completions in the [`Dialect`] of many services
+//! * [`Credentials`] are API keys, tokens fetched on demand, or keys that sign requests
+//! * [`scripted`] and [`recording`] provide models without a network
 //!
-//! Clients write requests straight from the messages and replay what a provider said to the same provider unchanged.
-//! They retry what is worth retrying, within [`RetryPolicy`], and never read the environment.
+//! Clients encode requests directly from the messages, and send a provider's own output back to that provider
+//! unchanged. They retry failures that may be transient, within [`RetryPolicy`], and never read the environment.
 
 pub mod anthropic;
 mod args;

@@ -18,21 +18,21 @@ use crate::responses::{self, OpenAiResponses};
 use crate::retry::SharedBackoff;
 use crate::text_calls::TextToolCalls;
 
-/// A provider that is known from the start.
+/// A built-in provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Provider {
-    /// Its name, the part of a model's name before the colon.
+    /// Its name: the part of a model's name before the colon.
     pub name: &'static str,
-    /// The environment variable that usually holds its key. The library never reads it; a program may.
+    /// Environment variable that usually holds its key. The library never reads it; a program may.
     pub key_variable: Option<&'static str>,
-    /// Whether it refuses calls without a key.
+    /// Whether it rejects calls without a key.
     pub key_required: bool,
-    /// Its address, where it has a fixed one.
+    /// Its base URL, if fixed.
     pub base_url: Option<&'static str>,
 }
 
-/// The providers that are known from the start, each with the wire that speaks to it.
+/// Returns the built-in providers, each with its wire.
 fn known() -> impl Iterator<Item = (Provider, Wire)> {
     let hosted = |name| Provider { name, key_variable: None, key_required: true, base_url: None };
     let native = [
@@ -53,13 +53,13 @@ fn known() -> impl Iterator<Item = (Provider, Wire)> {
     native.into_iter().chain(responses).chain(chat)
 }
 
-/// The variable that holds an API key of Bedrock.
+/// Environment variable with a Bedrock API key.
 const BEDROCK_KEY: &str = "AWS_BEARER_TOKEN_BEDROCK";
 
-/// The variable that holds a token of Google's.
+/// Environment variable with a Google access token.
 const VERTEX_TOKEN: &str = "GOOGLE_OAUTH_ACCESS_TOKEN";
 
-/// How a provider is spoken to.
+/// Protocol of a provider.
 #[derive(Clone, Copy)]
 enum Wire {
     Anthropic,
@@ -75,7 +75,7 @@ enum Wire {
 }
 
 impl Wire {
-    /// A model of a provider.
+    /// Creates a model of a provider.
     fn model(self, provider: &str, model: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
         Ok(match self {
             Self::Anthropic => Arc::new(Anthropic::new(model, config)?),
@@ -92,23 +92,23 @@ impl Wire {
     }
 }
 
-/// The providers that are known from the start.
+/// Returns the built-in providers.
 pub fn providers() -> Vec<Provider> {
     known().map(|(provider, _)| provider).collect()
 }
 
 impl Provider {
-    /// A service that refuses calls without a key.
+    /// Creates a service that rejects calls without a key.
     pub(crate) const fn keyed(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { name, key_variable: Some(key_variable), key_required: true, base_url: Some(base_url) }
     }
 
-    /// A server that people run themselves.
+    /// Creates a server that users run themselves.
     pub(crate) const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { key_required: false, ..Self::keyed(name, base_url, key_variable) }
     }
 
-    /// A call without a key is let through only to an address that the caller chose, or with a header that says who calls.
+    /// Requires a key, unless the caller chose the address or set a header that authenticates.
     fn require_key(&self, config: &ModelConfig) -> Result<(), ConfigError> {
         let has_key = config.api_key.as_ref().is_some_and(|key| !key.is_empty());
         let has_header = config.headers.iter().any(|(name, _)| proves_identity(name));
@@ -120,12 +120,12 @@ impl Provider {
     }
 }
 
-/// What makes a model of a name and a configuration.
+/// Creates a model from its name and a configuration.
 type Factory = Arc<dyn Fn(&str, ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> + Send + Sync>;
 
-/// Makes models from names.
+/// Creates models from names.
 ///
-/// All models of a registry share connections, and wait together after a rate limit.
+/// All models of a registry share connections, and back off together after a rate limit.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, Registry};
@@ -151,7 +151,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// A registry of the known providers, without keys.
+    /// Creates a registry of the built-in providers, without keys.
     pub fn new() -> Self {
         let mut registry = Self {
             factories: BTreeMap::new(),
@@ -167,7 +167,7 @@ impl Registry {
         registry
     }
 
-    /// Adds a provider, or replaces one. The factory is given the part of the name after the colon.
+    /// Adds or replaces a provider. The factory receives the part of the name after the colon.
     pub fn register(
         &mut self,
         provider: impl Into<String>,
@@ -177,35 +177,36 @@ impl Registry {
         self
     }
 
-    /// Sets how a provider is reached, for all its models made from now on.
+    /// Sets the configuration of a provider, for all its models created from now on.
     pub fn configure(&mut self, provider: impl Into<String>, config: ModelConfig) -> &mut Self {
         self.configs.insert(provider.into(), config);
         self
     }
 
-    /// Sets what is known of models, for all made from now on.
+    /// Sets the catalogue of model facts, for all models created from now on.
     pub fn catalogue(&mut self, catalogue: Catalogue) -> &mut Self {
         self.shared.catalogue = Some(Arc::new(catalogue));
         self
     }
 
-    /// The names of the providers there are.
+    /// Returns the names of the registered providers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.factories.keys().map(String::as_str)
     }
 
-    /// The model of this name.
+    /// Creates the model with this name.
     ///
     /// # Errors
-    /// A name without a known provider or without a model; a missing key or address; see [`ConfigError`].
+    /// Returns an error if the name has no known provider or no model, or if a key or address is missing; see
+    /// [`ConfigError`].
     pub fn model(&self, name: &str) -> Result<Arc<dyn ChatModel>, ConfigError> {
         self.model_with(name, ModelConfig::default())
     }
 
-    /// The model of this name, with a configuration that wins over the provider's.
+    /// Creates the model with this name, with a configuration that overrides the provider's.
     ///
     /// # Errors
-    /// As [`model`](Self::model).
+    /// Same as [`model`](Self::model).
     pub fn model_with(&self, name: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
         let (factory, model, config) = self.resolve(name, config)?;
         let in_text = config.text_tool_calls.unwrap_or_default();
@@ -213,19 +214,21 @@ impl Registry {
         Ok(if in_text { Arc::new(TextToolCalls::new(model)) } else { model })
     }
 
-    /// How many tokens a model reads, asked of the server that runs it; none where the server does not say or cannot be
-    /// reached. For models whose [profile](ChatModel::profile) does not say it, such as those of one's own server: what
-    /// comes of it belongs into [`ModelConfig::context_window`].
+    /// Asks the server that runs a model for its context window in tokens. Returns `None` if the server does not report
+    /// it or cannot be reached.
+    ///
+    /// Use this for models whose [profile](ChatModel::profile) does not contain the window, such as those of a
+    /// self-hosted server, and set the result as [`ModelConfig::context_window`].
     ///
     /// # Errors
-    /// As [`model`](Self::model).
+    /// Same as [`model`](Self::model).
     pub async fn context_window(&self, name: &str, config: ModelConfig) -> Result<Option<u64>, ConfigError> {
         let (_, model, config) = self.resolve(name, config)?;
         let provider = name.split_once(':').map_or(name, |(provider, _)| provider);
         crate::window::ask(provider, model, &config).await
     }
 
-    /// What makes the model of a name, the name's last part, and the whole configuration.
+    /// Returns the factory for a name, the name's model part, and the merged configuration.
     fn resolve<'a>(&self, name: &'a str, config: ModelConfig) -> Result<(&Factory, &'a str, ModelConfig), ConfigError> {
         let Some((provider, model)) = name.split_once(':') else {
             return Err(ConfigError::NoProvider { name: name.to_owned(), hint: hint(name) });
@@ -254,7 +257,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// A full name for a bare one.
+/// Suggests a full name for a name without a provider.
 fn hint(name: &str) -> String {
     let provider = match name {
         _ if name.starts_with("claude") => "anthropic",

@@ -1,4 +1,4 @@
-//! When a failed call is made again, and how calls with one key wait together.
+//! Retry policy, and shared backoff of calls with the same key.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,10 +10,9 @@ use tokio::time::Instant;
 
 use crate::credentials::Credentials;
 
-/// When and how often a failed call is made again: exponential backoff with full jitter.
+/// When and how often a failed call is retried: exponential backoff with full jitter.
 ///
-/// What the provider asks for (`Retry-After`) takes the place of the computed pause. Errors that would come again
-/// are never retried.
+/// A delay requested by the provider (`Retry-After`) replaces the computed one. Permanent errors are never retried.
 ///
 /// ```
 /// use deepagents_models::RetryPolicy;
@@ -22,13 +21,13 @@ use crate::credentials::Credentials;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Calls in all, the first included; 1 means no retry.
+    /// Maximum number of attempts, including the first; 1 disables retries.
     pub max_attempts: u32,
-    /// The longest pause after the first failure; it doubles with each further one.
+    /// Maximum delay after the first failure; it doubles with each further failure.
     pub base: Duration,
-    /// The longest pause at all, unless the provider asks for a longer one.
+    /// Overall maximum delay, unless the provider requests a longer one.
     pub max_delay: Duration,
-    /// No attempt begins later than this after the first.
+    /// Maximum time from the first attempt to the start of the last.
     pub budget: Duration,
 }
 
@@ -44,29 +43,30 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The longest pause after this many failures.
+    /// Returns the maximum delay after this many failures.
     pub fn ceiling(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.base.saturating_mul(1_u32 << doublings).min(self.max_delay)
     }
 
-    /// A pause after this many failures: anything between nothing and the ceiling.
+    /// Returns a random delay after this many failures, between zero and [`ceiling`](Self::ceiling).
     pub fn pause(&self, failures: u32) -> Duration {
         self.ceiling(failures).mul_f64(fastrand::f64())
     }
 }
 
-/// Retries that calls with one key have in common where nothing else is said.
+/// Default retry budget shared by the calls with one key.
 const RETRIES: u32 = 100;
 
-/// Makes calls that share a key wait together, and bounds how often they are retried together.
+/// Makes calls that share a key back off together, and limits their retries as a whole.
 ///
-/// When a provider tells one call to come back later, the others with the same address and key wait too, each a
-/// little differently, instead of running into the same refusal. Once that call is given up by whoever made it, nothing holds
-/// them back any more: what a person says next goes out at once. A provider that fails every call is not asked many times
-/// by each of them: retries come out of a budget that the calls with a key have in common. A retry takes one from it; a call
-/// that succeeds gives back what it took, or one if it took none. While nothing is left, calls are made once. Clones share
-/// all of this.
+/// When a provider tells one call to come back later, other calls with the same address and key wait too, each with
+/// some jitter, instead of being rejected as well. If the caller drops that call, the others are no longer held back,
+/// so a new request goes out immediately.
+///
+/// A provider that fails all calls does not receive many retries of each: calls with the same key share a retry budget.
+/// A retry takes one from the budget; a call that succeeds returns what it took, or one if it took none. With no budget
+/// left, calls are attempted once. Clones share all of this.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, Registry, SharedBackoff};
@@ -81,17 +81,17 @@ struct Shared {
     hasher: RandomState,
     retries: u32,
     keys: Mutex<HashMap<u64, KeyState>>,
-    /// Counts those that hold others back.
+    /// Source of IDs for calls that hold others back.
     holds: AtomicU64,
 }
 
-/// What is known of a key; a key of which nothing is known is left out.
+/// State of a key; keys in the default state are omitted.
 #[derive(Default)]
 struct KeyState {
     held_until: Option<Instant>,
-    /// The calls that wait themselves for what they hold the others back for, each until when.
+    /// Waiting calls that hold the others back, each with its end time.
     waiting: Vec<(HoldId, Instant)>,
-    /// How many retries are taken out of the budget.
+    /// Number of retries taken from the budget.
     taken: u32,
 }
 
@@ -99,17 +99,17 @@ struct KeyState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId(u64);
 
-/// Whose calls wait together. Only a keyed hash is kept, so that no secret is held.
+/// Identifies calls that back off together. Only a keyed hash is stored, not the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BackoffKey(u64);
 
 impl SharedBackoff {
-    /// Nothing is held back yet, and 100 retries are left.
+    /// Creates a backoff with a budget of 100 retries.
     pub fn new() -> Self {
         Self::with_retry_budget(RETRIES)
     }
 
-    /// As [`new`](Self::new), with another number of retries that the calls with a key have in common.
+    /// Like [`new`](Self::new), with another retry budget shared by the calls with one key.
     pub fn with_retry_budget(retries: u32) -> Self {
         Self(Arc::new(Shared { hasher: RandomState::new(), retries, keys: Mutex::default(), holds: AtomicU64::new(0) }))
     }
@@ -118,28 +118,28 @@ impl SharedBackoff {
         BackoffKey(self.0.hasher.hash_one((base_url, credentials)))
     }
 
-    /// Holds calls back until this moment.
+    /// Holds calls back until this time.
     pub(crate) fn hold(&self, key: BackoffKey, until: Instant) {
         let mut keys = self.keys();
         let held = &mut keys.entry(key.0).or_default().held_until;
         *held = (*held).max(Some(until));
     }
 
-    /// Holds calls back until this moment, as long as the call that waits for it is not given up.
+    /// Holds calls back until this time, unless the call that waits for it is dropped first.
     pub(crate) fn hold_while_waiting(&self, key: BackoffKey, until: Instant) -> HoldId {
         let id = HoldId(self.0.holds.fetch_add(1, Ordering::Relaxed));
         self.keys().entry(key.0).or_default().waiting.push((id, until));
         id
     }
 
-    /// The call that waited is given up by whoever made it: the others wait for what they were told themselves.
+    /// Ends the hold of a dropped call. Other calls still wait for what the provider told them.
     pub(crate) fn release(&self, key: BackoffKey, hold: HoldId) {
         if let Some(state) = self.keys().get_mut(&key.0) {
             state.waiting.retain(|(id, _)| *id != hold);
         }
     }
 
-    /// Until when calls are held back, if they are.
+    /// Returns the time until which calls are held back, if they are.
     pub(crate) fn until(&self, key: BackoffKey) -> Option<Instant> {
         let mut keys = self.keys();
         let state = keys.get_mut(&key.0)?;
@@ -153,7 +153,7 @@ impl SharedBackoff {
         until
     }
 
-    /// Takes a retry out of the budget, if there is one left.
+    /// Takes a retry from the budget. Returns `false` if none is left.
     pub(crate) fn take_retry(&self, key: BackoffKey) -> bool {
         let mut keys = self.keys();
         let taken = &mut keys.entry(key.0).or_default().taken;
@@ -162,7 +162,7 @@ impl SharedBackoff {
         left
     }
 
-    /// A call that took so many retries succeeded.
+    /// Records the success of a call that took this many retries.
     pub(crate) fn succeeded(&self, key: BackoffKey, retries: u32) {
         if let Some(state) = self.keys().get_mut(&key.0) {
             state.taken = state.taken.saturating_sub(retries.max(1));

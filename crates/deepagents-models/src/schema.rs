@@ -1,8 +1,8 @@
-//! JSON schemas as providers want them.
+//! Adapts JSON schemas to providers.
 
 use serde_json::Value;
 
-/// The schema with every object closed to further properties, where it does not say so itself.
+/// Sets `additionalProperties` to false in every object that does not set it.
 pub(crate) fn closed(schema: &Value) -> Value {
     let mut schema = schema.clone();
     each_object(&mut schema, &mut |object| {
@@ -11,7 +11,7 @@ pub(crate) fn closed(schema: &Value) -> Value {
     schema
 }
 
-/// Whether every object is closed and requires all its properties, as OpenAI's strict mode wants.
+/// Returns whether every object is closed and requires all its properties, as OpenAI's strict mode demands.
 pub(crate) fn is_strict(schema: &Value) -> bool {
     let mut strict = true;
     each_object(&mut schema.clone(), &mut |object| {
@@ -23,7 +23,8 @@ pub(crate) fn is_strict(schema: &Value) -> bool {
     strict
 }
 
-/// The schema in the words that Gemini takes: others are refused, and only narrow what is meant.
+/// Reduces a schema to the keywords that Gemini accepts. It rejects others, and those would only restrict values
+/// further.
 pub(crate) fn gemini(schema: &Value) -> Value {
     let Value::Object(object) = schema else { return schema.clone() };
     let mut kept = Object::new();
@@ -52,7 +53,7 @@ pub(crate) fn gemini(schema: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Words of JSON schema that Gemini takes beside those that hold schemas.
+/// Keywords that Gemini accepts, apart from those that contain schemas.
 const GEMINI: [&str; 14] = [
     "$anchor",
     "$id",
@@ -80,12 +81,12 @@ fn is_object(schema: &Object) -> bool {
     }
 }
 
-/// Keys whose values are instances or names, not schemas.
+/// Keywords whose values are data, not schemas.
 const DATA: [&str; 5] = ["enum", "const", "default", "examples", "required"];
-/// Keys that hold schemas by name.
+/// Keywords that contain schemas by name.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/// Visits every schema of an object, at any depth.
+/// Visits every object schema at any depth.
 fn each_object(schema: &mut Value, visit: &mut dyn FnMut(&mut Object)) {
     match schema {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! Tool calls that small models write into their text.
+//! Tool calls that small models write in their text.
 
 use std::sync::Arc;
 
@@ -11,13 +11,15 @@ use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-/// A model whose calls are found in its text, where it writes them there in place of making them.
+/// Wraps a model and extracts tool calls that it writes in its text instead of making them.
 ///
-/// What counts is `<tool_call>{…}</tool_call>`, a fenced block of JSON, or a text that is nothing but JSON; each an object
-/// (or a list of them) with the `name` of a tool that is on offer, and `arguments` or `parameters`. The call takes the
-/// place of those words in the answer. A text that was told while it came is not taken back. An answer with a call that the
-/// provider itself made is left as it is. Set [`ModelConfig::text_tool_calls`](crate::ModelConfig::text_tool_calls) to have a
-/// registry do this.
+/// Recognises `<tool_call>{…}</tool_call>` or `<function_call>{…}</function_call>`, a fenced block of JSON, or a text
+/// that consists of JSON only. Each contains an object, or a list of objects, with the `name` of an available tool and
+/// its `arguments`, `parameters` or `args`.
+///
+/// The call replaces that part of the text in the response. Text that was already streamed is not retracted. A response
+/// with a call made by the provider itself is left unchanged. Set
+/// [`ModelConfig::text_tool_calls`](crate::ModelConfig::text_tool_calls) to enable this in a registry.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,7 +31,7 @@ use serde_json::Value;
 pub struct TextToolCalls(Arc<dyn ChatModel>);
 
 impl TextToolCalls {
-    /// This model, with the calls in its text made.
+    /// Wraps a model.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self(model)
     }
@@ -71,7 +73,7 @@ impl std::fmt::Debug for TextToolCalls {
     }
 }
 
-/// The end of an answer, after the calls that were found in it.
+/// Returns the final events of a response, preceded by those of the calls found in it.
 fn finished(mut output: ModelOutput, tools: &[String]) -> Vec<ModelEvent> {
     let content = &mut output.message.content;
     let made = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
@@ -82,7 +84,7 @@ fn finished(mut output: ModelOutput, tools: &[String]) -> Vec<ModelEvent> {
             if let Block::Text(text) = block {
                 let (rest, found) = find(&text.text, tools);
                 if !found.is_empty() {
-                    // The provider's own item would say the words again.
+                    // The provider's own item would repeat the removed text.
                     (text.text, text.native) = (rest, None);
                     calls.extend(found);
                 }
@@ -104,11 +106,11 @@ fn finished(mut output: ModelOutput, tools: &[String]) -> Vec<ModelEvent> {
 
 type Call = (String, Value);
 
-/// How calls are set off in a text: where they begin and end.
+/// Delimiters of calls in a text.
 const MARKS: [(&str, &str); 4] =
     [("<tool_call>", "</tool_call>"), ("<function_call>", "</function_call>"), ("```json", "```"), ("```", "```")];
 
-/// The text without the calls in it, and those.
+/// Returns the text without its calls, and the calls.
 fn find(text: &str, tools: &[String]) -> (String, Vec<Call>) {
     if let Some(calls) = read(text, tools) {
         return (String::new(), calls);
@@ -116,7 +118,7 @@ fn find(text: &str, tools: &[String]) -> (String, Vec<Call>) {
     for (open, close) in MARKS {
         let (mut rest, mut calls, mut left) = (String::new(), Vec::new(), text);
         while let Some((before, after)) = left.split_once(open) {
-            // A model that stops right after its call leaves the end away.
+            // A model that stops right after its call omits the closing delimiter.
             let (inner, next) = after.split_once(close).unwrap_or((after, ""));
             match read(inner, tools) {
                 Some(found) => {
@@ -138,7 +140,7 @@ fn find(text: &str, tools: &[String]) -> (String, Vec<Call>) {
     (text.to_owned(), Vec::new())
 }
 
-/// The calls that a text is, if it is nothing else and all are of tools on offer.
+/// Parses a text that consists only of calls of available tools.
 fn read(text: &str, tools: &[String]) -> Option<Vec<Call>> {
     let list = match serde_json::from_str(text.trim()).ok()? {
         Value::Array(list) => list,

@@ -1,7 +1,7 @@
-//! How much a model reads, asked of the server that runs it.
+//! Asks a server for the context window of a model.
 //!
-//! Servers that people run themselves serve models that no table knows, in windows that they were started with. Most of
-//! them say so, each in a place of its own.
+//! Self-hosted servers run models that no catalogue contains, with windows configured at startup. Most servers report
+//! the window, each in a different place.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use crate::hook::Attempt;
 use crate::http::{Auth, Endpoint};
 use crate::openai::Dialect;
 
-/// How long one question may take: a server that is there answers at once.
+/// Timeout of each request; a running server responds immediately.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Bytes of an answer that are read.
+/// Maximum number of bytes read of a response.
 const MOST_BYTES: usize = 8 << 20;
-/// Fields of an entry in a list of models that hold its window: of vLLM, OpenRouter and Together, Groq, LM Studio (what is
-/// loaded, then what could be), and Mistral.
+/// Fields with the window in a list of models: of vLLM, OpenRouter and Together, Groq, LM Studio (the loaded window,
+/// then the maximum), and Mistral.
 const FIELDS: [&str; 5] =
     ["max_model_len", "context_length", "context_window", "loaded_context_length", "max_context_length"];
 
-/// The window of a model as its server tells it, in tokens; none where the server does not say, cannot be reached, or
-/// speaks no Chat Completions.
+/// Asks the server of a model for its context window in tokens. Returns `None` if the server does not report it, cannot
+/// be reached, or does not implement Chat Completions.
 ///
-/// The list of models (`GET /models`) is looked at first; then what the servers of llama.cpp (`/props`), Ollama (`/api/ps`,
-/// and the parameter `num_ctx` of `/api/show`) and LM Studio (`/api/v0/models`) tell beside it. Each question may take three
-/// seconds, and a server that leaves one unanswered is not asked another.
+/// Tries the list of models (`GET /models`) first, then the endpoints of llama.cpp (`/props`), Ollama (`/api/ps`, and
+/// the parameter `num_ctx` of `/api/show`) and LM Studio (`/api/v0/models`). Each request has a timeout of three
+/// seconds; after one without a response, no others are sent.
 ///
 /// # Errors
-/// When the name or the configuration cannot be used.
+/// Returns an error if the name or the configuration cannot be used.
 pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Result<Option<u64>, ConfigError> {
-    // A service has its list of models at the same place whatever wire it is spoken to by.
+    // A service lists its models at the same place for every wire.
     let dialect = Dialect::named(provider).or_else(|| Dialect::named(&format!("{provider}-chat")));
     let Some(dialect) = dialect else { return Ok(None) };
     let Some(base) = config.base_url.as_deref().or(dialect.base_url) else { return Ok(None) };
@@ -42,7 +42,7 @@ pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Re
     let endpoint = Endpoint::new(base, "/models", auth, &[], config)?;
     let Ok(client) = endpoint.client().await else { return Ok(None) };
     let server = Server { client, endpoint: &endpoint };
-    // A server that does not answer once is not asked again.
+    // A server that fails to respond once is not asked again.
     Ok(server.window(base, model, dialect.key_required).await.unwrap_or(None))
 }
 
@@ -51,14 +51,14 @@ struct Server<'a> {
     endpoint: &'a Endpoint,
 }
 
-/// The server did not answer at all.
+/// The server did not respond at all.
 struct Silent;
 
 impl Server<'_> {
     async fn window(&self, base: &str, model: &str, is_service: bool) -> Result<Option<u64>, Silent> {
         let models = self.get(self.endpoint.url.clone()).await?;
         let mut window = models.and_then(|models| listed(&models, model));
-        // The services that are reached with a key have no such places.
+        // Services that require a key do not have the other endpoints.
         if window.is_some() || is_service {
             return Ok(window);
         }
@@ -101,7 +101,7 @@ impl Server<'_> {
     }
 }
 
-/// The JSON of a successful answer.
+/// Returns the JSON of a successful response.
 async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
     let mut response = request.timeout(PATIENCE).send().await.map_err(|_| Silent)?;
     if !response.status().is_success() {
@@ -117,20 +117,20 @@ async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
     Ok(serde_json::from_slice(&body).ok())
 }
 
-/// What a list of models says of one.
+/// Returns the window that a list of models reports for a model.
 fn listed(models: &Value, model: &str) -> Option<u64> {
     let entries = ["data", "models"].into_iter().find_map(|key| models.get(key)?.as_array())?;
     let is_it = |entry: &&Value| {
         let mut names = ["id", "name", "model"].into_iter().filter_map(|key| entry.get(key)?.as_str());
-        // Ollama adds a tag where the caller leaves it out.
+        // Ollama adds a tag if the caller omits it.
         names.any(|name| name == model || name.strip_suffix(":latest") == Some(model))
     };
     let entry = entries.iter().find(is_it)?;
     FIELDS.into_iter().find_map(|field| entry.get(field)?.as_u64()).filter(|&window| window > 0)
 }
 
-/// The window that a model of Ollama is configured with. What it was trained for is no answer: it is run with less unless
-/// somebody says so.
+/// Returns the window that an Ollama model is configured with. The trained window is not used, since Ollama runs models
+/// with less by default.
 fn parameter(shown: &Value) -> Option<u64> {
     let lines = shown.get("parameters")?.as_str()?.lines();
     let mut words = lines.map(str::split_whitespace);

@@ -16,24 +16,26 @@ static INSERT_EVENT: Statement = Statement::new(
 static ADVANCE: Statement = Statement::new(
     "UPDATE thread SET head = $2, bytes = bytes + $3, updated_at = $4, expires_at = $4 + ttl WHERE key = $1",
 );
-/// Apart, since SQLite writes every index that has a column which is set, also to what it was.
+/// A separate statement, because SQLite rewrites every index that contains a column being set, even if its value stays
+/// the same.
 static SET_STATUS: Statement = Statement::new("UPDATE thread SET status = $2 WHERE key = $1");
 static STORED: Statement =
     Statement::new("SELECT how, body FROM event WHERE thread = $1 AND position >= $2 ORDER BY position");
 
-/// Records as rows.
+/// Records encoded as rows.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) thread: String,
     pub(crate) fence: Fence,
     pub(crate) expected: LogPosition,
-    /// Each with the status of the thread after it, if it says one.
+    /// Each record with the status it gives the thread, if it sets one.
     pub(crate) events: Vec<(Packed, Option<RunStatus>)>,
     pub(crate) bytes: u64,
 }
 
 impl Batch {
-    /// Writes records as JSON. Values of the application are serialized here, before anything is queued or locked.
+    /// Encodes records as JSON. The application's values are serialised here, before the append is queued or takes any
+    /// lock.
     pub(crate) fn encode(
         thread: &str,
         fence: Fence,
@@ -48,7 +50,7 @@ impl Batch {
                 reason: error.to_string(),
             })?;
             bytes += packed.bytes;
-            // A record that says how the run stands says it whatever was before.
+            // A record sets the status if the result does not depend on the previous status.
             let (one, other) = (RunStatus::Empty.after([record]), RunStatus::Failed.after([record]));
             events.push((packed, (one == other).then_some(one)));
         }
@@ -59,7 +61,8 @@ impl Batch {
         Appended { end: self.expected + self.events.len() as u64, bytes: self.bytes }
     }
 
-    /// Locks the thread, whose log must end where it should; none where the log ends with these records already.
+    /// Locks the thread and checks that its log ends at the expected position. Returns `None` if the log already ends
+    /// with exactly these records.
     pub(crate) async fn lock(&self, db: &dyn Executor) -> Result<Option<OwnedRow>, JournalError> {
         let row = find_owned(db, &self.thread, self.fence).await?;
         let found = row.end;
@@ -72,7 +75,7 @@ impl Batch {
         Err(JournalError::Conflict { thread: self.thread.clone(), expected: self.expected, found })
     }
 
-    /// Whether the log has these very records from their position on.
+    /// Returns whether the log contains exactly these records from the expected position on.
     async fn is_stored(&self, db: &dyn Executor, thread: i64) -> Result<bool, DatabaseError> {
         let rows = db.query(&STORED, &[&thread, &signed(self.expected)]).await?;
         if rows.len() != self.events.len() {

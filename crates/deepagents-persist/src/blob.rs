@@ -1,4 +1,5 @@
-//! Large values apart from what holds them, so that a value that comes again takes its room once.
+//! Stores long texts as blobs, separately from the records and snapshots that contain them, so that repeated texts are
+//! stored once.
 
 use std::collections::HashMap;
 
@@ -6,34 +7,34 @@ use memchr::memchr2;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Texts longer than this are kept apart, in bytes.
+/// Texts longer than this many bytes are stored as blobs.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
-/// Stands for a text that is kept apart.
+/// Key of the placeholder object for a blob.
 const BLOB: &str = "$blob";
-/// Holds an object that would be taken for one of these two.
+/// Key of an object that wraps one that would be mistaken for either of these two.
 const PLAIN: &str = "$plain";
 
-/// How a body is packed, as a number in its row.
+/// Bit flags for how a body is packed: long strings, or the whole body, are replaced by blobs.
 const LIFTED: i64 = 1;
 const WHOLE: i64 = 2;
 
 /// The SHA-256 of a text.
 pub(crate) type Hash = [u8; 32];
 
-/// A JSON text as it is kept.
+/// A JSON text as stored.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) body: String,
-    /// How it is packed; 0 for a text as it was.
+    /// How it is packed, as flags; 0 for unchanged text.
     pub(crate) how: i64,
-    /// What is kept apart.
+    /// The texts stored as blobs.
     pub(crate) blobs: Vec<(Hash, String)>,
-    /// Bytes of the whole text.
+    /// Size of the whole text in bytes.
     pub(crate) bytes: u64,
 }
 
-/// Packs a record: its long texts are kept apart, and then the rest, if it is still too long.
+/// Packs a record: stores its long strings as blobs, and then the rest as well if it is still too long.
 pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
     let mut packed = pack_texts(text)?;
     if packed.body.len() > LIMIT {
@@ -44,7 +45,8 @@ pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
     Ok(packed)
 }
 
-/// Packs a snapshot: its long texts are kept apart, and the rest stays, since no other snapshot will have the same.
+/// Packs a snapshot: stores its long strings as blobs, and keeps the rest inline, since no other snapshot would share
+/// it.
 pub(crate) fn pack_texts(text: String) -> Result<Packed, serde_json::Error> {
     let bytes = text.len() as u64;
     let mut packed = Packed { body: text, how: 0, blobs: Vec::new(), bytes };
@@ -60,7 +62,7 @@ pub(crate) fn pack_texts(text: String) -> Result<Packed, serde_json::Error> {
     Ok(packed)
 }
 
-/// Whether a JSON text may hold a text that is kept apart; found without parsing it.
+/// Returns whether a JSON text may contain a string to store as a blob, without parsing it.
 fn has_long_text(json: &str) -> bool {
     if json.len() <= LIMIT {
         return false;
@@ -70,7 +72,7 @@ fn has_long_text(json: &str) -> bool {
     while let Some(found) = memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
         let here = at + found;
         if bytes.get(here) == Some(&b'\\') {
-            // Only texts have these, and what follows means nothing.
+            // Backslashes occur only inside strings. Skip the escaped character.
             at = here + 2;
             continue;
         }
@@ -84,7 +86,7 @@ fn has_long_text(json: &str) -> bool {
     false
 }
 
-/// The text that was packed, if all of `blobs` it needs are there.
+/// Returns the original text, or `None` if it needs a blob that is not in `blobs`.
 pub(crate) fn unpack(body: String, how: i64, blobs: &HashMap<Hash, String>) -> Option<String> {
     let body = if how & WHOLE == 0 { body } else { blobs.get(&unhex(&body)?)?.clone() };
     if how & LIFTED == 0 {

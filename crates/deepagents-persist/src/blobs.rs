@@ -1,9 +1,10 @@
-//! Rows of the texts that are stored apart from records and snapshots.
+//! Rows of blobs: long texts stored separately from records and snapshots.
 //!
-//! Threads share them, and must not wait for each other because of that. On Postgres a text is stored with a statement
-//! of its own or with that of the append, and deleted with one of its own after nothing refers to it any more; a
-//! transaction only refers to it. Between its statements nobody else waits for a text, then, and a text that is deleted
-//! meanwhile is found out by the foreign key.
+//! Threads share blobs, but must not wait for each other because of that.
+//!
+//! On Postgres, a blob is stored in a statement of its own or in the append's, and deleted in one of its own once
+//! nothing references it. A transaction only adds references, so no lock on a new blob is held between statements. The
+//! foreign key catches a concurrent deletion.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::executor::{BlobText, Executor};
 use crate::row::Row;
 use crate::statement::Statement;
 
-/// So many texts are deleted with one statement.
+/// Maximum number of blobs deleted per statement.
 const PAGE: usize = 1_000;
 
 static FIND: Statement = Statement::new("SELECT hash FROM blob WHERE hash = $1 {for key share}");
@@ -47,7 +48,7 @@ static DELETE_ALL_UNUSED: Statement = Statement::per_database(
         WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash) ORDER BY hash FOR UPDATE SKIP LOCKED)",
 );
 
-/// Stores texts, each in a statement of its own, in one order everywhere.
+/// Stores blobs, each in its own statement, always in hash order.
 pub(crate) async fn store(db: &dyn Executor, packed: &Packed) -> Result<(), DatabaseError> {
     for (hash, body) in sorted(packed) {
         if db.query(&FIND, &[&hash.as_slice()]).await?.is_empty() {
@@ -57,7 +58,7 @@ pub(crate) async fn store(db: &dyn Executor, packed: &Packed) -> Result<(), Data
     Ok(())
 }
 
-/// Stores what a record or a snapshot needs beside its row.
+/// Stores the blobs of a record or a snapshot and its references to them.
 pub(crate) async fn insert(
     db: &dyn Executor,
     thread: i64,
@@ -78,7 +79,7 @@ fn sorted(packed: &Packed) -> Vec<&(Hash, String)> {
     blobs
 }
 
-/// What the records or snapshots at these positions need beside their rows.
+/// Returns the blobs of the records or snapshots at these positions.
 pub(crate) async fn select(
     db: &dyn Executor,
     thread: i64,
@@ -89,12 +90,12 @@ pub(crate) async fn select(
     rows.into_iter().map(|mut row| Ok((row.take(0)?, row.take_blob_text(1)?))).collect()
 }
 
-/// The texts that a thread and those below it refer to.
+/// Returns the blobs that a thread and its descendants reference.
 pub(crate) async fn of_thread(db: &dyn Executor, thread: &str) -> Result<Vec<Hash>, DatabaseError> {
     hashes(db.query(&OF_THREAD, &[&db.now(), &thread]).await?)
 }
 
-/// The texts that records and snapshots of a thread refer to.
+/// Returns the blobs that records and snapshots of a thread reference at these positions.
 pub(crate) async fn at_positions(
     db: &dyn Executor,
     thread: i64,
@@ -107,7 +108,7 @@ fn hashes(rows: Vec<Row>) -> Result<Vec<Hash>, DatabaseError> {
     rows.into_iter().map(|mut row| row.take(0)).collect()
 }
 
-/// Deletes those of some texts that nothing refers to.
+/// Deletes those of the given blobs that are no longer referenced.
 pub(crate) async fn delete_unused(db: &dyn Executor, hashes: &[Hash]) -> Result<(), DatabaseError> {
     for page in hashes.chunks(PAGE) {
         let page: Value = page.iter().map(hex).collect();
@@ -116,7 +117,7 @@ pub(crate) async fn delete_unused(db: &dyn Executor, hashes: &[Hash]) -> Result<
     Ok(())
 }
 
-/// Deletes all texts that nothing refers to: what an end in the midst of a deletion has left behind.
+/// Deletes all unreferenced blobs, such as those left behind by an interrupted deletion.
 pub(crate) async fn delete_all_unused(db: &dyn Executor) -> Result<(), DatabaseError> {
     db.execute(&DELETE_ALL_UNUSED, &[]).await.map(|_| ())
 }

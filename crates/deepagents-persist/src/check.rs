@@ -1,4 +1,4 @@
-//! Looking for damage.
+//! Checks for damage.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ static BLOBS: Statement = Statement::per_database(
 static THREADS: Statement = Statement::new("SELECT {thread} FROM thread ORDER BY id");
 static ITEMS: Statement = Statement::new("SELECT {item} FROM item ORDER BY namespace, name");
 
-/// Reads all that is not a log, and names everything that is damaged.
+/// Reads everything except the logs, and lists all damage.
 pub(crate) async fn find_damage<E: Engine>(engine: &E) -> Result<(), DatabaseError> {
     engine.run(Access::Snapshot, |db| Box::pin(check(db))).await
 }

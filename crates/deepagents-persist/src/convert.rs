@@ -1,11 +1,11 @@
-//! What both databases do with the columns of their rows.
+//! Conversions of columns that both databases share.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use deepagents_core::env::Timestamp;
 
-/// What is found for a query, less the first few.
+/// One page of results: skips the first `offset` items and keeps up to `limit`.
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     skip: usize,
@@ -17,7 +17,7 @@ impl<T> Page<T> {
         Self { items: Vec::new(), skip: offset, limit }
     }
 
-    /// Takes the next one, and breaks once there are enough.
+    /// Adds the next item, and breaks once the page is full.
     pub(crate) fn push(&mut self, item: T) -> ControlFlow<()> {
         if self.skip > 0 {
             self.skip -= 1;
@@ -32,7 +32,7 @@ pub(crate) fn time(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MIN)
 }
 
-/// Counts are never negative, and far from the limits.
+/// Counts are never negative and never near the limits.
 pub(crate) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -41,7 +41,7 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Milliseconds, at least one.
+/// Returns the duration in milliseconds, at least 1.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4)
 }

@@ -1,4 +1,4 @@
-//! A database as a journal and a store: each call as work on a connection.
+//! A database as a journal and a store. Each call is a unit of work on a connection.
 
 use std::future::ready;
 use std::ops::Range;
@@ -24,8 +24,8 @@ use crate::{blobs, lease, log, store, threads};
 pub(crate) type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Threads and long-term memory in a database: [`Sqlite`](crate::Sqlite) or [`Postgres`](crate::Postgres). A clone is
-/// the same database.
+/// Threads and long-term memory in a database: [`Sqlite`](crate::Sqlite) or [`Postgres`](crate::Postgres). Clones share
+/// the database.
 #[derive(Debug)]
 pub struct Database<E> {
     pub(crate) engine: Arc<E>,
@@ -160,8 +160,8 @@ impl<E: Engine> Threads for Database<E> {
     }
 }
 
-/// Deletes those of some texts that nothing refers to. What asked for it is done: texts that stay for now, since somebody
-/// needs them again or the database fails, are deleted by a sweep.
+/// Deletes those of the given blobs that are no longer referenced. Best effort, since the caller's operation has
+/// already succeeded: a later sweep deletes unused blobs that remain, for example because the database failed.
 async fn delete_unused<E: Engine>(engine: &E, texts: Vec<Hash>) {
     if !texts.is_empty() {
         let deleting =

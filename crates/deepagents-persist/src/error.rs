@@ -3,103 +3,102 @@
 use deepagents_core::journal::JournalError;
 use deepagents_core::store::StoreError;
 
-/// Why a database failed. Nothing is written half: what failed has not happened, or has as a whole where only the answer
-/// was lost.
+/// Why a database operation failed. Operations are atomic: a failed one had no effect, or completed entirely and only
+/// the response was lost.
 ///
-/// Where a journal or a store fails for such a reason, [`of_journal`](Self::of_journal) and
-/// [`of_store`](Self::of_store) find it.
+/// [`of_journal`](Self::of_journal) and [`of_store`](Self::of_store) extract it from the error of a journal or a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
-    /// Its content is damaged.
+    /// The contents are damaged.
     #[error("the database {database} is damaged: {reason}; restore it from a copy")]
     Damaged {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// It belongs to another program, or is no database.
+    /// The database belongs to another program, or is not a database.
     #[error("{database} is not a database of this program: {reason}; name another place")]
     Foreign {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// A newer version of this library has written it.
+    /// A newer version of this library has written the database.
     #[error("the database {database} has schema {found}, this program knows {known} and older; update the program")]
     NewerSchema {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// Its schema.
+        /// Schema version of the database.
         found: i64,
-        /// The newest schema known here.
+        /// Newest schema version known to this library.
         known: i64,
     },
-    /// There is no room.
+    /// There is no space left.
     #[error("there is no room for the database {database}: {reason}; free some, or raise its limit")]
     Full {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// It cannot be written.
+    /// The database cannot be written.
     #[error("the database {database} cannot be written: {reason}; check its permissions")]
     ReadOnly {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// Its file was removed or replaced while it was in use: what is written would be in no file that can be opened again.
+    /// The file was removed or replaced while in use: further writes would go to a file that cannot be opened again.
     #[error(
         "the database {database} was removed or replaced while it was in use: {reason}; put it back, or start the program again, \
          which begins another one"
     )]
     Removed {
-        /// Where it was.
+        /// Former location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// Another process keeps it locked, or has changed at the same moment what this one was changing.
+    /// Another process holds a lock, or made a conflicting change at the same time.
     #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
     Locked {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// A limit of time ran out: for a connection, a statement, or the server's answer.
+    /// A time limit expired: for a connection, a statement, or the server's response.
     #[error("the database {database} did not answer in time: {reason}; try again, or raise the limit")]
     TimedOut {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was waited for, and how long.
+        /// What timed out, and after how long.
         reason: String,
     },
-    /// It cannot be reached or opened.
+    /// The database cannot be reached or opened.
     #[error("the database {database} cannot be reached: {reason}")]
     Unavailable {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
-    /// Anything else.
+    /// Any other failure.
     #[error("the database {database} failed: {reason}")]
     Other {
-        /// Where it is.
+        /// Location of the database.
         database: String,
-        /// What was found.
+        /// Details.
         reason: String,
     },
 }
 
 impl DatabaseError {
-    /// The reason for which a journal failed, if it is its database.
+    /// Returns the database error that caused a journal to fail, if any.
     pub fn of_journal(error: &JournalError) -> Option<&Self> {
         match error {
             JournalError::Storage(source) | JournalError::Unavailable { source } => source.downcast_ref(),
@@ -107,12 +106,12 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the same call may succeed a little later, with nothing changed but the time.
+    /// Returns whether retrying the same call later may succeed without any other change.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Locked { .. } | Self::TimedOut { .. } | Self::Unavailable { .. })
     }
 
-    /// The reason for which a store failed, if it is its database.
+    /// Returns the database error that caused a store to fail, if any.
     pub fn of_store(error: &StoreError) -> Option<&Self> {
         match error {
             StoreError::Storage(source) => source.downcast_ref(),

@@ -1,4 +1,4 @@
-//! Running statements, on either database.
+//! Running statements on either database.
 
 use std::ops::ControlFlow;
 
@@ -17,63 +17,63 @@ use crate::log::PackedSnapshot;
 use crate::row::Row;
 use crate::statement::Statement;
 
-/// A value in place of `$1`, `$2`, … of a statement.
+/// A parameter value for `$1`, `$2`, … of a statement.
 pub(crate) trait Param: rusqlite::ToSql + ToSql + Sync {}
 
 impl<T: rusqlite::ToSql + ToSql + Sync> Param for T {}
 
-/// The values of a statement.
+/// The parameter values of a statement.
 pub(crate) type Params<'a> = &'a [&'a dyn Param];
 
 pub(crate) type StatementFuture<'a, T> = BoxFuture<'a, Result<T, DatabaseError>>;
 
-/// Called with each row of a result until it breaks.
+/// Called with each row of a result until it returns `Break`.
 pub(crate) type Visit<'a> = &'a mut (dyn FnMut(Row) -> Result<ControlFlow<()>, DatabaseError> + Send);
 
-/// A connection, in a transaction where [`Access`] asks for one.
+/// A connection, in a transaction if [`Access`] requires one.
 ///
-/// SQLite runs a statement when its method is called, so that its futures are ready at once.
+/// On SQLite, each method runs its statement immediately, so the returned futures are ready.
 pub(crate) trait Executor: Send + Sync {
-    /// The time, for `$1` of statements with `{now}`: milliseconds, or none where the server's time counts.
+    /// Returns the time in milliseconds, for `$1` of statements with `{now}`, or `None` to use the server's.
     fn now(&self) -> Option<i64>;
 
-    /// Runs a statement; returns how many rows it changed.
+    /// Runs a statement and returns the number of rows it changed.
     fn execute<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, u64>;
 
-    /// Runs a statement; returns all its rows.
+    /// Runs a statement and returns all its rows.
     fn query<'a>(&'a self, statement: &'a Statement, params: Params<'a>) -> StatementFuture<'a, Vec<Row>>;
 
-    /// Runs a statement and reads its rows only as far as they are wanted. Needs [`Access::Snapshot`].
+    /// Runs a statement and reads rows until `visit` breaks. Needs [`Access::Snapshot`].
     fn scan<'a>(&'a self, statement: &'a Statement, params: Params<'a>, visit: Visit<'a>) -> StatementFuture<'a, ()>;
 
-    /// The error for content that no version of this library writes.
+    /// Creates the error for contents that no version of this library writes.
     fn damaged(&self, reason: String) -> DatabaseError;
 }
 
 impl dyn Executor + '_ {
-    /// Runs a statement that has one row.
+    /// Runs a statement that always returns a row.
     pub(crate) async fn query_one(&self, statement: &Statement, params: Params<'_>) -> Result<Row, DatabaseError> {
         let row = self.query(statement, params).await?.pop();
         row.ok_or_else(|| self.damaged("a statement that always has a row has none".to_owned()))
     }
 }
 
-/// What work needs of its connection.
+/// What work requires of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Reads with one statement.
     Query,
-    /// Reads with several statements that see the database at one moment.
+    /// Reads with several statements from one consistent snapshot.
     Snapshot,
-    /// Writes with statements that stand each for itself.
+    /// Writes with independent statements.
     Statement,
-    /// Writes all or nothing.
+    /// Writes atomically.
     Transaction,
 }
 
-/// A database that work is done on.
+/// A database that runs work on its connections.
 pub(crate) trait Engine: Send + Sync + 'static {
-    /// Does work on a connection. On SQLite, writes are queued in the order of the calls of this method.
+    /// Runs `work` on a connection. On SQLite, writes are queued in the order in which this method is called.
     fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
     where
         T: Send + 'static,
@@ -85,7 +85,7 @@ pub(crate) trait Engine: Send + Sync + 'static {
         self.run(Access::Transaction, move |db| Box::pin(async move { batch.write(db).await }))
     }
 
-    /// Puts a snapshot of a thread.
+    /// Stores a snapshot of a thread.
     fn put_snapshot(&self, snapshot: PackedSnapshot) -> JournalFuture<'_, u64> {
         self.run(Access::Transaction, move |db| Box::pin(async move { snapshot.write(db).await }))
     }
@@ -101,7 +101,7 @@ pub(crate) trait Engine: Send + Sync + 'static {
     }
 }
 
-/// A text that is stored apart: SQLite has it as text, Postgres as bytes, since no text of Postgres has a NUL.
+/// A blob's text, stored as text on SQLite and as bytes on Postgres, whose text cannot contain NUL.
 #[derive(Debug)]
 pub(crate) struct BlobText<'a>(pub(crate) &'a str);
 
@@ -123,7 +123,7 @@ impl ToSql for BlobText<'_> {
     to_sql_checked!();
 }
 
-/// When an item was written, in milliseconds: SQLite has a text for it, Postgres the number.
+/// The time an item was written, in milliseconds. Stored as text on SQLite and as a number on Postgres.
 #[derive(Debug)]
 pub(crate) struct ItemTime(pub(crate) i64);
 

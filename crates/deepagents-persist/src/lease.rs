@@ -1,4 +1,4 @@
-//! Owning threads: what claims, renewals and releases do with the rows.
+//! Leases on threads: claiming, renewing and releasing.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) async fn claim(db: &dyn Executor, thread: &str, claim: &Claim) -> Res
         return Err(JournalError::Busy { thread: thread.to_owned(), owner, until: time(row.lease_until) });
     }
     let epoch: i64 = db.query_one(&NEXT_EPOCH, &[]).await?.take(0)?;
-    // It is only told to others, and no text of Postgres has a NUL.
+    // The owner's name is only displayed, and Postgres text cannot contain NUL.
     let owner = claim.owner.replace('\0', "\u{fffd}");
     db.execute(&CLAIM, &[&row.key, &epoch, &owner, &(row.now + millis(claim.lease))]).await?;
     if !claim.metadata.is_empty() {

@@ -1,8 +1,8 @@
-//! Threads and long-term memory that outlive the process: on [`Sqlite`], in one file, for one machine, and on
-//! [`Postgres`], for many.
+//! Persistent threads and long-term memory: [`Sqlite`] stores them in one file for one machine, [`Postgres`] on a
+//! server for many.
 //!
-//! Both are a [`Journal`](deepagents_core::journal::Journal) and a [`Store`](deepagents_core::store::Store). What a log
-//! means, when a snapshot is due and how a run goes on is decided in `deepagents-core`, the same for both.
+//! Both implement [`Journal`](deepagents_core::journal::Journal) and [`Store`](deepagents_core::store::Store).
+//! `deepagents-core` decides what a log means, when a snapshot is due and how a run resumes, the same for both.
 //!
 //! ```
 //! use deepagents_core::journal::Journal;

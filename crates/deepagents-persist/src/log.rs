@@ -1,4 +1,4 @@
-//! Logs: what reading them and their snapshots does with the rows.
+//! Operations on logs and their snapshots.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -59,7 +59,7 @@ pub(crate) async fn read(
     Ok(entries(db, thread, row.key, positions).await?.0)
 }
 
-/// A snapshot as a row.
+/// A snapshot encoded as a row.
 #[derive(Debug)]
 pub(crate) struct PackedSnapshot {
     pub(crate) thread: String,
@@ -78,7 +78,7 @@ impl PackedSnapshot {
         }
     }
 
-    /// Puts the snapshot in place of one at its position; returns the bytes it takes.
+    /// Writes the snapshot, replacing any at its position. Returns its size in bytes.
     pub(crate) async fn write(&self, db: &dyn Executor) -> Result<u64, JournalError> {
         let Self { thread, fence, position, packed } = self;
         let row = find_owned(db, thread, *fence).await?;
@@ -95,7 +95,7 @@ impl PackedSnapshot {
     }
 }
 
-/// Deletes snapshots, and what they needed beside their rows.
+/// Deletes snapshots and their references to blobs.
 pub(crate) async fn delete_snapshots(
     db: &dyn Executor,
     thread: i64,
@@ -107,7 +107,7 @@ pub(crate) async fn delete_snapshots(
     Ok(())
 }
 
-/// Entries, and the bytes they take.
+/// Returns entries and their total size in bytes.
 async fn entries(
     db: &dyn Executor,
     thread: &str,
@@ -131,7 +131,7 @@ async fn entries(
     Ok((entries, bytes))
 }
 
-/// The text of a record or a snapshot, as it is stored.
+/// The text of a record or a snapshot, as stored.
 struct StoredText {
     position: LogPosition,
     bytes: u64,

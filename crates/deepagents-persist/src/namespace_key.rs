@@ -1,6 +1,6 @@
-//! Namespaces as bytes that sort and nest like namespaces do.
+//! Encodes namespaces as bytes that preserve their order and nesting.
 
-/// A namespace as bytes: every label followed by a zero byte, which no label holds.
+/// Encodes a namespace: each label is followed by a zero byte, which labels cannot contain.
 pub(crate) fn encode(namespace: &[String]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(namespace.iter().map(|label| label.len() + 1).sum());
     for label in namespace {
@@ -10,13 +10,13 @@ pub(crate) fn encode(namespace: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// The namespace that these bytes stand for.
+/// Decodes a namespace.
 pub(crate) fn decode(bytes: &[u8]) -> Vec<String> {
     let labels = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|byte| *byte == 0);
     labels.map(|label| String::from_utf8_lossy(label).into_owned()).collect()
 }
 
-/// The first bytes after all that begin with these; none where all that follow do.
+/// Returns the first key after all that begin with `prefix`, or `None` if there is no such key.
 pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,4 +1,4 @@
-//! Rows of results, from either database.
+//! Rows of results from either database.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::blob::Hash;
 use crate::convert::{time, unsigned};
 use crate::error::DatabaseError;
 
-/// A value of a column.
+/// A column's value.
 #[derive(Debug, Default)]
 pub(crate) enum Value {
     #[default]
@@ -16,7 +16,7 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// A row, and the name of the database for messages.
+/// A row, with the database's name for messages.
 #[derive(Debug)]
 pub(crate) struct Row {
     values: Vec<Value>,
@@ -28,7 +28,7 @@ impl Row {
         Self { values, database }
     }
 
-    /// Takes the value of a column out of the row.
+    /// Takes a column's value out of the row.
     pub(crate) fn take<T: Column>(&mut self, at: usize) -> Result<T, DatabaseError> {
         let value = self.values.get_mut(at).map(std::mem::take).unwrap_or_default();
         T::from_value(value).ok_or_else(|| DatabaseError::Damaged {
@@ -37,7 +37,7 @@ impl Row {
         })
     }
 
-    /// Takes a text that is stored apart out of the row.
+    /// Takes a blob's text out of the row.
     pub(crate) fn take_blob_text(&mut self, at: usize) -> Result<String, DatabaseError> {
         let text = match self.values.get_mut(at) {
             Some(Value::Bytes(bytes)) => String::from_utf8(std::mem::take(bytes)).ok(),
@@ -49,7 +49,7 @@ impl Row {
         })
     }
 
-    /// Takes the time of an item out of the row, as RFC 3339.
+    /// Takes an item's time out of the row, as RFC 3339.
     pub(crate) fn take_item_time(&mut self, at: usize) -> Result<String, DatabaseError> {
         match self.values.get(at) {
             Some(Value::Int(ms)) => Ok(time(*ms).to_string()),
@@ -58,7 +58,7 @@ impl Row {
     }
 }
 
-/// What a column holds.
+/// Types that a column can be read as.
 pub(crate) trait Column: Sized {
     fn from_value(value: Value) -> Option<Self>;
 }

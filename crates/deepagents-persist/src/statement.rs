@@ -1,8 +1,8 @@
-//! Statements, written once for both databases.
+//! SQL statements, written once for both databases.
 
 use std::sync::OnceLock;
 
-/// A statement with the parameters `$1`, `$2`, …; where the databases differ, it has words of [`WORDS`].
+/// A statement with the parameters `$1`, `$2`, …. Where the databases differ, it uses the macros in [`WORDS`].
 #[derive(Debug)]
 pub(crate) struct Statement {
     sqlite: Text,
@@ -17,11 +17,11 @@ struct Text {
 
 type Word = (&'static str, &'static str, &'static str);
 
-/// Each word, and what it stands for on SQLite and on Postgres. It may hold words that come after it.
+/// Each macro with its expansions for SQLite and Postgres. An expansion may contain macros listed after it.
 const WORDS: [Word; 16] = [
     ("{thread}", THREAD, THREAD),
     ("{item}", ITEM, ITEM),
-    // A name may be longer than an index of Postgres takes.
+    // A name may be too long for a Postgres index.
     ("{this item}", "namespace = $2 AND name = $3", "namespace = $2 AND md5(name) = md5($3) AND name = $3"),
     ("{item key}", "(namespace, name)", "(namespace, md5(name))"),
     ("{families}", FAMILIES, FAMILIES),
@@ -34,7 +34,7 @@ const WORDS: [Word; 16] = [
     ("{bytes}", BYTES, BYTES),
     ("{for update}", "", "FOR UPDATE"),
     ("{for key share}", "", "FOR KEY SHARE"),
-    // The server's time, unless another is given.
+    // The server's time, unless one is injected.
     ("{now}", "$1", "coalesce(CAST($1 AS bigint), (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"),
     ("$", "?", "$"),
 ];
@@ -43,17 +43,17 @@ const THREAD: &str = "key, id, head, status, owner, lease_until, metadata, creat
                       bytes, {now}, parent";
 const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.created_at, item.updated_at, \
                     item.expires_at, item.size";
-/// The names of the threads that meet a condition, which stands between these two, and of all below them.
+/// Selects the threads that meet a condition, written between this and [`AND_THEIRS`], and all their descendants.
 const FAMILIES: &str = "WITH RECURSIVE family (id) AS (SELECT id FROM thread WHERE";
 const AND_THEIRS: &str = "UNION SELECT thread.id FROM thread JOIN family ON thread.parent = family.id) \
                           SELECT id FROM family";
-/// With any parent if `$4` is 1, else with the parent `$5`, which may be none.
+/// Matches any parent if `$4` is 1, otherwise the parent `$5`, which may be NULL.
 const BY_PARENT: &str = "(CAST($4 AS bigint) = 1 OR parent IS NOT DISTINCT FROM CAST($5 AS text))";
 const LIVE: &str = "(expires_at IS NULL OR expires_at > {now})";
-/// A thread lives on while somebody works on it, or on one below it.
+/// A thread does not expire while it or one of its descendants is leased.
 const LIVE_THREAD: &str = "(expires_at IS NULL OR expires_at > {now} OR lease_until > {now} OR {worked below})";
 const EXPIRED_THREAD: &str = "(expires_at <= {now} AND lease_until <= {now} AND NOT {worked below})";
-/// The names of the threads below are those between these two, in the order of their bytes.
+/// The IDs of descendants lie between `id/` and `id0` in byte order.
 const WORKED_BELOW: &str = "EXISTS (SELECT 1 FROM thread AS below WHERE below.id > thread.id || '/' \
                             AND below.id < thread.id || '0' AND below.parent IS NOT NULL \
                             AND below.lease_until > {now})";
@@ -64,8 +64,8 @@ impl Statement {
         Self::per_database(template, template)
     }
 
-    /// A statement that each database says in its own way. SQLite may leave out the last parameters, and all if there
-    /// is nothing to be done.
+    /// Creates a statement with separate text for each database. The SQLite text may omit trailing parameters, and may
+    /// be empty for a no-op.
     pub(crate) const fn per_database(sqlite: &'static str, postgres: &'static str) -> Self {
         Self { sqlite: Text::new(sqlite), postgres: Text::new(postgres) }
     }

@@ -1,4 +1,4 @@
-//! Long-term memory: what the calls of a store do with the rows.
+//! Operations of a store on items of long-term memory.
 
 use std::ops::ControlFlow;
 
@@ -21,18 +21,18 @@ static FIND_MANY: Statement = Statement::per_database(
      JOIN item ON namespace = $2 AND md5(name) = md5(wanted.value) AND name = wanted.value
      WHERE {live} ORDER BY wanted.nth",
 );
-/// Writers of one item take turns, also where there is none yet that could be locked. Returns the time.
+/// Serialises writers of one item, even if it has no row to lock yet. Returns the time.
 static LOCK: Statement = Statement::per_database(
     "SELECT {now}",
     "SELECT {now} FROM (SELECT pg_advisory_xact_lock(hashtextextended($3, hashtextextended(encode($2, 'hex'), 0)))
      OFFSET 0) AS locked",
 );
-/// What is there, also where its time is over: who deletes it meanwhile is waited for.
+/// Finds an item even if it has expired, and waits for a concurrent deletion.
 static FIND_VERSION: Statement = Statement::new(
     "SELECT version, CAST(CASE WHEN {live} THEN 1 ELSE 0 END AS bigint) FROM item WHERE {this item} {for update}",
 );
-/// A new item begins after the greatest version of all that were deleted, so that no version of a key comes again. With
-/// `$7`, what is there is over.
+/// A new item's version follows the greatest version of any deleted item, so that versions of a key are never reused.
+/// `$7` is 1 if the existing item has expired.
 static WRITE: Statement = Statement::new(
     "INSERT INTO item (namespace, name, value, version, created_at, updated_at, expires_at, size)
      VALUES ($1, $2, $3, (SELECT last FROM deleted_version) + 1, $4, $4, $5, $6)
@@ -46,8 +46,7 @@ static SEARCH: Statement = Statement::new(
     "SELECT {item} FROM item WHERE namespace >= $2 AND (CAST($3 AS bytea) IS NULL OR namespace < $3) AND {live}
         AND name >= $4 AND substr(name, 1, length(CAST($4 AS text))) = $4 ORDER BY namespace, name",
 );
-/// The index of SQLite has all that is asked for. That of Postgres has only how keys begin: where they do alike, the
-/// database sorts by the rest.
+/// SQLite's index covers the query. Postgres indexes only the beginning of each key, so the database sorts the rest.
 static KEYS: Statement = Statement::per_database(
     "SELECT name, version, size, updated_at FROM item WHERE namespace = $2 AND name >= $3 AND {live} ORDER BY name",
     "SELECT name, version, size, updated_at FROM item
@@ -85,7 +84,7 @@ pub(crate) async fn write(
     check_value(&key, &value)?;
     let place = namespace_key::encode(&namespace);
     let now: i64 = db.query_one(&LOCK, &[&db.now(), &place, &key]).await?.take(0)?;
-    // What is in the value does not matter: a damaged one can be written over.
+    // The value is not read, so a damaged one can be overwritten.
     let found = db.query(&FIND_VERSION, &[&db.now(), &place, &key]).await?.pop();
     let found = found.map(|mut row| Ok::<(u64, i64), DatabaseError>((row.take(0)?, row.take(1)?))).transpose()?;
     let old = found.filter(|(_, live)| *live == 1).map(|(version, _)| version);
@@ -137,11 +136,12 @@ pub(crate) async fn list_keys(
     if query.prefix.contains('\0') {
         return Ok(page.items);
     }
-    // No key has a NUL: what comes after a text with one comes after or is the part before it.
+    // Keys contain no NUL, so the part of `start` before one is an equivalent bound.
     let start = query.start().split('\0').next().unwrap_or_default();
-    // No key with this prefix begins with more than the last character there is, over and over.
+    // An upper bound of all keys with this prefix: `left(name, 64)` is at most the prefix followed by the greatest
+    // characters.
     let last = format!("{}{}", query.prefix, char::MAX.to_string().repeat(64));
-    // The first may be the one after which the page begins.
+    // One more, because the first row may be the key after which the page begins.
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut visit = |mut row: Row| -> Result<_, DatabaseError> {
         let (key, version, size): (String, _, _) = (row.take(0)?, row.take(1)?, row.take(2)?);
@@ -168,7 +168,7 @@ pub(crate) async fn sweep(db: &dyn Executor) -> Result<u64, StoreError> {
     Ok(db.execute(&DELETE_EXPIRED, &[&db.now()]).await?)
 }
 
-/// An item; none in place of a damaged one, so that one does not hide the others. Reading it alone says what it has.
+/// Returns `None` for a damaged item, so that it does not hide the others. Reading it on its own reports the damage.
 fn undamaged(item: Result<Item, DatabaseError>) -> Result<Option<Item>, DatabaseError> {
     match item {
         Err(DatabaseError::Damaged { .. }) => Ok(None),
@@ -176,7 +176,7 @@ fn undamaged(item: Result<Item, DatabaseError>) -> Result<Option<Item>, Database
     }
 }
 
-/// From the columns `{item}`.
+/// Reads the columns `{item}`.
 pub(crate) fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseError> {
     let (namespace, key) = (namespace_key::decode(&row.take::<Vec<u8>>(0)?), row.take::<String>(1)?);
     let value = serde_json::from_str(&row.take::<String>(2)?)

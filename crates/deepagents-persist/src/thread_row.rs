@@ -23,7 +23,7 @@ static INSERT: Statement = Statement::new(
     "INSERT INTO thread (id, created_at, updated_at) VALUES ($2, {now}, {now}) ON CONFLICT (id) DO NOTHING",
 );
 
-/// A thread's row, and the time at which it was read.
+/// A thread's row and the time at which it was read.
 pub(crate) struct ThreadRow {
     pub(crate) key: i64,
     pub(crate) owner: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct ThreadRow {
     pub(crate) info: ThreadInfo,
 }
 
-/// What whoever writes to a thread needs of its row, and the time at which it was read.
+/// The columns a writer needs of a thread's row, and the time at which they were read.
 pub(crate) struct OwnedRow {
     pub(crate) key: i64,
     pub(crate) end: LogPosition,
@@ -41,7 +41,7 @@ pub(crate) struct OwnedRow {
 }
 
 impl ThreadRow {
-    /// From the columns `{thread}`.
+    /// Reads the columns `{thread}`.
     pub(crate) fn read(db: &dyn Executor, row: Row) -> Result<Self, DatabaseError> {
         let row = Self::read_damaged(row)?;
         match &row.info.damage {
@@ -50,7 +50,7 @@ impl ThreadRow {
         }
     }
 
-    /// From the columns `{thread}`, also where what is in some of them cannot be read.
+    /// Reads the columns `{thread}`, tolerating columns that cannot be decoded.
     pub(crate) fn read_damaged(mut row: Row) -> Result<Self, DatabaseError> {
         let mut info = ThreadInfo::new(row.take::<String>(1)?, time(row.take(7)?));
         info.end = row.take(2)?;
@@ -73,7 +73,7 @@ impl ThreadRow {
         Ok(Self { key, owner, lease_until: row.take(5)?, now: row.take(11)?, info })
     }
 
-    /// What is told of the thread.
+    /// Returns the public information about the thread.
     pub(crate) fn info(self) -> ThreadInfo {
         let owner = self.owner.filter(|_| self.lease_until > self.now);
         let mut info = self.info;
@@ -87,18 +87,18 @@ fn unknown_status(word: &str) -> String {
     format!("the status `{word}`, which is none of {known}")
 }
 
-/// A thread that is not over.
+/// Returns a thread that has not expired.
 pub(crate) async fn find(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
     find_with(db, &FIND, thread).await
 }
 
-/// A thread that is not over; nobody else changes it before the transaction ends.
+/// Returns a thread that has not expired, locked until the transaction ends.
 pub(crate) async fn find_locked(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
     find_with(db, &FIND_LOCKED, thread).await
 }
 
 async fn find_with(db: &dyn Executor, statement: &Statement, thread: &str) -> Result<Option<ThreadRow>, DatabaseError> {
-    // No thread is named so, and no text of Postgres can be.
+    // No thread has such a name, and Postgres text cannot contain NUL.
     if thread.contains('\0') {
         return Ok(None);
     }
@@ -106,7 +106,7 @@ async fn find_with(db: &dyn Executor, statement: &Statement, thread: &str) -> Re
     row.map(|row| ThreadRow::read(db, row)).transpose()
 }
 
-/// A new thread, locked; nothing where there is one that is not over.
+/// Inserts a new thread and locks it. Returns `None` if an unexpired one exists.
 pub(crate) async fn insert(db: &dyn Executor, thread: &str) -> Result<Option<ThreadRow>, JournalError> {
     check_thread(thread)?;
     db.execute(&DELETE_EXPIRED, &[&db.now(), &thread]).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn insert(db: &dyn Executor, thread: &str) -> Result<Option<Thr
     Ok(find_locked(db, thread).await?)
 }
 
-/// A thread that is not over, or a new one in its place; locked.
+/// Returns the thread if it has not expired, otherwise replaces or creates it. Either way, its row is locked.
 pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<ThreadRow, JournalError> {
     check_thread(thread)?;
     loop {
@@ -128,8 +128,8 @@ pub(crate) async fn find_or_insert(db: &dyn Executor, thread: &str) -> Result<Th
     }
 }
 
-/// A thread, for whoever claimed it last and has not released it; locked. Whether the lease has run out matters only to
-/// those who want to claim it.
+/// Returns the thread, locked, if `fence` is from its latest claim and has not been released. An expired lease matters
+/// only to processes that want to claim the thread.
 pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) -> Result<OwnedRow, JournalError> {
     let fenced = || JournalError::Fenced { thread: thread.to_owned() };
     if thread.contains('\0') {

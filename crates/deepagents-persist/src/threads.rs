@@ -1,4 +1,4 @@
-//! Threads as a whole.
+//! Operations on whole threads.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::log::delete_snapshots;
 use crate::statement::Statement;
 use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
 
-/// The file, or the table and the server that has it since it began.
+/// Identifies the storage: the file, or the table and the server's start time.
 static STORAGE: Statement = Statement::per_database(
     "SELECT 'sqlite ' || file FROM pragma_database_list WHERE name = 'main'",
     "SELECT 'postgres ' || pg_postmaster_start_time() || ' ' || current_database() || ' '
@@ -29,7 +29,7 @@ static LIST: Statement = Statement::new(
         AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
      LIMIT $6",
 );
-/// By the index of the threads that stand so.
+/// Uses the index of claimable threads.
 static LIST_CLAIMABLE: Statement = Statement::new(
     "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live thread}
         AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
@@ -105,7 +105,7 @@ pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<T
         ParentFilter::ChildrenOf(parent) => (0, Some(parent.as_str())),
         ParentFilter::Any => (1, None),
     };
-    // No text of Postgres has a NUL, and no thread is named so.
+    // No thread has such a name, and Postgres text cannot contain NUL.
     if [query.prefix.as_str(), parent.unwrap_or_default()].iter().any(|name| name.contains('\0')) {
         return Ok(page.items);
     }
@@ -114,7 +114,7 @@ pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<T
         ParentFilter::ChildrenOf(_) => &LIST_CHILDREN,
         _ => &LIST,
     };
-    // What metadata has is compared here.
+    // Metadata is filtered here, so the database cannot apply the limit.
     let enough = if query.metadata.is_empty() { query.limit.saturating_add(query.offset) } else { usize::MAX };
     let enough = i64::try_from(enough).unwrap_or(i64::MAX);
     let status = query.status.map(RunStatus::as_str);
@@ -210,7 +210,7 @@ async fn copy_one(
             None => if base == 0 { RunStatus::Empty } else { RunStatus::Ended }.as_str().to_owned(),
         }
     };
-    // Somebody else may have begun a thread of that name meanwhile.
+    // Another process may have created a thread of that name in the meantime.
     let Some(copy) = insert(db, to).await? else {
         return Err(JournalError::Exists { thread: to.to_owned() });
     };
@@ -221,18 +221,18 @@ async fn copy_one(
     Ok(())
 }
 
-/// Deletes a thread and those below it. Returns what texts they referred to, if there was one.
+/// Deletes a thread and its descendants. Returns the blobs they referenced, or `None` if the thread did not exist.
 pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<Option<Vec<Hash>>, JournalError> {
     if thread.contains('\0') {
         return Ok(None);
     }
     let texts = blobs::of_thread(db, thread).await?;
-    // What is in the row does not matter: a damaged thread can be deleted too.
+    // The row's contents are not read, so a damaged thread can be deleted too.
     let deleted = db.execute(&DELETE, &[&db.now(), &thread]).await?;
     Ok((deleted > 0).then_some(texts))
 }
 
-/// Removes records and snapshots. Returns what texts they referred to.
+/// Removes records and snapshots. Returns the blobs they referenced.
 pub(crate) async fn remove(
     db: &dyn Executor,
     thread: &str,

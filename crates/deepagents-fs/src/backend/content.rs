@@ -1,4 +1,4 @@
-//! What is read of a file, and what is written to one.
+//! Types for reading and writing file content.
 
 use bytes::Bytes;
 use deepagents_core::state::Update;
@@ -6,12 +6,12 @@ use deepagents_core::state::Update;
 use super::{Stat, Version};
 use crate::{FsError, VPath};
 
-/// Which bytes of a file.
+/// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// Bytes to skip.
+    /// Number of bytes to skip.
     pub offset: u64,
-    /// Bytes to read at most; none means to the end.
+    /// Maximum number of bytes to read; `None` reads to the end.
     pub length: Option<u64>,
 }
 
@@ -19,12 +19,12 @@ impl ByteRange {
     /// The whole file.
     pub const ALL: Self = Self { offset: 0, length: None };
 
-    /// The first bytes.
+    /// Creates a range of the first `length` bytes.
     pub fn first(length: u64) -> Self {
         Self { offset: 0, length: Some(length) }
     }
 
-    /// Its part of content that is at hand.
+    /// Returns this range of content in memory.
     pub fn slice(self, content: &Bytes) -> Bytes {
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX).min(content.len());
         let length = self.length.and_then(|l| usize::try_from(l).ok()).unwrap_or(usize::MAX);
@@ -32,43 +32,43 @@ impl ByteRange {
     }
 }
 
-/// Bytes that were read, and facts about the file they are from.
+/// Bytes read from a file, with the file's metadata.
 #[derive(Clone, Debug)]
 pub struct FileRead {
     /// The bytes of the range.
     pub bytes: Bytes,
-    /// The file, of which the bytes may be a part.
+    /// Metadata of the file, of which the bytes may be a part.
     pub stat: Stat,
 }
 
 impl FileRead {
-    /// A range of content that is at hand.
+    /// Reads a range of content in memory.
     ///
     /// # Errors
-    /// When `stat` is not a file's.
+    /// Returns an error if `stat` does not describe a file.
     pub fn from_whole(path: &VPath, content: &Bytes, stat: Stat, range: ByteRange) -> Result<Self, FsError> {
         stat.kind.require_file(path)?;
         Ok(Self { bytes: range.slice(content), stat })
     }
 }
 
-/// Under which condition a file is written.
+/// Condition for writing a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// Only if there is no file.
+    /// Only if the file does not exist.
     Create,
-    /// In any case.
+    /// Always.
     #[default]
     Overwrite,
-    /// Only if the file is still this version.
+    /// Only if the file is still at this version.
     IfVersion(Version),
 }
 
 impl WriteMode {
-    /// Whether a file may be written, given the version that is there.
+    /// Checks the condition against the version of the existing file.
     ///
     /// # Errors
-    /// When the condition does not hold.
+    /// Returns an error if the condition does not hold.
     pub fn check(&self, path: &VPath, there: Option<&Version>) -> Result<(), FsError> {
         match (self, there) {
             (Self::Create, Some(_)) => Err(FsError::AlreadyExists(path.clone())),
@@ -77,11 +77,11 @@ impl WriteMode {
         }
     }
 
-    /// Whether a file may be written, given what [`stat`](super::Backend::stat) says of its path.
+    /// Checks the condition against the result of [`stat`](super::Backend::stat) on the path.
     ///
     /// # Errors
-    /// When the condition does not hold, when something other than a file is there, and those of `there` but
-    /// [`FsError::NotFound`].
+    /// Returns an error if the condition does not hold or if the path is not a file, and passes on any error of `there`
+    /// except [`FsError::NotFound`].
     pub fn check_at(&self, path: &VPath, there: Result<Stat, FsError>) -> Result<(), FsError> {
         match there {
             Ok(stat) => {
@@ -94,11 +94,11 @@ impl WriteMode {
     }
 }
 
-/// A write that was done.
+/// Result of a write.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// What it changes in the state; for a store in the state, the write itself.
+    /// The state update; for a store in the state, applying it is the write.
     pub update: Update,
-    /// The version of the file now.
+    /// The new version of the file.
     pub version: Version,
 }

@@ -8,25 +8,25 @@ use crate::{FsError, VPath};
 /// One child of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is.
+    /// Path of the child.
     pub path: VPath,
-    /// What it is; links are followed.
+    /// Kind of the child, following links.
     pub kind: Kind,
-    /// Bytes; 0 for what is not a file.
+    /// Size in bytes; 0 if not a file.
     pub size: u64,
-    /// When it was last written, if known.
+    /// Time of the last write, if known.
     pub modified: Option<Timestamp>,
     /// Whether it is a symbolic link. Searches and walks do not follow links.
     pub link: bool,
 }
 
 impl Entry {
-    /// A file.
+    /// Creates an entry for a file.
     pub fn file(path: VPath, size: u64) -> Self {
         Self { path, kind: Kind::File, size, modified: None, link: false }
     }
 
-    /// A directory.
+    /// Creates an entry for a directory.
     pub fn directory(path: VPath) -> Self {
         Self { path, kind: Kind::Directory, size: 0, modified: None, link: false }
     }
@@ -35,14 +35,14 @@ impl Entry {
 /// The children of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The children, sorted by path, each once.
+    /// The children, sorted by path, without duplicates.
     pub entries: Vec<Entry>,
-    /// Children left out since no path can name them: their names are not UTF-8 or hold a backslash.
+    /// Number of children omitted because no path can name them: their names are not UTF-8 or contain a backslash.
     pub unnameable: usize,
 }
 
 impl Listing {
-    /// A listing of entries in any order.
+    /// Creates a listing from entries in any order.
     pub fn from_entries(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut entries: Vec<Entry> = entries.into_iter().collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
@@ -50,8 +50,8 @@ impl Listing {
         Self { entries, unnameable: 0 }
     }
 
-    /// The children of a directory in a store that knows files alone and keeps them in order of path. `first_from` gives
-    /// the first file at or after a text, so what lies below a child is jumped over.
+    /// Lists a directory in a store that has only files and orders them by path. `first_from` returns the first file at
+    /// or after a text, so that the files below a child directory are skipped.
     pub(crate) fn jumping<'a, T>(
         directory: &VPath,
         first_from: impl Fn(&str) -> Option<(&'a VPath, T)>,
@@ -63,7 +63,7 @@ impl Listing {
             let Some(rest) = file.as_str().strip_prefix(&base) else { break };
             if let Some((name, _)) = rest.split_once('/') {
                 let child = directory.child(name);
-                // '0' follows '/', so this comes after everything below the child.
+                // '0' follows '/', so this sorts after everything below the child.
                 from = format!("{child}0");
                 entries.push(Entry::directory(child));
             } else {
@@ -74,8 +74,7 @@ impl Listing {
         Self::from_entries(entries)
     }
 
-    /// The children of a directory in a store that knows files alone, from its files in any order: what lies deeper
-    /// shows as directories.
+    /// Lists a directory in a store that has only files, given in any order. Files deeper down appear as directories.
     ///
     /// ```
     /// use deepagents_fs::{Entry, Kind, Listing, VPath};
@@ -87,7 +86,7 @@ impl Listing {
     /// ```
     ///
     /// # Errors
-    /// When there is no such directory; see [`Stat::implied`](super::Stat::implied).
+    /// Returns an error if the directory does not exist; see [`Stat::implied`](super::Stat::implied).
     pub fn implied(directory: &VPath, files: impl IntoIterator<Item = Entry>) -> Result<Self, FsError> {
         let mut entries = Vec::new();
         for file in files {

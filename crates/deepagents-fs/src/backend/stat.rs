@@ -1,4 +1,4 @@
-//! What is at a path, and which version of it.
+//! File metadata and versions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use sha2::{Digest, Sha256};
 
 use crate::{FsError, VPath};
 
-/// Marks one version of a file's content. Two equal versions mean that the file was not changed in between.
+/// Identifies one version of a file's content. Two equal versions mean that the file did not change in between.
 ///
-/// What is in it is the backend's own; it can be stored and compared, nothing else.
+/// Its text is opaque and backend-specific: store and compare versions, nothing else.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(Arc<str>);
 
 impl Version {
-    /// A version from a backend's own mark.
+    /// Creates a version from a backend's own identifier.
     pub fn new(mark: impl Into<Arc<str>>) -> Self {
         Self(mark.into())
     }
 
-    /// The mark.
+    /// Returns the identifier.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A version made from the content itself: its length and the first half of its SHA-256, the same wherever and
-    /// whenever it is made, as versions are stored with threads.
+    /// Derives a version from the content: its length and the first half of its SHA-256. The result never varies
+    /// between machines or releases, as versions are stored with threads.
     ///
-    /// Versions of logs from before this are of another form and equal none of these: such a file counts as changed and
-    /// is read again.
+    /// Older logs hold versions in another format, which equal none of these; such a file counts as changed and is read
+    /// again.
     pub fn from_content(content: &[u8]) -> Self {
         use std::fmt::Write;
         let mut mark = format!("{:x}-", content.len());
@@ -48,7 +48,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// What is at a path.
+/// Kind of a file-system entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -57,12 +57,12 @@ pub enum Kind {
     File,
     /// A directory.
     Directory,
-    /// Listed, but neither: a device, FIFO or socket, or a link that leads nowhere, in a circle or outside.
+    /// Neither of these, but listed: a device, a FIFO, a socket, or a link that is dangling, circular or leads outside.
     Other,
 }
 
 impl Kind {
-    /// Refuses what is not a file.
+    /// Returns an error if this is not a file.
     pub(crate) fn require_file(self, path: &VPath) -> Result<(), FsError> {
         match self {
             Self::File => Ok(()),
@@ -72,35 +72,36 @@ impl Kind {
     }
 }
 
-/// Facts about a file or directory.
+/// Metadata of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// Bytes; 0 for a directory.
+    /// Size in bytes; 0 for a directory.
     pub size: u64,
-    /// The version of its content.
+    /// Version of the content.
     pub version: Version,
-    /// When it was last written, if known.
+    /// Time of the last write, if known.
     pub modified: Option<Timestamp>,
 }
 
 impl Stat {
-    /// A file.
+    /// Creates the metadata of a file.
     pub fn file(size: u64, version: Version) -> Self {
         Self { kind: Kind::File, size, version, modified: None }
     }
 
-    /// A directory.
+    /// Creates the metadata of a directory.
     pub fn directory() -> Self {
         Self { kind: Kind::Directory, size: 0, version: Version::new("directory"), modified: None }
     }
 
-    /// What is at a path that is no file, in a store that knows files alone, from the paths of all of them: a directory
-    /// if files are below.
+    /// Returns the metadata of a path that is not a file, in a store that has only files, from the paths of all its
+    /// files: a directory if any file is below the path.
     ///
     /// # Errors
-    /// [`FsError::NotADirectory`] naming the file that is in the way, otherwise [`FsError::NotFound`].
+    /// Returns [`FsError::NotADirectory`] with the file in the way, if there is one above the path, and
+    /// [`FsError::NotFound`] otherwise.
     pub fn implied<'a>(path: &VPath, files: impl IntoIterator<Item = &'a VPath>) -> Result<Self, FsError> {
         if path.is_root() {
             return Ok(Self::directory());

@@ -1,4 +1,5 @@
-//! The sandbox helper for programs that are not their own. Run by hand it tells what the sandbox amounts to here.
+//! The sandbox helper for programs that are not their own helper. Run manually, it prints what the sandbox provides on
+//! this machine.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! Text as it is matched, and the way back to how it is written.
+//! Text normalised for matching, and the mapping back to the original.
 
 use std::borrow::Cow;
 
-/// A text with `\r\n` made `\n`.
+/// A text with `\r\n` replaced by `\n`.
 pub(super) struct LfText<'a> {
     pub(super) text: Cow<'a, str>,
     original: &'a str,
@@ -26,22 +26,22 @@ impl<'a> LfText<'a> {
     }
 }
 
-/// The way back from positions in the changed text to those in the original, for ever later ones.
+/// Maps positions in the normalised text to the original. Positions must be queried in ascending order.
 pub(super) struct Positions<'a> {
     finder: memchr::memmem::Finder<'static>,
     original: &'a [u8],
     /// The next `\r\n` of the original.
     next: Option<usize>,
-    /// Where the search for it began.
+    /// Offset at which the search for it began.
     at: usize,
-    /// Characters taken out before it.
+    /// Number of `\r` removed before it.
     removed: usize,
 }
 
 impl Positions<'_> {
-    /// Where a position of the text is in the original.
+    /// Returns the offset in the original for a position in the normalised text.
     pub(super) fn original(&mut self, position: usize) -> usize {
-        // The newline stands where the `\r` did, less what was taken out before.
+        // In the normalised text, the newline is at the `\r`'s offset minus the number of `\r` removed before it.
         while let Some(next) = self.next.filter(|next| next - self.removed < position) {
             self.removed += 1;
             self.at = next + 2;

@@ -1,11 +1,11 @@
-//! Lines that resemble one that is not there.
+//! Finds lines similar to one that was not found.
 
 use super::NearLine;
 
-/// How many lines of a file are compared at most when similar ones are looked for.
+/// Maximum number of lines compared in a search for similar lines.
 const COMPARED: usize = 20_000;
 
-/// The lines of a text that resemble the first line of `old` that is not blank, up to three, the closest first.
+/// Returns up to three lines of a text that resemble the first non-blank line of `old`, the closest first.
 pub(super) fn nearest(text: &str, old: &str) -> Vec<NearLine> {
     let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else { return Vec::new() };
     let wanted = pairs(wanted);
@@ -21,7 +21,7 @@ pub(super) fn nearest(text: &str, old: &str) -> Vec<NearLine> {
     scored.into_iter().take(3).map(|(_, number, line)| NearLine { number, text: clip(line) }).collect()
 }
 
-/// The pairs of neighbouring characters of a line's first 200, sorted.
+/// Returns the pairs of adjacent characters in the first 200 characters of a line, sorted.
 fn pairs(line: &str) -> Vec<(char, char)> {
     let line = line.chars().take(200);
     let mut out: Vec<_> = line.clone().zip(line.skip(1)).collect();
@@ -29,7 +29,7 @@ fn pairs(line: &str) -> Vec<(char, char)> {
     out
 }
 
-/// How much two sorted lists share, in thousandths (the Sørensen–Dice coefficient).
+/// Returns the similarity of two sorted lists in thousandths (the Sørensen–Dice coefficient).
 fn similarity(a: &[(char, char)], b: &[(char, char)]) -> usize {
     let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
     let mut shared = 0_usize;

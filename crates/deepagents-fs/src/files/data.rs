@@ -1,4 +1,4 @@
-//! One file in the state, and its JSON.
+//! A file in the state, and its JSON form.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::Version;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// UTF-8 text.
@@ -22,7 +22,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Text if the bytes are UTF-8.
+    /// Creates text if the bytes are UTF-8, binary content otherwise.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
@@ -30,7 +30,7 @@ impl Content {
         }
     }
 
-    /// The bytes.
+    /// Returns the content as bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),
@@ -39,7 +39,7 @@ impl Content {
     }
 }
 
-/// One file.
+/// A file.
 #[derive(Clone, Debug)]
 pub struct FileData {
     content: Content,
@@ -49,34 +49,34 @@ pub struct FileData {
 }
 
 impl FileData {
-    /// A file without dates.
+    /// Creates a file without timestamps.
     pub fn new(content: Content) -> Self {
         Self { content, created_at: None, modified_at: None, version: OnceLock::new() }
     }
 
-    /// The file that a write at a time leaves, given the one it replaces.
+    /// Creates the file that a write at `at` produces, given the file it replaces.
     pub fn written(bytes: &[u8], at: Timestamp, before: Option<&Self>) -> Self {
         let at = format!("{at:.6}");
         let created_at = before.and_then(|file| file.created_at.clone()).or_else(|| Some(at.clone()));
         Self { created_at, modified_at: Some(at), ..Self::new(Content::from_bytes(bytes)) }
     }
 
-    /// What it holds.
+    /// Returns the content.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// When it was first written, RFC 3339.
+    /// Returns the time of the first write, in RFC 3339.
     pub fn created_at(&self) -> Option<&str> {
         self.created_at.as_deref()
     }
 
-    /// When it was last written, RFC 3339.
+    /// Returns the time of the last write, in RFC 3339.
     pub fn modified_at(&self) -> Option<&str> {
         self.modified_at.as_deref()
     }
 
-    /// The version of its content.
+    /// Returns the version of the content.
     pub fn version(&self) -> &Version {
         self.version.get_or_init(|| Version::from_content(self.content.bytes()))
     }
@@ -96,7 +96,7 @@ impl PartialEq for FileData {
     }
 }
 
-/// The bytes of a file in the state, shared with it.
+/// Returns the bytes of a file in the state without copying them.
 pub(crate) fn shared_bytes(file: &Arc<FileData>) -> Bytes {
     struct Owner(Arc<FileData>);
     impl AsRef<[u8]> for Owner {

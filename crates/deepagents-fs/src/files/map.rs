@@ -1,4 +1,4 @@
-//! The files of a state in order of path, and changes to them.
+//! The files of a state, ordered by path, and updates to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Content, FileData};
 use crate::VPath;
 
-/// The value of the channel: files in order of path. Cloning it costs one reference count.
+/// Value of the channel: files ordered by path. A clone costs one reference count.
 #[derive(Clone, Default, PartialEq)]
 pub struct FileMap {
     files: RedBlackTreeMapSync<VPath, Arc<FileData>>,
 }
 
-/// Changes to files: a file to put there, or none to delete it.
+/// An update of files: a file to store at each path, or `None` to delete it.
 pub type FilesUpdate = BTreeMap<VPath, Option<Arc<FileData>>>;
 
 impl FileMap {
-    /// The text of the file at a path; none where there is no file or it holds other bytes.
+    /// Returns the text of the file at a path; `None` if there is no file or its content is binary.
     ///
     /// ```
     /// use deepagents_core::run::Outcome;
@@ -37,42 +37,42 @@ impl FileMap {
         }
     }
 
-    /// The file at a path.
+    /// Returns the file at a path.
     pub fn get(&self, path: &VPath) -> Option<&Arc<FileData>> {
         self.files.get(path)
     }
 
-    /// The files in order of path.
+    /// Iterates over the files in path order.
     pub fn iter(&self) -> impl Iterator<Item = (&VPath, &Arc<FileData>)> {
         self.files.iter()
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.files.size()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The files below a directory, in order of path.
+    /// Returns the files below a directory in path order.
     pub fn below(&self, directory: &VPath) -> Vec<(&VPath, &Arc<FileData>)> {
         use std::ops::Bound::{Excluded, Included};
-        // '0' follows '/', so this is the first text after everything below the directory.
+        // '0' follows '/', so this sorts directly after everything below the directory.
         let base = directory.as_str().trim_end_matches('/');
         let (first, end) = (format!("{base}/"), format!("{base}0"));
         self.files.range::<str, _>((Included(first.as_str()), Excluded(end.as_str()))).collect()
     }
 
-    /// The first file at or after a text, in order of path.
+    /// Returns the first file whose path is at or after `from`.
     pub(crate) fn first_from(&self, from: &str) -> Option<(&VPath, &Arc<FileData>)> {
         use std::ops::Bound::{Included, Unbounded};
         self.files.range::<str, _>((Included(from), Unbounded)).next()
     }
 
-    /// Whether there are files below a path.
+    /// Returns whether any files are below a path.
     pub fn is_directory(&self, path: &VPath) -> bool {
         if path.is_root() {
             return true;
@@ -81,12 +81,12 @@ impl FileMap {
         self.first_from(&base).is_some_and(|(file, _)| file.as_str().starts_with(&base))
     }
 
-    /// The nearest path above that is a file.
+    /// Returns the nearest ancestor of the path that is a file.
     pub fn file_above(&self, path: &VPath) -> Option<VPath> {
         path.ancestors().find(|above| self.files.contains_key(above))
     }
 
-    /// Applies changes, deletions first. What cannot be a file is left out, and given back with the reason.
+    /// Applies an update, deletions first. Skips paths that cannot be a file and returns them with the reason.
     pub(super) fn apply(&mut self, update: FilesUpdate) -> Vec<(VPath, String)> {
         for path in update.iter().filter(|(_, file)| file.is_none()).map(|(path, _)| path) {
             self.files.remove_mut(path);

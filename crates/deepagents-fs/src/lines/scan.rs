@@ -1,4 +1,4 @@
-//! Windows of lines, read from a file piece by piece.
+//! Reads windows of lines from a file in chunks.
 
 use std::io::{ErrorKind, Read};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::{LineRange, LineWindow, Scanner};
 use crate::search::Control;
 use crate::{FsError, Stat, VPath};
 
-/// Bytes read from a file at a time.
+/// Number of bytes read from a file at a time.
 const CHUNK: usize = 64 << 10;
-/// How long a window of lines may be looked for.
+/// Time limit for finding a window of lines.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
-/// Looks for a window of lines in a file, which is at its beginning.
+/// Reads a window of lines from a file that is positioned at its start.
 pub(crate) fn scan(
     path: &VPath,
     mut file: impl Read,

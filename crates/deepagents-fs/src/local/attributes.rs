@@ -1,18 +1,18 @@
-//! What a file has beside its content and its mode: who else may use it, and what people noted on it.
+//! Copies a file's access control list and extended attributes.
 
 use std::fs::File;
 
 use super::write::Target;
 
-/// Who may do what, beyond the mode.
+/// Attribute with the POSIX access control list (ACL).
 #[cfg(target_os = "linux")]
 const ACCESS: &str = "system.posix_acl_access";
-/// Bytes of names, and of a value.
+/// Maximum size in bytes of the list of names, and of each value.
 #[cfg(target_os = "linux")]
 const MOST: usize = 64 << 10;
 
-/// Copies the attributes of the file that is there to another one; tells whether the same people may do the same with it. Not
-/// among them is what lends rights to whoever runs the file: it was given to another content.
+/// Copies the attributes of the existing file to another. Returns whether access rights are the same afterwards. Skips
+/// attributes that grant rights to whoever runs the file, as they were granted to the old content.
 #[cfg(target_os = "linux")]
 pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
     use std::os::fd::AsRawFd;
@@ -20,7 +20,7 @@ pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
     use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, lgetxattr, llistxattr};
     use rustix::io::Errno;
 
-    // By its name, since it need not be readable.
+    // Access it by name, since the file need not be readable.
     let mut there = std::path::PathBuf::from(format!("/proc/self/fd/{}", target.directory.as_raw_fd()));
     there.push(target.name);
     let mut names = vec![0; MOST];
@@ -41,7 +41,7 @@ pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
         let copied = read.is_some_and(|value| fsetxattr(file, name, value, XattrFlags::empty()).is_ok());
         kept &= copied || name != ACCESS;
     }
-    // A new file has the list that its directory says, which the other one need not have.
+    // A new file inherits an ACL from its directory's default; remove it if the old file has none.
     kept && (has_list || matches!(fremovexattr(file, ACCESS), Ok(()) | Err(Errno::NODATA | Errno::NOTSUP)))
 }
 

@@ -1,12 +1,12 @@
-//! A path that leads to one place.
+//! A path pinned to a place.
 
 use std::sync::Arc;
 
 use crate::search::{GlobOutcome, GrepFile, GrepOutcome, Scope};
 use crate::{Entry, FsError, Listing, VPath};
 
-/// What is done at the path is done at the place, on the way to which no link is followed. What is found there, and what
-/// went wrong, is told as it would be of the path.
+/// Redirects operations on `path` to `place` and refuses links on the way there. Results and errors name the path
+/// instead of the place.
 #[derive(Debug)]
 pub(super) struct Led {
     pub(super) path: VPath,
@@ -14,14 +14,14 @@ pub(super) struct Led {
 }
 
 impl Led {
-    /// How a path at or below the place is called from the path.
+    /// Maps a path at or below the place back to one at or below the path.
     fn back(&self, path: &VPath) -> VPath {
         path.strip_prefix(&self.place).map_or_else(|| path.clone(), |below| below.under(&self.path))
     }
 
     pub(super) fn error(&self, error: FsError) -> FsError {
         match error {
-            // No link is followed, so a loop is a single one.
+            // Links are refused, so this is not a loop: there is a link on the way.
             FsError::LinkLoop(_) => FsError::LeadsElsewhere(self.path.clone()),
             error => error.map_path(|path| self.back(path)),
         }
@@ -32,7 +32,7 @@ impl Led {
         Listing { entries: entries.collect(), ..listing }
     }
 
-    /// The scope at the place, which sees what it sees at the path.
+    /// Returns the scope at the place, with its filter still applied to the original paths.
     pub(super) fn scope(self: &Arc<Self>, scope: &Scope) -> Scope {
         let (led, before) = (self.clone(), scope.visible.clone());
         let visible = before.map(|sees| Arc::new(move |path: &VPath| sees(&led.back(path))) as _);
@@ -49,7 +49,7 @@ impl Led {
         GrepOutcome { files, errors: found.errors.map(|error| self.below(error)), ..found }
     }
 
-    /// What could not be done below, where links are told of as ever.
+    /// Maps an error about a file below the place, where links are reported as usual.
     fn below(&self, error: FsError) -> FsError {
         error.map_path(|path| self.back(path))
     }

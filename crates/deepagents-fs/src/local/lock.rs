@@ -1,4 +1,4 @@
-//! One process after the other.
+//! Directory locks between processes.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use crate::{FsError, VPath};
 /// How long a change waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A lock on a directory, for the moment in which a file in it is replaced or deleted. It ends when this is dropped, or
-/// with the process.
+/// Lock on a directory, held only while a file in it is replaced or deleted. Released on drop, and when the process
+/// ends.
 pub(super) struct DirectoryLock {
     _directory: Option<OwnedFd>,
 }
 
 impl DirectoryLock {
-    /// Waits for the lock. A file system without locks gives one that binds nobody.
+    /// Acquires the lock. On a file system without locks, the returned lock has no effect.
     ///
     /// # Errors
-    /// When somebody, such as a command that was told to, does not let go of it.
+    /// Returns an error if another process, such as a command that was told to, does not release the lock in time.
     pub(super) fn take(path: &VPath, directory: &OwnedFd) -> Result<Self, FsError> {
-        // Opened again, as a lock belongs to what was opened and not to who has it.
+        // Open the directory again: a lock belongs to the open file description, not to its holder.
         let Ok(own) = openat(directory, c".", DIRECTORY, Mode::empty()) else { return Ok(Self { _directory: None }) };
         let (end, mut pause) = (Instant::now() + PATIENCE, Duration::from_micros(50));
         loop {

@@ -1,4 +1,4 @@
-//! What is at a path, as far as it can be kept: its version and its content.
+//! Reads the version and content of a path for recording.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +12,8 @@ use super::open::{At, SAFE, failed, modified, version_of};
 use crate::undo::{FileVersion, hash_stream, time_mark};
 use crate::{FsError, VPath, Version};
 
-/// What was found at a place, the mark of that very version, and its content where it is to be stored.
+/// What was found at a path: its recorded version, the backend's version of that same state, and the content to be
+/// stored.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) version: FileVersion,
@@ -26,24 +27,24 @@ impl Seen {
     }
 }
 
-/// Bytes of files that are looked into.
+/// Size limits for reading files, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadLimits {
-    /// Of files up to this size the hash is wanted; larger ones are known by size and time, as reading all of a file
-    /// that is not kept may take minutes.
+    /// Files up to this size are hashed. Larger ones are identified by size and time, as reading a whole file that is
+    /// not recorded may take minutes.
     pub(super) hash: u64,
-    /// Of files up to this size the content is wanted too.
+    /// The content of files up to this size is returned too.
     pub(super) content: u64,
 }
 
 impl ReadLimits {
-    /// Content and hash.
+    /// Returns limits for both the content and the hash.
     pub(super) fn up_to(bytes: u64) -> Self {
         Self { hash: bytes, content: bytes }
     }
 }
 
-/// What is at a place.
+/// Returns the version and content of a file or directory.
 pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: ReadLimits) -> Result<Seen, FsError> {
     let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(host) => host,
@@ -80,11 +81,11 @@ fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsEr
     let (hash, size) = if expected > limits.hash {
         (time_mark(modified), expected)
     } else {
-        // Nothing is left to read where all of it was; no more is read of one that grows.
+        // If the whole file was read, nothing is left. If the file grows, no more than the limit is read.
         let rest = (&mut file).take(limits.hash.saturating_sub(content.len() as u64));
         hash_stream(content.as_slice().chain(rest)).at(path)?
     };
-    // One that was written to meanwhile is not what was read: its mark fits nothing.
+    // If the file was written to in the meantime, use a version that matches nothing.
     let after = fstat(&file).at(path)?;
     let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
     let host = if before == after { after } else { Version::new("changed while it was read") };

@@ -45,15 +45,20 @@ use crate::{
 #[cfg(feature = "undo")]
 pub use restore::{RestoreError, Restored};
 
-/// A directory on disk as a workspace: `/` is the directory, and nothing outside of it can be reached.
+/// A directory on disk as a workspace: `/` is the directory, and nothing outside it can be reached.
 ///
-/// Every file is opened below a handle of the directory (`openat2` on Linux; component by component where that is
-/// missing). Symbolic links that stay inside are followed, others are errors. Devices, FIFOs and sockets are refused.
-/// A write goes to a temporary file that then takes the old one's place, so readers see the old or the new content
-/// whole; owner and mode are kept, extended attributes are not. Other hard links of the file keep the old content. The
-/// temporary file is its owner's alone until it has the mode it replaces, and where the system can it has no name before
-/// all is in it. Backends of one directory, in whatever processes, change files in turn: a write that is based on a
-/// version replaces that version or nothing. Repositories are [protected](LocalOptions::protected).
+/// Every file is opened relative to a handle of the directory, with `openat2` on Linux and component by component where
+/// that is unavailable. Symbolic links that stay inside are followed; others are errors. Devices, FIFOs and sockets are
+/// refused. Repositories are [protected](LocalOptions::protected).
+///
+/// A write goes to a temporary file that then replaces the old one, so readers see either the old or the new content.
+/// Owner and mode are kept, without set-uid and set-gid bits; on Linux so are the ACL, the SELinux label and `user.*`
+/// attributes. Other hard links of the file keep the old content. Only the owner can access the temporary file until it
+/// has its final mode, and where the system supports it, it has no name until it is complete. If access rights cannot
+/// be preserved, or a sandboxed command may not write the file, the file is written in place instead.
+///
+/// Backends of the same directory, in any process, serialise their changes: a write based on a version either replaces
+/// that version or fails.
 ///
 /// ```
 /// use deepagents_core::state::State;
@@ -72,26 +77,27 @@ pub use restore::{RestoreError, Restored};
 #[derive(Clone, Debug)]
 pub struct LocalBackend {
     root: Arc<Root>,
-    /// The same for paths on which no link is followed.
+    /// The same directory, but links in paths are errors.
     direct: Arc<Root>,
     led: Option<Arc<Led>>,
     locks: PathLocks,
 }
 
-/// How a directory is used.
+/// Options for opening a directory.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
-    /// Waits until a write has reached the disk. Off by default.
+    /// Whether to wait until a write has reached the disk. Off by default.
     pub sync: bool,
-    /// Whether the kernel resolves paths (`openat2`) where it can; on by default. Without it they are resolved
-    /// component by component, with the same results.
+    /// Whether the kernel resolves paths (`openat2`) where it can; on by default. Otherwise they are resolved component
+    /// by component, with the same results.
     pub kernel_resolution: bool,
-    /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
+    /// Maximum number of bytes that one read may hold in memory; 256 MiB by default. Does not apply to windows of
+    /// lines.
     pub max_read: u64,
-    /// What cannot be changed or deleted through these files; see [`ProtectedPlaces`] for what that is by default.
+    /// Places that cannot be changed or deleted through this backend; see [`ProtectedPlaces`] for the defaults.
     pub protected: ProtectedPlaces,
-    /// Records what the runs of threads change, so that it can be [put back](LocalBackend::restore). Off by default.
-    /// Changes by commands are not recorded.
+    /// Where to record the changes of a thread's runs, so that they can be [restored](LocalBackend::restore). Off by
+    /// default. Changes made by commands are not recorded.
     #[cfg(feature = "undo")]
     pub undo: Option<UndoStore>,
 }
@@ -115,19 +121,19 @@ struct Root {
     path: PathBuf,
     options: LocalOptions,
     links: Links,
-    /// Held from the check of a file's version until its replacement, both quick; for other processes there is a lock on
-    /// the directory.
+    /// Held from the check of a file's version until its replacement, both of which are fast. Other processes are kept
+    /// out by a lock on the directory.
     commit: Arc<Mutex<()>>,
     #[cfg(feature = "undo")]
     recorder: Option<Arc<record::Recorder>>,
 }
 
-/// What is done with links on a path.
+/// Treatment of links in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Links {
-    /// They are followed where they stay inside.
+    /// Follow those that stay inside.
     Follow,
-    /// They are errors.
+    /// Return an error.
     Refuse,
 }
 
@@ -135,7 +141,7 @@ impl LocalBackend {
     /// Opens an existing directory.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened.
+    /// Returns an error if the path is not a directory or cannot be opened.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::open_with(directory, LocalOptions::default())
     }
@@ -143,7 +149,8 @@ impl LocalBackend {
     /// Opens an existing directory with options.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened, or what is changed in it cannot be recorded where the options say.
+    /// Returns an error if the path is not a directory or cannot be opened, or if its changes cannot be recorded as the
+    /// options require.
     pub fn open_with(directory: impl AsRef<Path>, options: LocalOptions) -> Result<Self, OpenError> {
         let given = directory.as_ref();
         let failed = |source| OpenError { path: given.to_owned(), source };
@@ -168,12 +175,13 @@ impl LocalBackend {
         Ok(Self { root: Arc::new(root), direct, led: None, locks: PathLocks::default() })
     }
 
-    /// The directory on the host, as it was when it was opened. For people and for shells; never show it to a model.
+    /// Returns the host path of the directory, as of when it was opened. For people and shells; never show it to a
+    /// model.
     pub fn host_path(&self) -> &Path {
         &self.root.path
     }
 
-    /// What cannot be changed through these files, for whoever holds a shell to the same.
+    /// Returns the places that cannot be changed through this backend, so that a shell can enforce the same.
     pub fn protected_places(&self) -> &ProtectedPlaces {
         &self.root.options.protected
     }
@@ -188,7 +196,7 @@ impl LocalBackend {
         tokio::task::spawn_blocking(move || work(&root, &on)).await.map_err(unfinished)?
     }
 
-    /// Works on what a path leads to.
+    /// Runs `work` on a path, or on the place it is pinned to.
     async fn at<T: Send + 'static>(
         &self,
         path: &VPath,
@@ -200,7 +208,7 @@ impl LocalBackend {
         done.map_err(|error| led.error(error))
     }
 
-    /// Where a path is bound to lead, if it is.
+    /// Returns the pin of a path, if it has one.
     fn led(&self, path: &VPath) -> Option<&Arc<Led>> {
         self.led.as_ref().filter(|led| led.path == *path)
     }
@@ -228,7 +236,7 @@ impl Backend for LocalBackend {
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let control = Control::new(Some(lines::LONGEST));
-            // Nobody reads on for a caller that is gone.
+            // Stops reading when the caller drops the future.
             let _stop = control.stop_on_drop();
             self.at(path, move |root, path| root.read_lines(path, range, &control)).await
         })
@@ -293,7 +301,7 @@ impl Backend for LocalBackend {
                 decided => return decided,
             }
             let asked = self.blocking::<_, FsError>(path, |root, path| Ok(root.is_asked_by_place(path))).await;
-            // Where nobody could look, a person is asked.
+            // If the check failed, ask a person.
             if asked.unwrap_or(true) { AccessMode::Ask } else { AccessMode::Allow }
         })
     }

@@ -1,4 +1,4 @@
-//! Opening what a path leads to, below the root.
+//! Opens files and directories below the root.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat as HostStat, fstat};
@@ -8,19 +8,19 @@ use super::resolve::Last;
 use super::{Links, Root};
 use crate::{FsError, Kind, Stat, VPath, Version};
 
-/// Never waits for the other end of a FIFO, never becomes the controlling terminal, never leaks into a child.
+/// Do not block on the other end of a FIFO, do not become the controlling terminal, do not leak into child processes.
 pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens a directory, and nothing that a link leads to.
+/// Opens a directory without following a link.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
 
 impl Root {
-    /// Opens what is at a path.
+    /// Opens a path.
     pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
         self.open_by(path, flags, self.links)
     }
 
-    /// Opens what is at a path, following links that stay inside or none.
+    /// Opens a path, with or without following links that stay inside.
     pub(super) fn open_by(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
         #[cfg(target_os = "linux")]
         let extra = if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { SAFE };
@@ -34,9 +34,9 @@ impl Root {
             resolve.set(ResolveFlags::NO_SYMLINKS, links == Links::Refuse);
             match openat2(&self.fd, relative, flags | extra, Mode::empty(), resolve) {
                 Ok(fd) => return Ok(fd),
-                // Not available, too long for one call, an absolute link that may lead inside, a file in the way that
-                // the error should name, or a race with a
-                // rename: resolved step by step.
+                // Resolve step by step instead: `openat2` is unavailable, the path is too long for one call, an
+                // absolute link may lead inside, the error should name the file in the way, or the call raced with a
+                // rename.
                 Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::XDEV | Errno::AGAIN | Errno::NOTDIR) => {}
                 Err(errno) => return Err(failed(path, errno)),
             }
@@ -55,7 +55,7 @@ impl Root {
     }
 }
 
-/// The facts about an open file.
+/// Returns the metadata of an open file.
 pub(super) fn stat_fd(path: &VPath, fd: impl AsFd) -> Result<Stat, FsError> {
     Ok(to_stat(&fstat(fd).at(path)?))
 }
@@ -81,7 +81,7 @@ pub(super) fn version_of(host: &HostStat) -> Version {
     ))
 }
 
-/// The facts about a regular file as the kernel holds them, without asking the disk or another machine; none about
+/// Returns the metadata of a regular file that the kernel has cached, without disk or network access; `None` for
 /// anything else.
 #[cfg(target_os = "linux")]
 pub(super) fn held_stat(fd: impl AsFd) -> Option<Stat> {
@@ -91,7 +91,7 @@ pub(super) fn held_stat(fd: impl AsFd) -> Option<Stat> {
     let known = told.stx_mask & StatxFlags::BASIC_STATS.bits() == StatxFlags::BASIC_STATS.bits();
     let regular = FileType::from_raw_mode(told.stx_mode.into()) == FileType::RegularFile;
     let (changed, renewed) = (told.stx_mtime, told.stx_ctime);
-    // As `version_of` and `modified` say it of the same file.
+    // Must agree with `version_of` and `modified` for the same file.
     (known && regular).then(|| Stat {
         kind: Kind::File,
         size: told.stx_size,
@@ -103,7 +103,8 @@ pub(super) fn held_stat(fd: impl AsFd) -> Option<Stat> {
     })
 }
 
-/// Whether two open files are on one mount. A directory that is mounted in another place of its own file system has its device.
+/// Returns whether two open files are on the same mount. Device numbers do not tell: a directory bind-mounted within
+/// its own file system keeps its device.
 pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result<bool> {
     #[cfg(target_os = "linux")]
     {
@@ -119,7 +120,7 @@ pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result
     Ok(fstat(one)?.st_dev == fstat(other)?.st_dev)
 }
 
-/// Names the path that a failed call was about.
+/// Adds the path to the error of a failed call.
 pub(super) trait At<T> {
     fn at(self, path: &VPath) -> Result<T, FsError>;
 }
@@ -136,18 +137,18 @@ impl<T> At<T> for std::io::Result<T> {
     }
 }
 
-/// A call that may find its work done already, which this error says.
+/// Treats the error `done` as success, for calls that may find their work already done.
 pub(super) fn allow(done: Errno, result: Result<(), Errno>) -> Result<(), Errno> {
     if result == Err(done) { Ok(()) } else { result }
 }
 
-/// The error for a failed call, in words without host paths.
+/// Converts the error of a failed call, without host paths.
 pub(super) fn failed(path: &VPath, errno: Errno) -> FsError {
     let path = path.clone();
     match errno {
         Errno::LOOP => FsError::LinkLoop(path),
         Errno::XDEV => FsError::Outside(path),
-        // A socket, or a FIFO or device without its other end.
+        // A socket, or a FIFO or device without another end.
         Errno::NXIO | Errno::NODEV => FsError::Special(path),
         Errno::BUSY => FsError::Fixed(path),
         errno => FsError::from_io(&path, &errno.into()),

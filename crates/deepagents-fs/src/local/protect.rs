@@ -1,4 +1,4 @@
-//! Keeping protected places as they are.
+//! Enforces protected places.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString};
@@ -16,11 +16,11 @@ use super::{Links, Root};
 use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, run_from};
 use crate::{FsError, VPath};
 
-/// Bytes of a `.git` that is a file which are looked at.
+/// Maximum number of bytes read of a `.git` file.
 const POINTER: usize = 4096;
 
 impl Root {
-    /// Refuses a path that names a protected place, before anything is made on the way to it.
+    /// Returns an error if a path names a protected place, before anything is created on the way to it.
     pub(super) fn check_named(&self, path: &VPath) -> Result<(), FsError> {
         match self.options.protected.decide(path).mode {
             AccessMode::Deny => Err(FsError::Protected(path.clone())),
@@ -28,7 +28,7 @@ impl Root {
         }
     }
 
-    /// Refuses a path that leads to a protected place.
+    /// Returns an error if a path resolves to a protected place.
     pub(super) fn check_place(&self, path: &VPath, place: &Place) -> Result<(), FsError> {
         let real = place.shown();
         let denied = self.options.protected.decide(&real).mode == AccessMode::Deny;
@@ -40,8 +40,9 @@ impl Root {
         Ok(())
     }
 
-    /// Whether a person is asked about a path, or something above it or below, that no place names: one of them leads there by
-    /// links, or a repository above has git run or include it.
+    /// Returns whether a person must be asked about a path that no protected place names. That is so if a protected
+    /// place leads by links to the path, to an ancestor of it or to something below it, or if a repository above makes
+    /// git run or include it.
     pub(super) fn is_asked_by_place(&self, path: &VPath) -> bool {
         self.is_asked_by_link(path) || self.is_run_by_git(path)
     }
@@ -70,12 +71,13 @@ impl Root {
         led.any(|place| Protected::At(place).covers(path))
     }
 
-    /// Whether a directory on the way may be made.
+    /// Returns whether a directory with this name may be created on the way to a path.
     pub(super) fn may_make(&self, name: &OsString) -> bool {
         self.options.protected.denied_name(&name.to_string_lossy()).is_none()
     }
 
-    /// Where what is protected at the root leads, if it is a link, or a file that names a directory as git writes them.
+    /// Returns the targets of protected names at the root that are links, or files that point to a directory in git's
+    /// format.
     fn repositories(&self) -> impl Iterator<Item = VPath> {
         self.options.protected.denied_names().filter_map(|name| {
             let host = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -98,8 +100,8 @@ impl Root {
         })
     }
 
-    /// Refuses to delete a directory that holds something protected, or something that is mounted there, whatever is in it
-    /// that cannot be looked into. As when it is emptied, one directory is open at a time, and names alone are held.
+    /// Returns an error if a directory to be deleted contains anything protected or mounted, or anything that cannot be
+    /// examined. Only one directory is open at a time, and only names are held in memory.
     pub(super) fn check_tree(&self, path: &VPath, top: OwnedFd) -> Result<(), FsError> {
         let mut levels = vec![self.directories(path, &top)?];
         let mut current = top;
@@ -123,7 +125,8 @@ impl Root {
         Ok(())
     }
 
-    /// Which directory this is, and the names of those in it, if it holds nothing that is protected.
+    /// Returns the metadata of a directory and the names of its subdirectories, or an error if it contains anything
+    /// protected.
     fn directories(&self, path: &VPath, directory: &OwnedFd) -> Result<(HostStat, Vec<CString>), FsError> {
         let mut names = Vec::new();
         for entry in Dir::read_from(directory).at(path)? {
@@ -140,21 +143,21 @@ impl Root {
         Ok((fstat(directory).at(path)?, names))
     }
 
-    /// Refuses to delete what has a protected name.
+    /// Returns an error if a file to be deleted has a protected name.
     pub(super) fn check_name(&self, path: &VPath, name: &CStr) -> Result<(), FsError> {
         let denied = self.options.protected.denied_name(&name.to_string_lossy()).is_some();
         if denied { Err(FsError::Protected(path.clone())) } else { Ok(()) }
     }
 
-    /// Checks what is about to be deleted, with all below it.
+    /// Checks that a path may be deleted with everything below it.
     pub(super) fn check_removal(&self, path: &VPath, place: &Place) -> Result<(), FsError> {
         self.check_place(path, place)?;
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
         match openat(&place.directory, name, DIRECTORY, Mode::empty()) {
             Ok(directory) if same_mount(&directory, &place.directory).at(path)? => self.check_tree(path, directory),
-            // The root of what is mounted there is not in this tree.
+            // A mount point is not part of this tree.
             Ok(_) => Err(FsError::Fixed(path.clone())),
-            // No directory, or not there.
+            // Not a directory, or missing.
             Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) => Ok(()),
             Err(errno) => Err(failed(path, errno)),
         }

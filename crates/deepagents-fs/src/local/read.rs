@@ -38,7 +38,7 @@ impl Root {
             file.seek(SeekFrom::Start(range.offset)).at(path)?;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        // A file may grow while it is read, and some in /proc have no size.
+        // The file may grow while it is read, and some files in /proc report no size.
         let most = range.length.unwrap_or(u64::MAX).min(limit.saturating_add(1));
         file.take(most).read_to_end(&mut bytes).at(path)?;
         if bytes.len() as u64 > limit {
@@ -69,7 +69,7 @@ impl Root {
                 unnameable += 1;
                 continue;
             };
-            // Gone since the directory was read: not listed.
+            // Skip entries that were deleted since the directory was read.
             let Ok(host) = statat(&fd, raw, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let child = path.child(name);
             let link = FileType::from_raw_mode(host.st_mode) == FileType::Symlink;

@@ -1,4 +1,4 @@
-//! Recording what is about to be changed.
+//! Records changes before they are made.
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,19 +21,19 @@ use crate::search::{LONGEST_PATH, MOST_PATH_BYTES};
 use crate::undo::{Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, time_mark};
 use crate::{FsError, VPath, WriteMode, Written};
 
-/// How often a change is begun anew when somebody changes the file in between.
+/// Number of attempts at a change when the file changes concurrently.
 const MAX_RACES: usize = 16;
 
-/// Where the changes in a directory are recorded.
+/// Records the changes in a directory.
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) database: Database,
-    /// Names the directory there.
+    /// Identifies the directory in the database.
     pub(super) directory: String,
     sync: bool,
 }
 
-/// Where the changes of a thread in a directory are recorded.
+/// Records the changes of one thread in a directory.
 #[derive(Debug)]
 pub(super) struct ThreadRecorder {
     recorder: Arc<Recorder>,
@@ -47,7 +47,7 @@ impl From<UndoError> for FsError {
     }
 }
 
-/// A change by the agent.
+/// Creates a change by the agent.
 fn by_agent(path: VPath, before: FileVersion, after: FileVersion) -> Change {
     Change::new(Actor::Agent, path, before, after)
 }
@@ -63,7 +63,7 @@ impl Recorder {
         Ok(Self { database, directory, sync })
     }
 
-    /// Records the changes of the thread of a state.
+    /// Returns the recorder for the thread that a state belongs to.
     pub(super) fn thread_recorder(self: &Arc<Self>, state: &State) -> Option<ThreadRecorder> {
         let log = ThreadLog::in_state(state, &self.directory)?;
         Some(ThreadRecorder { recorder: self.clone(), log })
@@ -79,11 +79,11 @@ impl ThreadRecorder {
     ) -> Result<RangeInclusive<u64>, FsError> {
         let Recorder { database, sync, .. } = &*self.recorder;
         let done = database.write(*sync, |tx| Ok(tx.append(&self.log, &changes(tx)?)?));
-        // The database knows of no path.
+        // Errors of the database carry no path.
         done.map_err(|error: FsError| if error.path().is_root() { error.map_path(|_| path.clone()) } else { error })
     }
 
-    /// Records what became of them. What fails here is worked out from the files when it is needed.
+    /// Records whether the changes were made. If this fails, the outcome is inferred from the files when it is needed.
     fn settle(&self, changes: &RangeInclusive<u64>, done: bool) {
         let _ = self.recorder.database.write(false, |tx| tx.settle(&self.log, changes, done));
     }
@@ -94,7 +94,7 @@ impl ThreadRecorder {
 }
 
 impl Root {
-    /// Writes a file and records what it held.
+    /// Writes a file and records its previous content.
     pub(super) fn write_recorded(
         &self,
         path: &VPath,
@@ -149,11 +149,11 @@ impl Root {
                 }
                 Err(error) => {
                     let changed = matches!(error, FsError::Changed(_));
-                    // Where the disk is waited for, it may have failed with the file in its place.
+                    // With `sync`, the write may have failed after the file was put in place.
                     if changed || !self.options.sync {
                         recorder.settle(&noted, false);
                     }
-                    // What it is to be based on may hold for the new version as well.
+                    // A condition on a version cannot hold after a change; other modes may still succeed.
                     if !changed || matches!(mode, WriteMode::IfVersion(_)) {
                         return Err(error);
                     }
@@ -163,7 +163,7 @@ impl Root {
         Err(FsError::Changed(path.clone()))
     }
 
-    /// Deletes, and records what is deleted.
+    /// Deletes a path and records its content.
     pub(super) fn remove_recorded(&self, path: &VPath, recorder: &ThreadRecorder) -> Result<Update, FsError> {
         self.check_named(path)?;
         for _ in 0..MAX_RACES {
@@ -195,7 +195,7 @@ impl Root {
                 }
                 Err(FsError::Changed(_)) => recorder.settle(&noted, false),
                 Err(error) => {
-                    // Somebody else removed it in between. Of a directory a part may be gone.
+                    // Someone else deleted the file in the meantime. A directory may have been deleted in part.
                     if matches!(error, FsError::NotFound(_)) && noted.start() == noted.end() {
                         recorder.settle(&noted, false);
                     }
@@ -207,7 +207,7 @@ impl Root {
     }
 }
 
-/// A content that is about to be written.
+/// Returns the version of content that is about to be written.
 fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, limit: u64) -> FileVersion {
     let size = data.len() as u64;
     let mode = match before {
@@ -219,7 +219,7 @@ fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, lim
     FileVersion::File { hash, size, mode, stored }
 }
 
-/// All that is about to be deleted with a directory; the directory's own change comes last.
+/// Records everything that is about to be deleted with a directory. The directory's own change comes last.
 fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) -> Result<Vec<Change>, FsError> {
     let (mut bytes, mut files, mut names) = (limits.max_tree, limits.max_tree_files, MOST_PATH_BYTES);
     let (mut found, mut left_out) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Deleting files and trees.
+//! Deletes files and directory trees.
 
 use std::ffi::{CString, OsStr};
 use std::sync::PoisonError;
@@ -14,7 +14,7 @@ use super::resolve::{Last, Place};
 use crate::sandbox::appeared::forget;
 use crate::{FsError, VPath, Version};
 
-/// Names of files that are held while a directory is emptied.
+/// Maximum number of file names held while a directory is emptied.
 const PART: usize = 50_000;
 
 impl Root {
@@ -25,7 +25,7 @@ impl Root {
         self.remove_at(path, &place, None)
     }
 
-    /// Deletes what is at a place; a file only if it is still the given version.
+    /// Deletes the file or directory at a place; a file only if it is still at the given version.
     pub(super) fn remove_at(&self, path: &VPath, place: &Place, based: Option<&Version>) -> Result<(), FsError> {
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
         let host = statat(&place.directory, name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
@@ -44,7 +44,7 @@ impl Root {
         Ok(())
     }
 
-    /// Deletes what is no directory; only if it is still the given version.
+    /// Deletes a non-directory, only if it is still at the given version.
     pub(super) fn unlink(
         &self,
         path: &VPath,
@@ -61,8 +61,8 @@ impl Root {
         unlinkat(directory, name, AtFlags::empty()).at(path)
     }
 
-    /// Deletes all that a directory holds. However deep the tree, one directory is open at a time: going up is through
-    /// `..`, checked to be the directory that was come from.
+    /// Deletes the contents of a directory. Only one directory is open at a time, however deep the tree; the way back
+    /// up is `..`, checked to be the directory it was entered from.
     fn empty(&self, path: &VPath, top: OwnedFd) -> Result<(), FsError> {
         let mut current = top;
         let mut levels = vec![self.enter(path, &current, None)?];
@@ -70,7 +70,7 @@ impl Root {
             if let Some(name) = level.left.pop() {
                 let next = match openat(&current, &name, DIRECTORY, Mode::empty()) {
                     Ok(next) => next,
-                    // Swapped for something else since it was listed.
+                    // Replaced by something else since it was listed.
                     Err(Errno::LOOP | Errno::NOTDIR) => {
                         unlinkat(&current, &name, AtFlags::empty()).at(path)?;
                         continue;
@@ -95,11 +95,11 @@ impl Root {
         Ok(())
     }
 
-    /// Deletes what is not a directory in a directory, and lists what is.
+    /// Deletes the non-directories in a directory and lists its subdirectories.
     fn enter(&self, path: &VPath, directory: &OwnedFd, name: Option<CString>) -> Result<Level, FsError> {
         let host = fstat(directory).at(path)?;
         let mut left = Vec::new();
-        // A directory of millions of files is gone through in parts.
+        // A directory with millions of files is processed in parts.
         loop {
             left.clear();
             let mut files = Vec::new();
@@ -135,7 +135,7 @@ impl Root {
     }
 }
 
-/// The directory above one, if it is still the one that was come from.
+/// Opens the parent of a directory, and checks that it is still the one the directory was entered from.
 pub(super) fn up(path: &VPath, directory: &OwnedFd, above: &HostStat) -> Result<OwnedFd, FsError> {
     let up = openat(directory, c"..", DIRECTORY, Mode::empty()).at(path)?;
     let host = fstat(&up).at(path)?;
@@ -145,7 +145,7 @@ pub(super) fn up(path: &VPath, directory: &OwnedFd, above: &HostStat) -> Result<
     Ok(up)
 }
 
-/// One directory on the way down: what it is, and its sub-directories that are left.
+/// A directory on the way down, with its remaining subdirectories.
 struct Level {
     host: HostStat,
     name: Option<CString>,

@@ -1,7 +1,7 @@
-//! Resolving a path component by component, never leaving the root.
+//! Resolves paths component by component, without leaving the root.
 //!
-//! Each directory is opened from the one before it without following links; links are read and walked by hand, so a
-//! link that changes under way is seen as an error, not followed outside.
+//! Each directory is opened relative to the previous one without following links. Links are read and walked explicitly,
+//! so a link that changes in the meantime causes an error instead of leading outside.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -16,28 +16,28 @@ use super::{Links, Root};
 use crate::path::is_component;
 use crate::{FsError, VPath};
 
-/// What to do when the last component is a link.
+/// Treatment of the last component if it is a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
     /// Follow it.
     Follow,
-    /// Stay at the link itself.
+    /// Return the link itself.
     NoFollow,
-    /// Follow it, and make the directories that are missing above the last component.
+    /// Follow it, and create the missing directories above the last component.
     Create,
 }
 
-/// Where something is, or would be: a directory that exists, and a name in it that is not a link to be followed.
+/// Location of an existing or missing file: an open directory, and a name in it that is not a link to follow.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) directory: OwnedFd,
-    /// None for the root.
+    /// `None` for the root.
     pub(super) name: Option<OsString>,
-    /// The names from the root to the directory.
+    /// Names from the root to the directory.
     above: Vec<OsString>,
-    /// Names after `name` that were not looked at, as `name` does not exist.
+    /// Names after `name` that were not examined because `name` does not exist.
     missing: Vec<OsString>,
-    /// The directories that were made on the way, each by its names from the root.
+    /// Directories created on the way, each as its names from the root.
     made: Vec<Vec<OsString>>,
 }
 
@@ -46,26 +46,26 @@ impl Place {
         self.name.as_deref().unwrap_or(OsStr::new("."))
     }
 
-    /// The path from the root as far as text can say it: bytes that are not UTF-8 are replaced.
+    /// Returns the path from the root, with bytes that are not UTF-8 replaced.
     pub(super) fn shown(&self) -> VPath {
         let names = self.above.iter().chain(&self.name).chain(&self.missing);
         names.fold(VPath::root(), |path, name| path.child(&name.to_string_lossy()))
     }
 
-    /// How many directories above what it is for do not exist.
+    /// Returns the number of missing directories above the file.
     #[cfg(feature = "undo")]
     pub(super) fn missing(&self) -> usize {
         self.missing.len()
     }
 }
 
-/// Links that may be followed on one path, as in the kernel.
+/// Maximum number of links followed in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// How often a step is taken anew when somebody changes the directory in between.
+/// Number of retries of a step when the directory changes concurrently.
 const MAX_RACES: usize = 64;
 
 impl Root {
-    /// Finds the place of a path. The directory above it must exist, or is made.
+    /// Locates a path. Its parent directory must exist, or is created with [`Last::Create`].
     pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
         self.locate_by(path, last, self.links)
     }
@@ -75,7 +75,7 @@ impl Root {
         if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound(path.clone())) }
     }
 
-    /// The path that a path leads to.
+    /// Resolves the links of a path.
     pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
         real_of(path, &self.walk(path, Last::Follow)?)
     }
@@ -95,19 +95,19 @@ impl Root {
         }
     }
 
-    /// Removes the directories that were made on the way to a place, as nothing came of it. One that somebody else has
-    /// put something into stays.
+    /// Removes the directories that were created on the way to a place that was not used. Those that others have put
+    /// something into stay.
     pub(super) fn leave(&self, place: &Place) {
         place.made.iter().rev().for_each(|names| self.unmake(names));
     }
 
-    /// Removes a directory if it is empty, found from the root without following links.
+    /// Removes a directory if it is empty. Walks to it from the root without following links.
     fn unmake(&self, names: &[OsString]) {
         let Some((name, above)) = names.split_last() else { return };
         let open = |directory: OwnedFd, name: &OsString| openat(&directory, name, DIRECTORY, Mode::empty()).ok();
         let Ok(root) = self.fd.try_clone() else { return };
         if let Some(directory) = above.iter().try_fold(root, open) {
-            // What fails here leaves an empty directory behind.
+            // A failure leaves an empty directory behind.
             let _ = unlinkat(&directory, name, AtFlags::REMOVEDIR);
         }
     }
@@ -120,7 +120,7 @@ impl Root {
         made: &mut Vec<Vec<OsString>>,
     ) -> Result<Place, FsError> {
         let outside = || FsError::Outside(path.clone());
-        // What is still to be walked, the next name last.
+        // Names still to be walked, in reverse order.
         let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
         let mut above: Vec<OsString> = Vec::new();
         let mut directory = self.reopen(path)?;
@@ -130,7 +130,7 @@ impl Root {
                 if above.pop().is_none() {
                     return Err(outside());
                 }
-                // Walked again from the root: `..` of a directory that was moved could lead anywhere.
+                // Walk again from the root: `..` of a directory that was moved could lead anywhere.
                 todo.extend(above.drain(..).rev());
                 directory = self.reopen(path)?;
                 continue;
@@ -174,7 +174,8 @@ impl Root {
                     };
                     let target = Path::new(&target);
                     let target = if target.is_absolute() {
-                        // Inside only if it goes through the root's own path; its names are walked like any other.
+                        // The target is inside only if it starts with the root's own path; the names after that are
+                        // walked like any others.
                         let inside = target.strip_prefix(&self.path).map_err(|_| outside())?;
                         above.clear();
                         directory = self.reopen(path)?;
@@ -212,7 +213,7 @@ impl Root {
         self.ended_at_directory(path, directory, above)
     }
 
-    /// A walk that ended without a last name: at the root, or at the target of a link that ends in `..`.
+    /// Handles a walk that ended without a last name: at the root, or at a link target that ends in `..`.
     fn ended_at_directory(&self, path: &VPath, directory: OwnedFd, mut above: Vec<OsString>) -> Result<Place, FsError> {
         let Some(name) = above.pop() else {
             return Ok(Place { directory, name: None, above, missing: Vec::new(), made: Vec::new() });
@@ -229,13 +230,13 @@ impl Root {
     }
 }
 
-/// The path of a place that a path was found to lead to.
+/// Returns the path of the place that a path resolved to.
 pub(super) fn real_of(path: &VPath, place: &Place) -> Result<VPath, FsError> {
     let bad_name = || FsError::BadName { path: path.clone(), reason: "it leads to a name not in UTF-8".to_owned() };
     vpath_of(place.above.iter().chain(&place.name).chain(&place.missing)).ok_or_else(bad_name)
 }
 
-/// The path of names from the root; nothing where one of them cannot be a path's.
+/// Builds a path from names; `None` if one of them cannot be in a path.
 fn vpath_of<'a>(names: impl Iterator<Item = &'a OsString>) -> Option<VPath> {
     let mut path = VPath::root();
     for name in names {

@@ -1,4 +1,4 @@
-//! Glob and grep on disk: a walk on several threads, then, for grep, the files in order on several threads.
+//! Glob and grep on disk: a multi-threaded walk, then, for grep, a multi-threaded search of the files in order.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,11 +21,11 @@ use crate::search::{
 };
 use crate::{FsError, Kind, VPath, classify};
 
-/// Files up to this size are read whole, larger ones are streamed.
+/// Files smaller than this are read whole; larger ones are streamed.
 const WHOLE: usize = 1 << 20;
-/// Files that a thread takes at a time.
+/// Number of files that a thread takes at a time.
 const BATCH: usize = 64;
-/// Bytes of lines after which no more of these files are searched.
+/// Bytes of found lines after which the rest of a batch is skipped.
 const BATCH_BYTES: usize = 4 << 20;
 
 impl LocalBackend {
@@ -52,7 +52,7 @@ impl LocalBackend {
     }
 }
 
-/// What a scope's path leads to.
+/// What the scope's path resolves to.
 enum Start {
     Directory(Base),
     File(OwnedFd),
@@ -70,13 +70,13 @@ fn start(root: &Root, scope: &Scope) -> Result<Start, FsError> {
     }
 }
 
-/// The ignore rules that hold above a scope, if they are asked for.
+/// Returns the ignore rules from the directories above a scope, if requested.
 fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
     if !scope.respect_gitignore {
         return None;
     }
     let enter = |ignores: Ignores, directory: VPath| match root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
-        // What is wrong with those of the scope itself is said by the walk.
+        // The walk reports the errors in the scope's own directory.
         Ok(fd) => read_gitignore(&fd, &directory, &ignores).0,
         Err(_) => ignores,
     };
@@ -96,7 +96,7 @@ fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome
     let Walked { files, errors, cut } = walk(&base, pattern, ignores(root, scope).as_ref(), control);
     let mut out = GlobOutcome { errors, truncation: cut.then_some(Truncation::Limit), ..GlobOutcome::default() };
     for file in files {
-        // A filter may take long.
+        // A filter may be slow.
         if scope.visible.is_some() && control.stopped() {
             break;
         }
@@ -116,7 +116,7 @@ fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome
     Ok(out)
 }
 
-/// How long a thread waits before it looks again whether it may go on.
+/// How often a waiting thread checks again whether it may continue.
 const LOOK: Duration = Duration::from_millis(20);
 
 fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutcome, FsError> {
@@ -145,7 +145,7 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
         while !control.stopped() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(number) else { break };
-            // What is found ahead of an earlier batch has to be held until that is done.
+            // Results ahead of an earlier batch must be held in memory until that batch is done.
             let mut held = collected();
             while held.is_crowded(number) && !control.stopped() {
                 held = added.wait_timeout(held, LOOK).map_or_else(|poisoned| poisoned.into_inner().0, |held| held.0);
@@ -198,7 +198,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn below(&mut self, base: &Base, relative: &str, path: impl Fn() -> VPath, found: &mut GrepOutcome) {
         match base.open(relative, OFlags::RDONLY) {
-            // Gone, or a link by now: as if it had never been listed.
+            // Deleted, or replaced by a link: treat it as never listed.
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
             opened => self.lines(opened, &path, found),
         }
@@ -238,11 +238,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Reads the beginning of a file; true if that is all of it.
+    /// Reads the start of a file. Returns `true` if that is the whole file.
     fn fill(&mut self, file: &mut File, size: usize) -> std::io::Result<bool> {
         let whole = size < WHOLE;
         let mut length = 0;
-        // One byte more than there should be shows that the file has grown.
+        // One extra byte reveals that the file has grown.
         self.buffer.resize(if whole { size + 1 } else { classify::SNIFFED }, 0);
         loop {
             match file.read(self.buffer.get_mut(length..).unwrap_or_default()) {
@@ -263,7 +263,7 @@ impl Worker<'_> {
     }
 }
 
-/// Ends when the search is over.
+/// Reports end of file when the search is over.
 struct StopRead<'a> {
     file: File,
     control: &'a Control,

@@ -1,4 +1,4 @@
-//! A file that is written before it has its name.
+//! Temporary files that replace others.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,16 +13,16 @@ use super::open::{At, SAFE, failed};
 use super::write::Target;
 use crate::{FsError, VPath};
 
-/// How often files are exchanged before it is left at that.
+/// Maximum number of exchanges when a file keeps being replaced concurrently.
 #[cfg(target_os = "linux")]
 const MOST_SWAPS: usize = 64;
 
-/// A file that is gone again unless it is put in place, also when the program ends where the system has files without a
-/// name; elsewhere it has a name of its own until then.
+/// A file that is deleted on drop unless it was put in place. Where the system supports files without a name, it also
+/// disappears if the process dies; elsewhere it has a temporary name.
 pub(super) struct Temporary<'a> {
     pub(super) file: File,
     directory: &'a OwnedFd,
-    /// Its name, to be taken away again.
+    /// Temporary name, to be removed on drop.
     name: Option<OsString>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Temporary<'a> {
         let directory = target.directory;
         #[cfg(target_os = "linux")]
         if std::fs::exists("/proc/self/fd").unwrap_or(false) {
-            // Not every file system can; the other way says what is wrong where neither does.
+            // Not every file system supports this. If the fallback fails too, its error is reported.
             if let Ok(file) = openat(directory, c".", OFlags::WRONLY | OFlags::TMPFILE | SAFE, mode) {
                 return Ok(Self { file: file.into(), directory, name: None });
             }
@@ -47,7 +47,7 @@ impl<'a> Temporary<'a> {
         }
     }
 
-    /// Gives it a name that must be free.
+    /// Gives the file a name that must not exist yet.
     pub(super) fn link(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
         let Some(own) = &self.name else { return self.name_it(name).at(path) };
         match linkat(self.directory, own, self.directory, name, AtFlags::empty()) {
@@ -56,13 +56,13 @@ impl<'a> Temporary<'a> {
                 self.name = None;
                 Ok(())
             }
-            // A file system without hard links.
+            // The file system has no hard links.
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => self.rename(path, name),
             Err(errno) => Err(failed(path, errno)),
         }
     }
 
-    /// Puts it in the place of whatever has a name.
+    /// Replaces whatever has the name.
     pub(super) fn rename(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
         let own = self.any_name(path)?;
         renameat(self.directory, &own, self.directory, name).at(path)?;
@@ -70,8 +70,8 @@ impl<'a> Temporary<'a> {
         Ok(())
     }
 
-    /// Puts it in the place of a file, which must still be the one that was looked at. Programs that know of no locks
-    /// may have replaced it since: what was taken out tells, and goes back if it is another one.
+    /// Replaces a file that must still be the one examined before. Programs that do not take the lock may have replaced
+    /// it since. The exchange returns the old file, so if that is another one, it is put back.
     pub(super) fn exchange(&mut self, target: &Target<'_>, there: &HostStat) -> Result<(), FsError> {
         #[cfg(target_os = "linux")]
         {
@@ -84,10 +84,11 @@ impl<'a> Temporary<'a> {
                     };
                     let mut held = taken()?;
                     if held == mark(there) {
-                        // What was taken out is under the name that is taken away.
+                        // The old file now has the temporary name and is deleted on drop.
                         return Ok(());
                     }
-                    // Put back, until what comes out is what was put in: it may have been replaced in between again.
+                    // Swap back until the file that comes out is the one that was put in, as it may be replaced again
+                    // in between.
                     let mut put = mark(&fstat(&self.file).at(target.path)?);
                     for _ in 0..MOST_SWAPS {
                         swap().at(target.path)?;
@@ -108,7 +109,7 @@ impl<'a> Temporary<'a> {
         self.rename(target.path, target.name)
     }
 
-    /// The name that it has, or gets.
+    /// Returns the file's name, giving it one if needed.
     fn any_name(&mut self, path: &VPath) -> Result<OsString, FsError> {
         loop {
             if let Some(name) = &self.name {
@@ -123,7 +124,7 @@ impl<'a> Temporary<'a> {
         }
     }
 
-    /// Gives the file without a name one.
+    /// Links the unnamed file under a name.
     fn name_it(&self, name: &OsStr) -> Result<(), Errno> {
         use std::os::fd::AsRawFd;
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -131,7 +132,7 @@ impl<'a> Temporary<'a> {
     }
 }
 
-/// What tells one version of a file from another even though it was moved.
+/// Identifies a version of a file even after a move.
 #[cfg(target_os = "linux")]
 fn mark(host: &HostStat) -> (u64, i64, i64, i128) {
     (host.st_ino, host.st_size, host.st_mtime, i128::from(host.st_mtime_nsec))

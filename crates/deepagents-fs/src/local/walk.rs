@@ -1,4 +1,4 @@
-//! Walking a tree on several threads, each directory opened below the root without following links.
+//! Walks a tree on several threads, opening each directory below the root without following links.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -14,17 +14,17 @@ use crate::path::is_component;
 use crate::search::{Control, Ignores, LONGEST_PATH, MOST_FILES, MOST_PATH_BYTES, Pattern, Progress, WalkErrors};
 use crate::{FsError, VPath};
 
-/// A directory that is being searched.
+/// The directory being searched.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) fd: OwnedFd,
-    /// Its path in the workspace.
+    /// Its workspace path.
     pub(super) path: VPath,
     pub(super) kernel: bool,
 }
 
 impl Base {
-    /// Opens what is at a relative path below, no component of which may be a link.
+    /// Opens a relative path below it, no component of which may be a link.
     pub(super) fn open(&self, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | SAFE | OFlags::NOFOLLOW;
         let relative = if relative.is_empty() { "." } else { relative };
@@ -55,30 +55,30 @@ impl Base {
     }
 }
 
-/// Bytes of a path that is too long, as it is shown.
+/// Maximum number of bytes shown of a path that is too long.
 const SHOWN: usize = 500;
 
-/// Threads that a search uses.
+/// Returns the number of threads that a search uses.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(8)
 }
 
-/// Levels below which directories wait until there are no others, so that one branch does not take all the time.
+/// Depth from which directories wait until no others are left, so that one branch does not use up all the time.
 const DEEP: usize = 64;
-/// Directories that are held open for what lies in them.
+/// Maximum number of directories held open as parents of others.
 const MOST_HELD: usize = 64;
 
 struct Visit {
     relative: String,
-    /// Levels above it.
+    /// Depth below the base.
     depth: usize,
-    /// The directory that it is in, where the way to that is long.
+    /// The open parent directory, if the path to it is long.
     parent: Option<Arc<Held>>,
     progress: Arc<Progress>,
     ignores: Ignores,
 }
 
-/// A directory that is open, and one of those that may be.
+/// An open directory, counted against `MOST_HELD`.
 struct Held {
     fd: OwnedFd,
     _count: Arc<()>,
@@ -86,19 +86,19 @@ struct Held {
 
 struct Queue {
     todo: VecDeque<Visit>,
-    /// Those that lie deep.
+    /// Deep directories.
     deep: VecDeque<Visit>,
-    /// Of their paths.
+    /// Total bytes of their paths.
     bytes: usize,
     busy: usize,
 }
 
-/// What a walk found: files relative to its base, sorted.
+/// Result of a walk: files relative to its base, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) files: Vec<String>,
     pub(super) errors: WalkErrors,
-    /// Whether there are more, which would take too much memory.
+    /// Whether there are more files than memory limits allow.
     pub(super) cut: bool,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn walk(base: &Base, pattern: &Pattern, ignores: Option<&Ignores>, co
         let others: Vec<_> = (1..threads()).map(|_| scope.spawn(|| walker.run())).collect();
         out = walker.run();
         for other in others {
-            // A thread that panicked found nothing; the panic itself is reported by the runtime's hook.
+            // A thread that panicked contributes nothing; the panic hook reports the panic itself.
             let Ok(found) = other.join() else { continue };
             out.files.extend(found.files);
             out.errors.extend(found.errors);
@@ -146,11 +146,11 @@ struct Walker<'a> {
     control: &'a Control,
     queue: Mutex<Queue>,
     ready: Condvar,
-    /// How many directories are held open is how often this is.
+    /// Its reference count is the number of directories held open.
     held: Arc<()>,
-    /// Files so far, of all threads.
+    /// Number of files found so far by all threads.
     found: AtomicUsize,
-    /// Of their paths.
+    /// Total bytes of their paths.
     bytes: AtomicUsize,
     full: AtomicBool,
 }
@@ -166,7 +166,7 @@ impl Walker<'_> {
         out
     }
 
-    /// Whether the time is over, or more was found than is held.
+    /// Returns whether the deadline has passed or a memory limit was reached.
     fn ended(&self) -> bool {
         self.full.load(Ordering::Relaxed) || self.control.stopped()
     }
@@ -178,7 +178,7 @@ impl Walker<'_> {
                 self.ready.notify_all();
                 return None;
             }
-            // The last one first, so that the queue stays short; deep ones take turns.
+            // Last in, first out, so that the queue stays short; deep directories take turns.
             let next = queue.todo.pop_back();
             if let Some(visit) = next.or_else(|| queue.deep.pop_front()) {
                 queue.busy += 1;
@@ -212,7 +212,7 @@ impl Walker<'_> {
     }
 
     fn too_deep(&self, relative: &str) -> FsError {
-        // As much of the path as a person reads.
+        // Show only as much of the path as a person would read.
         let shown = relative.split('/').scan(0, |length, name| {
             *length += name.len();
             (*length <= SHOWN).then_some(name)
@@ -224,7 +224,7 @@ impl Walker<'_> {
 
     fn visit(&self, visit: &Visit, out: &mut Walked, below: &mut Vec<Visit>) {
         if let Err(errno) = self.read(visit, out, below) {
-            // Gone, or a link by now: as if it had never been listed.
+            // Deleted, or replaced by a link: treat it as never listed.
             if !matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
                 out.errors.push(failed(&self.base.vpath(&visit.relative), errno));
             }
@@ -265,7 +265,7 @@ impl Walker<'_> {
             if matches!(raw.to_bytes(), b"." | b"..") {
                 continue;
             }
-            // A directory may hold so much that the time is over before its end.
+            // A directory may be so large that the deadline passes before its end.
             if number % 256 == 255 && self.ended() || below.len() > MOST_FILES || bytes > MOST_PATH_BYTES {
                 break;
             }
@@ -309,7 +309,7 @@ impl Walker<'_> {
     }
 }
 
-/// The rules in a directory, with those of its `.gitignore` if it has one.
+/// Returns the rules that apply in a directory, including those of its own `.gitignore`.
 pub(super) fn read_gitignore(directory: &OwnedFd, path: &VPath, above: &Ignores) -> (Ignores, Option<FsError>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE;
     let Ok(fd) = openat(directory, c".gitignore", flags, Mode::empty()) else { return (above.clone(), None) };

@@ -1,4 +1,4 @@
-//! Replacing files as a whole.
+//! Atomic file replacement.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::permissions::AccessMode;
 use crate::sandbox::appeared;
 use crate::{FsError, VPath, Version, WriteMode};
 
-/// What a change is based on: the version of the file that was recorded, none where there was no file.
+/// The recorded version that a change is based on; `None` if there was no file.
 pub(super) type Based = Option<Version>;
 
 impl Root {
@@ -44,7 +44,7 @@ impl Root {
         written
     }
 
-    /// Puts a file in a place. `based` is the version that it must replace, `bits` are its permissions where it is new.
+    /// Replaces or creates a file. `based` is the version it must replace; `bits` are the permissions of a new file.
     pub(super) fn replace(
         &self,
         target: &Target<'_>,
@@ -54,24 +54,25 @@ impl Root {
         bits: Option<u32>,
     ) -> Result<Version, FsError> {
         let path = target.path;
-        // Before the work of writing; what counts is the check in `commit`.
+        // Fails early, before the content is written; the check in `commit` is the authoritative one.
         let before = target.there()?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
 
-        // Not the bits that lend the owner's rights to whoever runs the file: they were given to another content.
+        // Drop the set-uid and set-gid bits: they were granted to the old content.
         let bits = before.as_ref().map(|before| before.st_mode).or(bits).map(|bits| bits & 0o1777);
-        // What replaces a file may hold its text: nobody else reads it before it has that file's mode.
+        // The new content may be as private as the old, so nobody else may read it until the file has the old one's
+        // mode.
         let temporary = Temporary::create(target, Mode::from_raw_mode(if bits.is_some() { 0o600 } else { 0o644 }))?;
         (&temporary.file).write_all(data).at(path)?;
         let has_group = match &before {
             Some(before) => give(&temporary.file, before).at(path)?,
             None => true,
         };
-        // Before the mode: that of its group bounds a list of who may do what, and would open the file to the group
-        // without one.
+        // Copy the ACL before setting the mode: with an ACL, the group bits are its mask, and without it they would
+        // open the file to the group.
         let kept = before.is_none() || (attributes::copy(target, &temporary.file) && has_group);
         if let Some(bits) = bits {
-            // Nobody may do with it what they could not before; it is written in place where that can be.
+            // Nobody may gain access that they did not have. `commit` writes in place instead where it can.
             let bits = if kept { bits } else { bits & !0o070 };
             fchmod(&temporary.file, Mode::from_raw_mode(bits)).at(path)?;
         }
@@ -86,7 +87,7 @@ impl Root {
         Ok(version)
     }
 
-    /// Puts the temporary file in place if the condition holds. `kept` says that the same people may do the same with it.
+    /// Puts the temporary file in place if the condition holds. `kept` says that the access rights are the same.
     fn commit(
         &self,
         target: &Target<'_>,
@@ -109,7 +110,7 @@ impl Root {
         let written = appeared::change(&self.fd, target.real, |in_place| {
             closed = in_place;
             match &there {
-                // What has other names may have them outside of the workspace.
+                // A file with other hard links may have some outside the workspace, so it is replaced.
                 Some(there) if in_place || (!kept && there.st_nlink == 1) => self.write_in_place(target, there, data),
                 there => put(target, temporary, there.as_ref(), conditional),
             }
@@ -120,9 +121,9 @@ impl Root {
         Ok(written)
     }
 
-    /// Writes to the file that is there, where another one in its place would be open to a command that may not write it, or to
-    /// other people.
-    /// Unlike a file that is replaced, it is half written if the program ends meanwhile.
+    /// Writes into the existing file, for cases where a replacement would give access to a command that may not write
+    /// the file, or to other users. Unlike a replacement, the write is not atomic: if the process ends, the file is
+    /// half written.
     fn write_in_place(&self, target: &Target<'_>, there: &rustix::fs::Stat, data: &[u8]) -> Result<Version, FsError> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE;
         let file = File::from(openat(target.directory, target.name, flags, Mode::empty()).at(target.path)?);
@@ -139,21 +140,21 @@ impl Root {
     }
 }
 
-/// Gives a file to the owner of another one; tells whether it has its group.
+/// Gives a file the owner and group of another. Returns whether it has the group.
 fn give(file: &File, before: &rustix::fs::Stat) -> Result<bool, Errno> {
     let (user, group) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
     let mine = fstat(file)?;
     if (mine.st_uid, mine.st_gid) == (before.st_uid, before.st_gid) {
         return Ok(true);
     }
-    // Only root may give files away; for others the file becomes their own, in a group of theirs.
+    // Only root may change a file's owner; for others, set at least the group.
     if fchown(file, Some(user), Some(group)).is_err() && mine.st_gid != before.st_gid {
         return Ok(fchown(file, None, Some(group)).is_ok());
     }
     Ok(true)
 }
 
-/// Puts a file in its place.
+/// Moves the temporary file to its target.
 fn put(
     target: &Target<'_>,
     mut temporary: Temporary<'_>,
@@ -168,19 +169,19 @@ fn put(
     Ok(version_of(&fstat(&temporary.file).at(target.path)?))
 }
 
-/// The place that a write goes to.
+/// Target of a write.
 pub(super) struct Target<'a> {
     pub(super) path: &'a VPath,
-    /// Where it is, links followed.
+    /// The resolved path.
     pub(super) real: &'a VPath,
     pub(super) directory: &'a OwnedFd,
     pub(super) name: &'a OsStr,
-    /// The time of change that the file gets.
+    /// Modification time to set.
     pub(super) modified: jiff::Timestamp,
 }
 
 impl Target<'_> {
-    /// The regular file that is there and may be written, if any.
+    /// Returns the metadata of the existing writable regular file, if there is one.
     fn there(&self) -> Result<Option<rustix::fs::Stat>, FsError> {
         let host = match statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(host) => host,
@@ -188,7 +189,7 @@ impl Target<'_> {
             Err(errno) => return Err(failed(self.path, errno)),
         };
         to_stat(&host).kind.require_file(self.path)?;
-        // A rename needs no permission on the file it replaces; a write does.
+        // Renaming over a file needs no permission on it, so check that here as a plain write would.
         match accessat(self.directory, self.name, Access::WRITE_OK, AtFlags::EACCESS) {
             Ok(()) => Ok(Some(host)),
             Err(Errno::NOENT) => Ok(None),
@@ -197,8 +198,8 @@ impl Target<'_> {
     }
 }
 
-/// Sets the time of the last change, to the nanosecond: the kernel's own stamps may be milliseconds apart, and two
-/// versions within one would look the same when an inode is used again.
+/// Sets the modification time in nanoseconds. The kernel's own timestamps may be milliseconds apart, and two versions
+/// within one tick would look the same if an inode is reused.
 fn stamp(file: &File, now: jiff::Timestamp) -> Result<(), Errno> {
     let modified = Timespec { tv_sec: now.as_second(), tv_nsec: now.subsec_nanosecond().into() };
     let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };

@@ -1,4 +1,4 @@
-//! A backend behind rules.
+//! A backend with permission rules.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
 use crate::shell::{Command, CommandOutput, Shell, ShellError};
 use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Kind, Listing, Stat, VPath, WriteMode, Written};
 
-/// What happens to operations that rules want a person to be asked about.
+/// Handling of operations that require a person's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnAsk {
-    /// They are done: whoever calls has asked, with [`Permissions::decide`] and [`Permissions::decide_tree`].
+    /// Allow them: the caller has already asked, based on [`Permissions::decide`] and [`Permissions::decide_tree`].
     Allow,
-    /// They are refused: there is nobody to ask.
+    /// Refuse them: there is nobody to ask.
     Refuse,
 }
 
@@ -31,33 +31,36 @@ impl OnAsk {
     }
 }
 
-/// How often a call is judged anew because a path leads elsewhere than it did when it was judged.
+/// How often a call is checked again because a path resolves elsewhere than when it was checked.
 const TRIES: usize = 64;
 
-/// What a call does at a path, for the rules.
+/// Kind of access to a path.
 #[derive(Clone, Copy)]
 enum Act {
     One(Operation),
-    /// It looks into a directory.
+    /// Looks into a directory.
     Tree,
     Delete,
 }
 
-/// Rules around a backend. Whatever goes through it is bound by them: tools, memory, skills, stored results.
+/// Enforces permission rules on a backend, for everything that uses it: tools, memory, skills, stored results.
 ///
-/// A path that leads through symbolic links must be allowed both as written and where it leads, and so must a tree that
-/// is listed, searched or deleted; what a person must be asked about and only the place says so is refused. Denied files are left
-/// out of listings and searches and take nothing from their limits. Deleting a directory needs that nothing below may
-/// be denied. What is judged is what is done: where a directory is exchanged for a link in between, the call is judged anew.
-/// Two hard links to one file are two paths: rules cannot see that they are the same. Rules tell upper from
-/// lower case, also where the disk does not.
+/// If a path leads through symbolic links, the rules must allow both the path as written and its target; the same goes
+/// for a tree that is listed, searched or deleted. If only the target requires a person's approval, the call is
+/// refused. Denied files are left out of listings and searches and do not count towards their limits. A directory can
+/// be deleted only if nothing below it may be denied.
 ///
-/// Editing a file needs leave to write it, not to read it. A search for lines in the whole workspace finds those in
-/// files that may be read, also where the root itself may not be listed.
+/// A call acts on the path that was checked: if a directory is replaced by a link in between, the call is checked
+/// again. Two hard links to one file are two paths; rules cannot tell that they are the same. Rules are case-sensitive,
+/// even where the disk is not.
 ///
-/// Commands are bound by the rules about commands, and by those about files where the shell of what is inside
-/// [can see to that](Shell::under), as a sandbox does. Where it cannot, and one of the rules is about files that
-/// [commands reach](Backend::shell_visible), there is no shell; give it one with `WithShell` where that is meant.
+/// Editing a file requires permission to write it, not to read it. A search for lines in the whole workspace covers all
+/// readable files, even if the root itself may not be listed.
+///
+/// Commands are subject to the rules about commands. They are also subject to the rules about files if the inner
+/// backend's shell [can enforce them](Shell::under), as a sandbox does. If it cannot, and a rule concerns files that
+/// [commands can reach](Backend::shell_visible), there is no shell; to provide one regardless, wrap this backend in
+/// `WithShell`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -80,11 +83,11 @@ pub struct PermissionedBackend {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
     on_ask: OnAsk,
-    /// Whether commands might reach what the rules are about.
+    /// Whether commands may reach files that the rules concern.
     evaded: bool,
-    /// The shell that binds them, where they might.
+    /// The shell that enforces the rules in that case.
     bound: Option<Arc<dyn Shell>>,
-    /// A path, and the place that whoever calls has judged it to lead to.
+    /// A path, and the place the caller checked it to resolve to.
     leads: Option<(VPath, VPath)>,
 }
 
@@ -99,19 +102,19 @@ impl fmt::Debug for PermissionedBackend {
 }
 
 impl PermissionedBackend {
-    /// Puts rules around a backend.
+    /// Wraps a backend with rules.
     pub fn new(inner: Arc<dyn Backend>, rules: Permissions, on_ask: OnAsk) -> Self {
         let evaded = rules.anchors().any(|anchor| inner.shell_visible(&anchor));
         let bound = if evaded { inner.shell().and_then(|shell| shell.under(&rules)) } else { None };
         Self { inner, rules: Arc::new(rules), on_ask, evaded, bound, leads: None }
     }
 
-    /// The shell for commands that may be run.
+    /// Returns the shell that may run commands.
     fn bound_shell(&self) -> Option<&dyn Shell> {
         if self.evaded { self.bound.as_deref() } else { self.inner.shell() }
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn permissions(&self) -> &Permissions {
         &self.rules
     }
@@ -121,7 +124,7 @@ impl PermissionedBackend {
         if self.on_ask.refuses(decision.mode) { Err(denied(operation, given, decision.pattern)) } else { Ok(()) }
     }
 
-    /// Checks a path as written and where it leads; gives the latter.
+    /// Checks a path as written and its target; returns the target.
     async fn check(&self, state: &State, operation: Operation, path: &VPath) -> Result<VPath, FsError> {
         self.decide(operation, path, path)?;
         if self.rules.is_empty() {
@@ -135,15 +138,15 @@ impl PermissionedBackend {
         Ok(real)
     }
 
-    /// Refuses what a person must be asked about where the path as written, which is what was asked with, hides that.
+    /// Refuses a call if its target requires approval but the path as written does not, since the person was asked
+    /// about the latter.
     fn was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
         let decision = self.rules.decide(operation, real);
         let hidden = decision.mode == AccessMode::Ask && self.rules.decide(operation, path).mode != AccessMode::Ask;
         if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
-    /// The same for an operation on all below: a link to a directory above leads to a tree that the path as written
-    /// says nothing of.
+    /// The same for a whole tree: a link to a directory leads to a tree that the path as written does not reveal.
     fn tree_was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
         let decision = self.rules.decide_tree(operation, real);
         let hidden =
@@ -151,33 +154,33 @@ impl PermissionedBackend {
         if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
-    /// Checks a directory that is looked into as written and where it leads; gives the latter.
+    /// Checks a directory to be listed or searched, as written and its target; returns the target.
     async fn check_tree(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
         let real = self.check(state, Operation::Read, path).await?;
         self.tree_was_asked(Operation::Read, path, &real)?;
         Ok(real)
     }
 
-    /// A scope that leads to `real`, in which what may not be read is not seen.
+    /// Returns a scope whose path resolves to `real`, with unreadable files filtered out.
     fn seen_from(&self, scope: &Scope, real: VPath) -> Scope {
         let mut out = scope.clone();
         let (rules, on_ask, before, base) =
             (self.rules.clone(), self.on_ask, scope.visible.clone(), scope.path.clone());
         out.visible = Some(Arc::new(move |path: &VPath| {
             let allowed = |path: &VPath| !on_ask.refuses(rules.decide(Operation::Read, path).mode);
-            // Below the scope no link is followed, so only its own path can lead elsewhere.
+            // Links below the scope are not followed, so only the scope's own path can resolve elsewhere.
             let leads = (real != base).then(|| path.strip_prefix(&base)).flatten().map(|below| below.under(&real));
             before.as_ref().is_none_or(|sees| sees(path)) && allowed(path) && leads.as_ref().is_none_or(allowed)
         }));
         out
     }
 
-    /// What is inside, in which a path leads where it was judged to lead.
+    /// Returns the inner backend with a path pinned to the place that was checked.
     fn led(&self, path: &VPath, real: &VPath) -> Option<Arc<dyn Backend>> {
         if self.rules.is_empty() { None } else { self.inner.leading(path, real) }
     }
 
-    /// Judges what is done at a path; gives where that is.
+    /// Checks an access to a path; returns the path it resolves to.
     async fn judge(&self, state: &State, act: Act, path: &VPath) -> Result<VPath, FsError> {
         match act {
             Act::One(operation) => self.check(state, operation, path).await,
@@ -186,7 +189,7 @@ impl PermissionedBackend {
         }
     }
 
-    /// Does what the rules allow at a path, with where it leads.
+    /// Performs an access if the rules allow it; returns the resolved path with the result.
     fn done<'a, T: Send + 'a>(
         &'a self,
         act: Act,
@@ -198,7 +201,7 @@ impl PermissionedBackend {
             for _ in 0..TRIES {
                 let real = self.judge(state, act, path).await?;
                 let is_elsewhere = |(of, place): &(VPath, VPath)| of == path && *place != real;
-                // Without rules a path is judged as it is written.
+                // Without rules, a path is not resolved.
                 if !self.rules.is_empty() && self.leads.as_ref().is_some_and(is_elsewhere) {
                     break;
                 }
@@ -212,7 +215,7 @@ impl PermissionedBackend {
         })
     }
 
-    /// Does what the rules allow at a path.
+    /// Performs an access if the rules allow it.
     fn allowed<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
@@ -223,7 +226,7 @@ impl PermissionedBackend {
         Box::pin(async move { Ok(self.done(Act::One(operation), state, path, call).await?.1) })
     }
 
-    /// What is searched from a scope and what is seen there, where that may be looked into.
+    /// Checks a search and returns its backend and filtered scope.
     async fn scoped(&self, state: &State, scope: &Scope) -> Result<(Option<Arc<dyn Backend>>, Scope), FsError> {
         let real = self.check_tree(state, &scope.path).await?;
         Ok((self.led(&scope.path, &real), self.seen_from(scope, real)))
@@ -235,7 +238,7 @@ impl PermissionedBackend {
         if self.rules.is_empty() {
             return Ok(path.clone());
         }
-        // The last component is deleted itself, so a link there is not followed.
+        // Deleting affects the last component itself, so a link there is not followed.
         let place = self.inner.resolve(state, &parent).await?.child(name);
         self.decide(Operation::Write, path, &place)?;
         self.was_asked(Operation::Write, path, &place)?;
@@ -287,7 +290,7 @@ impl Backend for PermissionedBackend {
                 let mut allowed = self.decide(Operation::Read, path, &entry.path).is_ok()
                     && (real == *path || self.decide(Operation::Read, path, &real.child(name)).is_ok());
                 if allowed && entry.link {
-                    // A link that leads nowhere or outside shows its name alone.
+                    // For a dangling link, or one that leads outside, only the name is shown.
                     let leads = self.inner.resolve(state, &entry.path).await;
                     allowed = leads.map_or(true, |leads| self.decide(Operation::Read, path, &leads).is_ok());
                 }
@@ -356,7 +359,7 @@ impl Backend for PermissionedBackend {
     }
 }
 
-/// The shell of what is inside, for commands that the rules allow.
+/// The inner backend's shell, restricted to commands that the rules allow.
 impl Shell for PermissionedBackend {
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         let bound = self.bound_shell()?.under(rules)?;

@@ -1,17 +1,17 @@
-//! Where the links of a place lead.
+//! Targets of the links at a place.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::VPath;
 
-/// Levels of directories in a place whose entries are looked at: `skills/NAME/SKILL.md` has three.
+/// Depth to which directories in a place are searched: `skills/NAME/SKILL.md` is at depth three.
 const LEVELS: usize = 3;
-/// Entries that are looked at.
+/// Maximum number of entries examined.
 const MOST: usize = 1024;
 
-/// Where the links at a place and in it lead, if that is elsewhere below the root: whoever writes there writes what the place
-/// says. What a link leads to need not be there.
+/// Returns the targets of the links at and in a place, if they are elsewhere below the root: whoever writes to a target
+/// changes the place. A target need not exist.
 pub(crate) fn leads(root: &Path, place: &VPath) -> BTreeSet<VPath> {
     let (mut found, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), MOST);
     let mut todo = vec![(root.join(place.relative()), 0)];
@@ -19,7 +19,7 @@ pub(crate) fn leads(root: &Path, place: &VPath) -> BTreeSet<VPath> {
         let Some(next) = left.checked_sub(1) else { break };
         left = next;
         let Ok(there) = path.symlink_metadata() else {
-            // A link on the way leads there.
+            // A link in the path leads there.
             let real = real(&path);
             found.extend(real.and_then(|real| below(root, &real)).filter(|real| real != place));
             continue;
@@ -36,7 +36,7 @@ pub(crate) fn leads(root: &Path, place: &VPath) -> BTreeSet<VPath> {
     found
 }
 
-/// A path without links; of one whose last part is not there, its directory has none.
+/// Resolves a path. If only its last component is missing, resolves the parent directory.
 fn real(path: &Path) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);

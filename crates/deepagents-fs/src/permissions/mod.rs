@@ -1,9 +1,8 @@
-//! Rules about which files may be read and written.
+//! Permission rules for files and commands.
 //!
-//! The first rule that names the operation and covers the path decides; where none does, the path is allowed. Names
-//! that begin with a dot are matched like others. `/x/**` covers `/x` too. A rule that denies or asks covers all that
-//! lies below what it matches; one that allows covers what it matches alone. [`PermissionedBackend`] enforces the rules around any
-//! backend.
+//! The first rule with a matching operation and path decides; if there is none, access is allowed. A leading dot is not
+//! special. `/x/**` covers `/x` too. A rule that denies or asks also covers everything below what it matches; a rule
+//! that allows covers only what it matches. [`PermissionedBackend`] enforces the rules on any backend.
 
 mod commands;
 #[cfg(unix)]
@@ -33,7 +32,7 @@ use self::commands::CommandRules;
 use crate::VPath;
 use crate::search::{Pattern, PatternMatch};
 
-/// What is done with a file.
+/// Kind of operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -44,7 +43,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name in rules and messages.
+    /// Returns the name used in rules and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -53,41 +52,41 @@ impl Operation {
     }
 }
 
-/// What a rule says.
+/// Effect of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessMode {
-    /// It may be done.
+    /// Allows the operation.
     #[default]
     Allow,
-    /// It may not be done.
+    /// Denies the operation.
     Deny,
-    /// A person is asked each time.
+    /// Requires a person's approval each time.
     #[serde(alias = "interrupt")]
     Ask,
 }
 
-/// A rule.
+/// A permission rule for files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The operations it is about.
+    /// Operations the rule applies to.
     pub operations: Vec<Operation>,
     /// Globs of absolute paths.
     pub paths: Vec<String>,
-    /// What it says about them.
+    /// Effect of the rule.
     #[serde(default)]
     pub mode: AccessMode,
 }
 
 impl Rule {
-    /// A rule about reading and writing.
+    /// Creates a rule for reading and writing.
     pub fn new<P: Into<String>>(mode: AccessMode, paths: impl IntoIterator<Item = P>) -> Self {
         let operations = vec![Operation::Read, Operation::Write];
         Self { operations, paths: paths.into_iter().map(Into::into).collect(), mode }
     }
 
-    /// The same rule about some operations only.
+    /// Restricts the rule to some operations.
     #[must_use]
     pub fn only(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
@@ -95,22 +94,22 @@ impl Rule {
     }
 }
 
-/// Why a rule cannot be used.
+/// A rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// One of its patterns.
+    /// One of its patterns is invalid.
     #[error("the pattern `{pattern}` of a permission rule cannot be used: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It names no paths, so that it would say nothing.
+    /// The rule has no paths, so it could never apply.
     #[error("a permission rule names no paths; give it some or leave it out")]
     NoPaths,
-    /// It names no operations, so that it would say nothing.
+    /// The rule has no operations, so it could never apply.
     #[error("a permission rule about {} names no operations; give it `read`, `write` or both, or leave it out", paths.join(", "))]
     NoOperations {
         /// The patterns of its paths.
@@ -121,9 +120,9 @@ pub enum RuleError {
 /// What the rules say about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
-    /// What may be done.
+    /// The resulting access mode.
     pub mode: AccessMode,
-    /// The pattern that decided; none if no rule did.
+    /// The pattern that decided; `None` if no rule did.
     pub pattern: Option<&'a str>,
 }
 
@@ -131,7 +130,7 @@ impl Decision<'_> {
     const FREE: Self = Self { mode: AccessMode::Allow, pattern: None };
 }
 
-/// Compiled rules.
+/// Compiled permission rules.
 ///
 /// ```
 /// use deepagents_fs::VPath;
@@ -148,7 +147,7 @@ impl Decision<'_> {
 pub struct Permissions {
     rules: Vec<Compiled>,
     commands: CommandRules,
-    /// Directories in which only the patterns that name them hold.
+    /// Directories in which only patterns that name them apply.
     spared: Vec<VPath>,
 }
 
@@ -163,20 +162,19 @@ impl Permissions {
     /// Compiles rules.
     ///
     /// # Errors
-    /// When a rule could say nothing: it has no paths or no operations, or a pattern that no path can match, which
-    /// includes those in braces one by one. When a pattern does not begin with a slash, has a `..` component, or is too
-    /// large.
+    /// Returns an error if a rule could never apply: it has no paths or no operations, or one of its patterns,
+    /// including each brace alternative, cannot match any path. Also returns an error if a pattern does not begin with
+    /// a slash, contains a `..` component, or is too large.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(Compiled::new).collect::<Result<_, _>>()?;
         Ok(Self { rules, ..Self::default() })
     }
 
-    /// The same rules, and these about commands, in the place of those there were: the first that is about a simple
-    /// command decides. What holds for those that none is about is `otherwise`; without rules about commands they are
-    /// allowed.
+    /// Replaces the rules for commands. The first rule that applies to a simple command decides; `otherwise` applies to
+    /// commands without such a rule. By default, there are no rules and all commands are allowed.
     ///
     /// # Errors
-    /// When a rule could say nothing: it names no commands, or a pattern is not one simple command.
+    /// Returns an error if a rule has no commands, or if a pattern is not a single simple command.
     pub fn with_commands(
         self,
         rules: impl IntoIterator<Item = CommandRule>,
@@ -185,24 +183,27 @@ impl Permissions {
         Ok(Self { commands: CommandRules::new(rules, otherwise)?, ..self })
     }
 
-    /// What the rules say about a command for a shell, run in the root of the workspace.
+    /// Returns what the rules say about a shell command that runs in the root of the workspace.
     ///
-    /// It is denied when any part of it is, and allowed when all of it is. What cannot be judged asks: text that the
-    /// grammar does not cover or that shells read differently, a program whose name is computed, `eval`. Files that
-    /// the shell opens (`> file`) are judged by the rules about files, and written only where those or `otherwise`
-    /// allow it; what these want a person to be asked about is denied, as a command cannot ask for one file.
+    /// The command is denied if any part of it is, and allowed if all of it is. What cannot be judged requires
+    /// approval, or is denied if `otherwise` denies: text that the grammar does not cover or that shells read
+    /// differently, a program whose name is computed, `eval`.
+    ///
+    /// The rules for files apply to files that the shell opens (`> file`); writing them must be allowed by those rules
+    /// or by `otherwise`. If a rule for files requires approval, the command is denied, as it cannot ask for a single
+    /// file.
     pub fn decide_command(&self, command: &str) -> CommandDecision {
         self.commands.decide(command, self)
     }
 
-    /// The same rules about files, and those of others about commands.
+    /// Keeps the rules for files and takes the rules for commands from `other`.
     #[must_use]
     pub fn with_commands_of(self, other: &Self) -> Self {
         Self { commands: other.commands.clone(), ..self }
     }
 
-    /// The same rules, of which only the patterns that name one of these directories, or something in it, bind what is in
-    /// it: `/**` does not, `/kept/**` does.
+    /// Exempts these directories from all patterns that do not name one of them or something in it: `/**` no longer
+    /// applies there, `/kept/**` does.
     ///
     /// ```
     /// use deepagents_fs::VPath;
@@ -218,33 +219,33 @@ impl Permissions {
         Self { spared: directories.into_iter().collect(), ..self }
     }
 
-    /// Whether a pattern says anything about a path: in a directory that is spared it has to name that.
+    /// Returns whether a pattern applies to a path: in an exempt directory, it must name that directory.
     fn speaks_of(&self, path: &VPath, pattern: &Pattern) -> bool {
         let mut spared = self.spared.iter().filter(|directory| path.starts_with(directory));
         spared.all(|directory| pattern.anchors().any(|anchor| anchor.starts_with(directory)))
     }
 
-    /// Whether commands may be refused, or asked about.
+    /// Returns whether any commands may be refused or require approval.
     pub(crate) fn judges_commands(&self) -> bool {
         !self.commands.is_empty() || self.rules.iter().any(|rule| rule.mode != AccessMode::Allow)
     }
 
-    /// Whether a person may have to be asked about commands.
+    /// Returns whether a command may require a person's approval.
     pub fn asks_about_commands(&self) -> bool {
         !self.commands.is_empty()
     }
 
-    /// Whether there is no rule.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.commands.is_empty()
     }
 
-    /// Whether a rule wants a person to be asked about an operation.
+    /// Returns whether a rule requires a person's approval for an operation.
     pub fn asks_about(&self, operation: Operation) -> bool {
         self.rules.iter().any(|rule| rule.mode == AccessMode::Ask && rule.operations.contains(&operation))
     }
 
-    /// The rules about files as they were given.
+    /// Returns the rules for files as given.
     #[cfg(unix)]
     pub(crate) fn file_rules(&self) -> Vec<Rule> {
         let given = |rule: &Compiled| Rule {
@@ -255,7 +256,7 @@ impl Permissions {
         self.rules.iter().map(given).collect()
     }
 
-    /// Whether a rule allows reading something below a path.
+    /// Returns whether a rule allows reading anything at or below a path.
     #[cfg(target_os = "linux")]
     pub(crate) fn may_allow_below(&self, path: &VPath) -> bool {
         let allows = |rule: &&Compiled| rule.mode == AccessMode::Allow && rule.operations.contains(&Operation::Read);
@@ -263,12 +264,12 @@ impl Permissions {
         patterns.any(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)
     }
 
-    /// The paths at or below which all that the rules are about lies.
+    /// Returns the paths at or below which everything lies that the rules concern.
     pub(crate) fn anchors(&self) -> impl Iterator<Item = VPath> {
         self.rules.iter().flat_map(|rule| &rule.patterns).flat_map(Pattern::anchors)
     }
 
-    /// What the rules say about one path.
+    /// Returns what the rules say about a single path.
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {
             for pattern in rule.patterns.iter().filter(|pattern| self.speaks_of(path, pattern)) {
@@ -285,11 +286,11 @@ impl Permissions {
         Decision::FREE
     }
 
-    /// What the rules say about an operation on all that is at and below a path.
+    /// Returns what the rules say about an operation on a path and everything below it.
     ///
-    /// What may not be read is left out of listings and searches, so reading is denied only where the path itself is.
-    /// Writing (deleting a tree) is denied when a rule that denies may cover anything below, whatever other rules say.
-    /// Otherwise, a rule that asks and may cover anything below asks.
+    /// Unreadable files are left out of listings and searches, so reading is denied only if the path itself is. Writing
+    /// (deleting a tree) is denied if a rule that denies may cover anything below, whatever other rules say. Otherwise,
+    /// approval is required if a rule that asks may cover anything below.
     pub fn decide_tree(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         let own = self.decide(operation, path);
         if own.mode == AccessMode::Deny {

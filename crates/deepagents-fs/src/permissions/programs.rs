@@ -1,6 +1,6 @@
-//! Programs of a workspace that texts of commands name.
+//! Finds the workspace programs that the text of a command names.
 //!
-//! A command that somebody agreed to, or wrote themselves, is what it was only as long as the files that it runs are.
+//! A command that someone approved, or wrote, stays the same only as long as the files it runs do.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,39 +12,39 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use crate::VPath;
 
-/// Bytes of a program that are looked at for others that it runs.
+/// Number of bytes of a program that are searched for other programs it runs.
 const MOST_READ: u64 = 8 << 10;
-/// Words that are looked for in all.
+/// Maximum number of words looked up in total.
 const MOST_WORDS: usize = 4096;
-/// How names of programs end that are text.
+/// Extensions of program files that are text.
 const ENDINGS: [&str; 17] =
     ["sh", "bash", "zsh", "fish", "py", "js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "rb", "pl", "php", "lua", "ps1"];
-/// What makes a directory a program to those that run one, as in `python3 tools` and `node .`.
+/// Files that make a directory runnable, as in `python3 tools` and `node .`.
 const ENTRIES: [&str; 2] = ["__main__.py", "index.js"];
 const RUNNERS: [&str; 4] = ["python", "node", "bun", "deno"];
-/// Programs that take the name of a file without a directory as one of the directory that they run in, also with digits
-/// behind.
+/// Programs that look up a bare file name in their working directory; a version number may follow the name.
 const TAKE_FILES: [&str; 16] = [
     "sh", "bash", "zsh", "dash", "fish", "python", "node", "ruby", "perl", "php", "bun", "deno", "tsx", "ts-node",
     "source", ".",
 ];
-/// Words behind which a program stands.
+/// Words after which a program follows.
 const LEAD_IN: [&str; 23] = [
     "exec", "env", "command", "nohup", "time", "timeout", "nice", "setsid", "sudo", "xargs", "-exec", "if", "then",
     "elif", "else", "while", "until", "do", "run", "npx", "bunx", "uvx", "watch",
 ];
-/// How scripts of a shell end.
+/// Extensions of shell scripts.
 const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "fish"];
-/// Directories in which the words of one text are looked for.
+/// Maximum number of directories in which the words of one text are looked up.
 const MOST_STARTS: usize = 8;
 
-/// The programs below a root that commands in a text run, as far as its words name them: as they are written, and where links
-/// lead. What these name themselves is among them. A word names one where a program stands in a command, or behind one
-/// that runs files; it has a directory, or the ending of a program, or stands behind one that runs files: other names
-/// are looked for in `PATH`. A program that is not there yet is one by the ending of its name, or where a `./` stands
-/// before it.
+/// Returns the programs below a root that a command runs, as far as its words name them: both the paths as written and
+/// their link targets. Includes programs named in those programs.
 ///
-/// `start` is the directory in which the commands run, `home` what `~` is.
+/// A word counts if it is in the position of a program or follows a program that runs files. It must also contain a
+/// directory, have a program's extension, or follow a program that runs files, since other names are looked up in
+/// `PATH`. A program that does not exist yet counts if it has a program's extension or starts with `./`.
+///
+/// `start` is the working directory of the command; `home` is the directory that `~` stands for.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -63,12 +63,12 @@ pub fn programs_of(text: &str, root: &Path, start: &Path, home: Option<&Path>) -
     search.found.iter().filter_map(|path| VPath::parse(path.to_str()?).ok()).collect()
 }
 
-/// What was found, and how much more is looked for.
+/// A search for programs, with its results and remaining budget.
 pub(super) struct Search<'a> {
     root: &'a Path,
     start: &'a Path,
     home: Option<&'a Path>,
-    /// Paths below the root.
+    /// Found paths, relative to the root.
     pub(super) found: BTreeSet<PathBuf>,
     read: BTreeSet<PathBuf>,
     left: usize,
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
         Self { root, start, home, found: BTreeSet::new(), read: BTreeSet::new(), left: MOST_WORDS }
     }
 
-    /// Adds what commands name, and what that names.
+    /// Adds the programs that a command names, and those they name.
     fn commands(&mut self, text: &str) {
         let (start, mut starts) = (self.start, vec![self.start.to_owned()]);
         let text = without_variables(text);
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
                             let files = ENTRIES.iter().map(|name| path.join(name)).filter(|file| file.is_file());
                             files.for_each(|file| self.program(&file));
                         }
-                        // `cd tools && ./run`
+                        // As in `cd tools && ./run`.
                         if path != start && starts.len() < MOST_STARTS {
                             starts.push(path);
                         }
@@ -120,13 +120,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds a program, and what it names itself.
+    /// Adds a program and the programs it names.
     pub(super) fn program(&mut self, file: &Path) {
         self.add(file);
         self.look_into(file);
     }
 
-    /// Adds the programs that are there and that a program names.
+    /// Adds the existing programs that a program names.
     pub(super) fn look_into(&mut self, file: &Path) {
         let Ok(real) = file.canonicalize() else { return };
         if !self.read.insert(real.clone()) {
@@ -145,8 +145,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where a word may lead: it begins with `~`, with a variable that is gone, or in one of the directories. What is
-    /// there on this machine hides none of them: `"$ROOT"/bin/test` is not `/bin/test`.
+    /// Returns the paths a word may stand for: it may start with `~`, with a removed variable, or in one of the
+    /// directories. An absolute path does not hide these: `"$ROOT"/bin/test` is not `/bin/test`.
     pub(super) fn places(&mut self, word: &str, base: &Path, beside: &[PathBuf]) -> Vec<PathBuf> {
         let Some(left) = self.left.checked_sub(1) else { return Vec::new() };
         self.left = left;
@@ -163,7 +163,7 @@ impl<'a> Search<'a> {
         bases().map(|base| base.join(word)).collect()
     }
 
-    /// Adds a path as it is written and where it leads, if that is below the root and not all of it.
+    /// Adds a path as written and its link target, if they are below the root.
     pub(super) fn add(&mut self, path: &Path) {
         let below = |path: PathBuf| path.strip_prefix(self.root).ok().map(Path::to_owned);
         let both = [Some(written(path)), path.canonicalize().ok()].into_iter().flatten().filter_map(below);
@@ -172,29 +172,29 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A word of a text of commands that may be the name of a file.
+/// A word of a command that may name a file.
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
-    /// The one before it in its command, options other than `-m` left out.
+    /// The previous word of the command, ignoring options other than `-m`.
     before: &'a str,
-    /// Whether it stands where a program does.
+    /// Whether the word is in the position of a program.
     is_first: bool,
 }
 
 impl Word<'_> {
-    /// Whether it may be a file here: one without a directory is looked for in `PATH`, unless it stands behind a
-    /// program that runs files.
+    /// Returns whether the word may name a file here. A name without a directory is looked up in `PATH`, unless it
+    /// follows a program that runs files.
     pub(super) fn may_be_here(&self) -> bool {
         self.text.contains('/') || is_named_as_one(self.text) || takes_files(self.before)
     }
 
-    /// Whether it may be a file here that is run: what stands behind other programs is what they work on.
+    /// Returns whether the word may name a file here that is run. Words after other programs are their data.
     fn may_be_run(&self) -> bool {
         takes_files(self.before) || self.is_first && self.may_be_here()
     }
 }
 
-/// The words of a text of commands that may be names of files.
+/// Returns the words of a command that may name files.
 pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     let (mut before, mut is_first, mut is_value) = ("", true, false);
     text.split_inclusive(is_separator).filter_map(move |piece| {
@@ -202,7 +202,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
         let word = Word { text, before, is_first };
         if !text.is_empty() {
             let is_option = text.starts_with('-');
-            // The next word is a command of its own.
+            // The next word is itself a command.
             let takes_text = is_option && !text.starts_with("--") && text.ends_with('c');
             let is_number = text.starts_with(|c: char| c.is_ascii_digit());
             let leads_in = LEAD_IN.contains(&last_part(text)) || takes_text;
@@ -214,7 +214,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
         }
         match piece.chars().next_back() {
             Some('\n' | ';' | '|' | '&' | '(' | ')' | '`') => (before, is_first, is_value) = ("", true, false),
-            // What is read or written.
+            // A file that is read or written.
             Some('<' | '>') => (before, is_first) = ("", false),
             _ => {}
         }
@@ -226,7 +226,7 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || "'\";|&()!<>=`${}".contains(c)
 }
 
-/// Whether a program runs a file that is named behind it.
+/// Returns whether a program runs a file named after it.
 fn takes_files(program: &str) -> bool {
     let name = last_part(program);
     TAKE_FILES.contains(&name) || TAKE_FILES.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
@@ -236,7 +236,7 @@ fn last_part(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether a program is a script of a shell: it is, where neither its name nor its first line says otherwise.
+/// Returns whether a program is a shell script, which it is unless its extension or first line says otherwise.
 fn is_of_a_shell(file: &Path, text: &str) -> bool {
     match (file.extension().and_then(|ending| ending.to_str()), text.strip_prefix("#!")) {
         (_, Some(rest)) => rest.lines().next().is_some_and(|line| line.contains("sh")),
@@ -245,8 +245,8 @@ fn is_of_a_shell(file: &Path, text: &str) -> bool {
     }
 }
 
-/// A text without `$NAME` and `${NAME}`: what stands behind one is looked for in the directories that there are. Lines
-/// that go on are one.
+/// Replaces `$NAME` and `${NAME}` by spaces, so that what follows a variable is looked up in the known directories.
+/// Joins continued lines.
 pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains('$') && !text.contains("\\\n") {
         return text.into();
@@ -263,7 +263,7 @@ pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
         }
         out.push(' ');
         if chars.next_if_eq(&'{').is_some() {
-            // `${NAME:-tools/x}` has a word of its own.
+            // `${NAME:-tools/x}` contains another word.
             while chars.next_if(|c| c.is_alphanumeric() || "_:-".contains(*c)).is_some() {}
         } else {
             while chars.next_if(|c| c.is_alphanumeric() || *c == '_').is_some() {}
@@ -272,13 +272,13 @@ pub(super) fn without_variables(text: &str) -> std::borrow::Cow<'_, str> {
     out.into()
 }
 
-/// Whether a program runs a directory that is named behind it.
+/// Returns whether a program runs a directory named after it.
 fn runs_directories(program: &str) -> bool {
     let name = last_part(program);
     RUNNERS.iter().any(|runner| name.starts_with(runner))
 }
 
-/// Whether a word is the name of a program, whether it is there or not.
+/// Returns whether a word looks like the name of a program, whether it exists or not.
 fn is_named_as_one(word: &str) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|ending| ending.to_str());
@@ -286,7 +286,7 @@ fn is_named_as_one(word: &str) -> bool {
     is_plain && (word.starts_with("./") || ending.is_some_and(|ending| ENDINGS.contains(&ending)))
 }
 
-/// Whether there is a file that can be run, or is text that another program runs.
+/// Returns whether a file exists that can be run, or is text that another program runs.
 pub(super) fn is_program(file: &Path) -> bool {
     let Ok(found) = file.metadata() else { return false };
     let ending = file.extension().and_then(|ending| ending.to_str());
@@ -296,7 +296,7 @@ pub(super) fn is_program(file: &Path) -> bool {
             || beginning(file, 2).is_some_and(|text| text == b"#!"))
 }
 
-/// A path without `.` and `..`, as it is written.
+/// Removes `.` and `..` from a path without resolving links.
 fn written(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -309,7 +309,7 @@ fn written(path: &Path) -> PathBuf {
     out
 }
 
-/// The beginning of a regular file. Nothing else is opened: somebody may have put a FIFO there, which would be waited for.
+/// Reads the beginning of a regular file. Does not block if the path is a FIFO.
 pub(super) fn beginning(file: &Path, most: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = openat(CWD, file, flags, Mode::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! Replacing files as a whole, and deleting.
+//! Atomic file replacement and deletion.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::PoisonError;
@@ -11,7 +11,7 @@ use super::place::relative;
 use super::read::{to_stat, version_of};
 use crate::{FsError, VPath, Version, WriteMode};
 
-/// Directories that a tree may hold inside of each other and still be deleted.
+/// Maximum nesting depth of a directory tree that can be deleted.
 const DEEPEST: usize = 1_000;
 
 impl Root {
@@ -25,7 +25,7 @@ impl Root {
         let (Some(parent), Some(name)) = (real.parent(), real.name()) else {
             return Err(FsError::IsDirectory(path.clone()));
         };
-        // Those above what is to be written, from the top.
+        // Missing parent directories, from the top.
         let mut made = Vec::new();
         let mut way = place.real.clone();
         for missing in place.missing.split_last().map(|(_, above)| above).unwrap_or_default() {
@@ -37,7 +37,7 @@ impl Root {
             self.replace(path, &directory, name, data, mode)
         });
         if written.is_err() {
-            // Only what is still empty goes; what others have put there meanwhile stays.
+            // This removes only empty directories; what others have put there in the meantime stays.
             made.iter().rev().for_each(|directory| drop(self.directory.remove_dir(relative(directory))));
         }
         written
@@ -59,7 +59,7 @@ impl Root {
         mode: &WriteMode,
     ) -> Result<Version, FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
-        // Before the work of writing; what counts is the check below.
+        // Fails early, before the content is written; the check below is the authoritative one.
         let before = self.there(path, directory, name)?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
         let temporary = Temporary::write(directory, data, before.as_ref(), self.options.sync).map_err(failed)?;
@@ -67,7 +67,7 @@ impl Root {
         let there = self.there(path, directory, name)?;
         mode.check(path, there.as_ref().map(version_of).as_ref())?;
         if there.is_none() && *mode != WriteMode::Overwrite {
-            // A link takes nobody's place.
+            // Unlike a rename, a hard link fails if the target exists.
             directory.hard_link(&temporary.name, directory, name).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists if *mode == WriteMode::Create => FsError::AlreadyExists(path.clone()),
                 ErrorKind::AlreadyExists => FsError::Changed(path.clone()),
@@ -80,7 +80,7 @@ impl Root {
         Ok(version_of(&directory.symlink_metadata(name).map_err(failed)?))
     }
 
-    /// The regular file that is there and may be written, if any.
+    /// Returns the metadata of the existing writable regular file, if there is one.
     fn there(&self, path: &VPath, directory: &Dir, name: &str) -> Result<Option<Metadata>, FsError> {
         let host = match directory.symlink_metadata(name) {
             Ok(host) => host,
@@ -88,7 +88,7 @@ impl Root {
             Err(error) => return Err(self.failed(path, &error)),
         };
         to_stat(&host).kind.require_file(path)?;
-        // A rename needs no permission on the file that it replaces; a write does.
+        // Renaming over a file needs no permission on it, so check that here as a plain write would.
         if host.permissions().readonly() {
             return Err(FsError::io(path, ErrorKind::PermissionDenied, "permission denied"));
         }
@@ -115,7 +115,7 @@ impl Root {
         directory.remove_dir_all(name).map_err(failed)
     }
 
-    /// Refuses to delete a directory that holds something protected.
+    /// Returns an error if a directory to be deleted contains anything protected.
     fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<(), FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
         let mut open = vec![above.open_dir(name).map_err(failed)?];
@@ -139,7 +139,7 @@ impl Root {
     }
 }
 
-/// A file that is to take another's place; it is gone again unless it has.
+/// Temporary file that will replace another; removed on drop unless it was renamed.
 struct Temporary<'a> {
     directory: &'a Dir,
     name: String,
@@ -149,7 +149,8 @@ impl<'a> Temporary<'a> {
     fn write(directory: &'a Dir, data: &[u8], before: Option<&Metadata>, sync: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // What replaces a file may hold its text: nobody else reads it before it has that file's permissions.
+        // The new content may be as private as the old, so nobody else may read it until the file has the old one's
+        // permissions.
         #[cfg(unix)]
         if before.is_some() {
             use cap_std::fs::OpenOptionsExt;
@@ -162,7 +163,7 @@ impl<'a> Temporary<'a> {
             file.set_permissions(before.permissions())?;
         }
         let file = file.into_std();
-        // To the nanosecond: two versions within one tick of the system's clock would look the same.
+        // Set nanoseconds explicitly: two versions within one tick of the system clock would look the same.
         file.set_modified(SystemTime::from(jiff::Timestamp::now()))?;
         if sync {
             file.sync_all()?;
@@ -173,7 +174,7 @@ impl<'a> Temporary<'a> {
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        // Renamed, it is not there any more.
+        // Fails harmlessly if the file was renamed.
         let _ = self.directory.remove_file(&self.name);
     }
 }

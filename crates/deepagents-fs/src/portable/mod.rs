@@ -1,4 +1,4 @@
-//! A directory on disk, on any system that the standard library runs on.
+//! A directory on disk, on any platform the standard library supports.
 
 mod change;
 mod name;
@@ -22,21 +22,21 @@ use crate::{
     Backend, ByteRange, FileRead, FsError, FsFuture, Listing, OpenError, PathGuard, Stat, VPath, WriteMode, Written,
 };
 
-/// A directory on disk as a workspace, on Windows as well as on Unix: `/` is the directory, and nothing outside of it can
-/// be reached. Every file is opened below a handle of the directory, by `cap-std`.
+/// Exposes a directory on disk as a workspace, on Windows as well as Unix. `/` is the directory, and nothing outside it
+/// can be reached: `cap-std` opens every file relative to a handle of the directory.
 ///
-/// On Linux and macOS [`LocalBackend`](crate::LocalBackend) does more, and is to be preferred. What cannot be had here:
+/// On Linux and macOS, prefer [`LocalBackend`](crate::LocalBackend). This backend has the following limitations:
 ///
-/// * A write that is based on a version is refused where this process has changed the file meanwhile. Of what other
-///   processes do in the instant before the replacement nothing is known.
-/// * Changes are not recorded, so they cannot be undone.
-/// * Links to absolute paths are refused, also where they lead inside. So is writing through a link that leads to nothing.
-/// * A file that is replaced keeps its permissions, and not its owner.
-/// * Searches go directory by directory, on one thread.
-/// * Commands: the sandbox is for Linux, and there is no shell for these files.
+/// * A write based on a version fails if this process has changed the file in the meantime. A change by another process
+///   in the instant before the replacement goes undetected.
+/// * Changes are not recorded and cannot be undone.
+/// * Links to absolute paths are rejected, even if they lead inside. So is writing through a dangling link.
+/// * A replaced file keeps its permissions but not its owner.
+/// * Searches walk directories one by one on a single thread.
+/// * There is no shell, as the command sandbox requires Linux.
 ///
-/// On Windows a name is refused that the system takes for another one: with a colon, with a dot or blank at its end, short
-/// names such as `GIT~1`, and the names of devices.
+/// On Windows, names that the system takes for other names are rejected: names with a colon, names that end with a dot
+/// or a space, short names such as `GIT~1`, and device names.
 ///
 /// ```
 /// use deepagents_core::state::State;
@@ -58,14 +58,15 @@ pub struct PortableBackend {
     locks: PathLocks,
 }
 
-/// How a directory is used.
+/// Options for opening a directory.
 #[derive(Clone, Debug)]
 pub struct PortableOptions {
-    /// Waits until a write has reached the disk. Off by default.
+    /// Whether to wait until a write has reached the disk. Off by default.
     pub sync: bool,
-    /// How many bytes one read may hold in memory; 256 MiB by default. Windows of lines are not bound by it.
+    /// Maximum number of bytes that one read may hold in memory; 256 MiB by default. Does not apply to windows of
+    /// lines.
     pub max_read: u64,
-    /// What cannot be changed or deleted through these files; see [`ProtectedPlaces`] for what that is by default.
+    /// Places that cannot be changed or deleted through this backend; see [`ProtectedPlaces`] for the defaults.
     pub protected: ProtectedPlaces,
 }
 
@@ -87,7 +88,7 @@ impl PortableBackend {
     /// Opens an existing directory.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened.
+    /// Returns an error if the path is not a directory or cannot be opened.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::open_with(directory, PortableOptions::default())
     }
@@ -95,7 +96,7 @@ impl PortableBackend {
     /// Opens an existing directory with options.
     ///
     /// # Errors
-    /// When it is not a directory or cannot be opened.
+    /// Returns an error if the path is not a directory or cannot be opened.
     pub fn open_with(directory: impl AsRef<Path>, options: PortableOptions) -> Result<Self, OpenError> {
         let path = directory.as_ref();
         let directory = Dir::open_ambient_dir(path, ambient_authority())
@@ -127,7 +128,7 @@ impl Backend for PortableBackend {
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
             let control = Control::new(Some(lines::LONGEST));
-            // Nobody reads on for a caller that is gone.
+            // Stops reading when the caller drops the future.
             let _stop = control.stop_on_drop();
             self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await
         })

@@ -1,9 +1,9 @@
-//! Names that Windows takes for others.
+//! Names that Windows takes for other names.
 
-/// Names of devices, whatever follows the first dot.
+/// Device names, whatever follows the first dot.
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
-/// Why a name is not used on Windows: the system would find another file under it, a stream of one, or a device.
+/// Returns the reason a name cannot be used on Windows: it would open another file, a stream of a file, or a device.
 pub(super) fn windows_alias(name: &str) -> Option<&'static str> {
     let short = name.split('~').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     if name.contains(':') {

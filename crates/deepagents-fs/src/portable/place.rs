@@ -1,4 +1,4 @@
-//! Where a path leads, and whether it may be changed.
+//! Path resolution, and checks whether a path may be changed.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -8,31 +8,31 @@ use super::read::options;
 use crate::permissions::AccessMode;
 use crate::{FsError, VPath};
 
-/// Bytes of a `.git` that is a file which are looked at.
+/// Maximum number of bytes read of a `.git` file.
 const POINTER: u64 = 4096;
 
-/// What a path leads to.
+/// A resolved path.
 pub(super) struct Place {
-    /// The deepest directory or file on the way that is there, without links.
+    /// The deepest existing ancestor, or the path itself, with links resolved.
     pub(super) real: VPath,
-    /// What is missing below it.
+    /// The components below it that do not exist.
     pub(super) missing: Vec<String>,
 }
 
 impl Place {
-    /// The whole path without links.
+    /// Returns the whole resolved path.
     pub(super) fn shown(&self) -> VPath {
         self.missing.iter().fold(self.real.clone(), |path, name| path.child(name))
     }
 }
 
-/// A path as the system is given it, relative to the root.
+/// Returns the path to pass to the system, relative to the root.
 pub(super) fn relative(path: &VPath) -> &str {
     if path.is_root() { "." } else { path.relative() }
 }
 
 impl Root {
-    /// Refuses names that the system would take for others.
+    /// Returns an error for names that Windows would take for another name.
     pub(super) fn check_names(path: &VPath) -> Result<(), FsError> {
         if !cfg!(windows) {
             return Ok(());
@@ -43,13 +43,14 @@ impl Root {
         }
     }
 
-    /// The error for a failed call about a path, in words without host paths.
+    /// Converts an I/O error about a path, without host paths in its message.
     pub(super) fn failed(&self, path: &VPath, error: &io::Error) -> FsError {
         #[cfg(unix)]
         if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
             return FsError::LinkLoop(path.clone());
         }
-        // What the system refuses has a number; this is `cap-std` that saw a path leave the directory.
+        // Errors of the system have an OS error number; without one, `cap-std` has rejected a path that leaves the
+        // directory.
         if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
             return FsError::Outside(path.clone());
         }
@@ -59,7 +60,7 @@ impl Root {
         FsError::from_io(path, error)
     }
 
-    /// The first on the way to a path that is no directory.
+    /// Returns the first component on the way to a path that is not a directory.
     fn file_on_the_way(&self, path: &VPath) -> VPath {
         let mut way = VPath::root();
         for name in path.components() {
@@ -71,7 +72,7 @@ impl Root {
         path.clone()
     }
 
-    /// Where a path leads, through links, as far as it goes.
+    /// Resolves the links of a path as far as it exists.
     pub(super) fn locate(&self, path: &VPath) -> Result<Place, FsError> {
         Self::check_names(path)?;
         let (mut way, mut missing) = (path.clone(), Vec::new());
@@ -84,7 +85,7 @@ impl Root {
                         || FsError::io(path, ErrorKind::InvalidData, "a link leads to what has no name here");
                     return Ok(Place { real: real.ok_or_else(unnameable)?, missing });
                 }
-                // A link that leads to nothing is no place to make something in.
+                // Nothing may be created at the target of a dangling link.
                 Err(error) if error.kind() == ErrorKind::NotFound && !self.is_link(&way) => {
                     let (Some(parent), Some(name)) = (way.parent(), way.name()) else {
                         return Err(self.failed(path, &error));
@@ -101,12 +102,12 @@ impl Root {
         self.directory.symlink_metadata(relative(path)).is_ok_and(|there| there.is_symlink())
     }
 
-    /// Where a path leads.
+    /// Resolves the links of a path.
     pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
         self.locate(path).map(|place| place.shown())
     }
 
-    /// Refuses a path that names or leads to a protected place.
+    /// Returns an error if a path names or resolves to a protected place.
     pub(super) fn check_protected(&self, path: &VPath, real: &VPath) -> Result<(), FsError> {
         let denied = |path: &VPath| self.options.protected.decide(path).mode == AccessMode::Deny;
         let is_there = |path: &str| self.directory.symlink_metadata(path).is_ok();
@@ -117,7 +118,8 @@ impl Root {
         Ok(())
     }
 
-    /// Where what is protected at the root leads, if it is a link, or a file that names a directory as git writes them.
+    /// Returns the targets of protected names at the root that are links, or files that point to a directory in git's
+    /// format.
     fn repositories(&self) -> impl Iterator<Item = VPath> {
         self.options.protected.denied_names().filter_map(|name| {
             let there = self.directory.symlink_metadata(name).ok()?;

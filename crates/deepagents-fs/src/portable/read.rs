@@ -12,7 +12,7 @@ use crate::path::is_component;
 use crate::search::{Control, MOST_FILES};
 use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath, Version};
 
-/// Opens for reading, and waits for nobody at the other end of a FIFO.
+/// Returns options to open a file for reading without blocking on the other end of a FIFO.
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -42,7 +42,7 @@ fn modified(host: &Metadata) -> Option<jiff::Timestamp> {
 pub(super) fn version_of(host: &Metadata) -> Version {
     let nanoseconds = |time: Option<jiff::Timestamp>| time.map_or(0, jiff::Timestamp::as_nanosecond);
     let created = host.created().ok().and_then(|time| jiff::Timestamp::try_from(time.into_std()).ok());
-    // What else tells two files of one size and time apart.
+    // Tells apart two files with the same size and timestamps.
     #[cfg(unix)]
     let more = {
         use cap_std::fs::MetadataExt;
@@ -60,7 +60,8 @@ impl Root {
         Ok(to_stat(&host))
     }
 
-    /// Opens a regular file. What it is is looked at before, since opening a device may do something, and once more after.
+    /// Opens a regular file. Checks its kind before opening, as opening a device may have side effects, and again
+    /// afterwards.
     fn open_file(&self, path: &VPath) -> Result<(File, Stat), FsError> {
         self.stat(path)?.kind.require_file(path)?;
         let failed = |error: std::io::Error| self.failed(path, &error);
@@ -82,7 +83,7 @@ impl Root {
             file.seek(SeekFrom::Start(range.offset)).map_err(failed)?;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        // A file may grow while it is read.
+        // The file may grow while it is read.
         let most = range.length.unwrap_or(u64::MAX).min(limit.saturating_add(1));
         file.take(most).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > limit {
@@ -114,7 +115,7 @@ impl Root {
                 unnameable += 1;
                 continue;
             };
-            // Gone since the directory was read: not listed.
+            // Skip entries that were deleted since the directory was read.
             let Ok(host) = found.metadata() else { continue };
             let child = path.child(name);
             let link = host.is_symlink();

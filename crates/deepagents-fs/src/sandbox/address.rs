@@ -1,10 +1,10 @@
-//! Addresses that are not the internet's.
+//! Addresses that do not belong to the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Whether an address belongs to the internet, and to another machine than this one. What is special by the registries
-/// of the IANA does not: loopback, private and link-local networks, documentation, multicast and so on; nor what a cloud offers its machines under an
-/// address that looks public.
+/// Returns whether an address belongs to the public internet and to another machine. Addresses in the IANA
+/// special-purpose registries do not: loopback, private and link-local networks, documentation, multicast and so on.
+/// Nor do public-looking addresses that a cloud reserves for its machines.
 pub fn is_elsewhere(address: SocketAddr) -> bool {
     is_global(address.ip()) && !is_own(address)
 }
@@ -18,13 +18,13 @@ fn is_global(address: IpAddr) -> bool {
 
 fn is_global_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
-        // This network, private networks, loopback.
+        // "This network", private networks, loopback.
         [0 | 10 | 127, ..] | [172, 16..=31, ..] | [192, 168, ..] => true,
-        // Networks of carriers, link-local (where clouds keep their credentials).
+        // Carrier-grade NAT and link-local, where clouds serve credentials.
         [100, 64..=127, ..] | [169, 254, ..] => true,
-        // Protocols, documentation, relays, measurements.
+        // Protocol assignments, documentation, relays, benchmarking.
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => true,
-        // What Azure tells and gives its machines.
+        // Azure's address for platform services.
         [168, 63, 129, 16] => true,
         // Multicast and reserved.
         [224..=255, ..] => true,
@@ -35,20 +35,20 @@ fn is_global_v4(address: Ipv4Addr) -> bool {
 
 fn is_global_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        // IPv4 addresses as networks without IPv4 see them.
+        // IPv4 addresses as seen from IPv6-only networks (NAT64).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();
             is_global_v4(Ipv4Addr::new(a, b, c, d))
         }
-        // Protocols and tunnels, documentation.
+        // Protocol assignments, tunnels and documentation.
         [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x2002, ..] | [0x3fff, 0..=0x0fff, ..] => false,
         [first, ..] => (0x2000..0x4000).contains(&first),
     }
 }
 
-/// Whether an address, public as it may be, is one of this machine's: then the kernel answers from that very address.
-/// Nothing is sent.
+/// Returns whether a possibly public address belongs to this machine: then the kernel chooses that same address as the
+/// source. Sends nothing.
 #[allow(clippy::disallowed_methods, reason = "a socket that sends nothing")]
 fn is_own(address: SocketAddr) -> bool {
     let any: SocketAddr =
@@ -57,7 +57,7 @@ fn is_own(address: SocketAddr) -> bool {
         socket.connect(address)?;
         socket.local_addr()
     });
-    // Where there is no way to it, connecting will tell.
+    // If there is no route to the address, connecting reports that.
     answers_from.is_ok_and(|own| own.ip().to_canonical() == address.ip().to_canonical())
 }
 

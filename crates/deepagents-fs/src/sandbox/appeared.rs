@@ -1,13 +1,13 @@
 //! Protected places that appear while a command runs.
 //!
-//! A mount keeps what is there when a command starts. Where nothing is there is nothing to mount on, and an empty file put
-//! there for the time of the command would be in the way of `git status`, `git clone` and whoever lists the directory. So the
-//! places are looked for before and after, and what appeared gets another name, under which it steers nobody. Nor can a link
-//! be mounted on: where one was that leads elsewhere now, or is gone, it is put back.
+//! A mount protects what exists when a command starts. Where nothing exists there is nothing to mount on, and an empty
+//! placeholder file would disturb `git status`, `git clone` and anyone who lists the directory. So protected places are
+//! listed before and after the command, and whatever appeared is renamed so that it has no effect.
 //!
-//! File tools change such places too, with a person's leave, also while a command runs. Where something new takes the place of
-//! a file, the mount is gone with the old one; so what a running command may not write is written
-//! in place.
+//! Links cannot be mounted on either. A link that was changed or removed is put back.
+//!
+//! File tools may change such places too, with a person's approval, even while a command runs. Replacing a file would
+//! also remove its mount, so files that a running command may not write are written in place.
 
 mod found;
 
@@ -29,19 +29,20 @@ use found::{Found, look};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What commands that run now found: what appears while one of them runs is nothing that another found.
+/// State recorded by the commands that are now running. What appears while one of them runs does not count as existing
+/// for another that starts later.
 static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
-/// What file tools wrote to places that a person is asked about.
+/// What file tools wrote to places that require a person's approval.
 static APPROVED: Mutex<BTreeMap<Entry, Content>> = Mutex::new(BTreeMap::new());
 
-/// What commands made and could not be given another name.
+/// What commands created and could not be renamed.
 static LEFT: Mutex<BTreeSet<(Directory, PathBuf)>> = Mutex::new(BTreeSet::new());
 
-/// The device and the inode of a directory.
+/// Device and inode of a directory.
 type Directory = (u64, u64);
-/// The same, and a name in it.
+/// Device and inode of a directory, and a name in it.
 type Entry = (u64, u64, OsString);
-/// What changes with every change of a file: device, inode, size and time of the last change of either.
+/// Changes with every change of a file: device, inode, size, and the seconds and nanoseconds of its change time.
 type Content = (u64, u64, i64, i64, u64);
 
 #[derive(Debug)]
@@ -49,12 +50,12 @@ struct Running {
     id: u64,
     root: Directory,
     before: BTreeSet<PathBuf>,
-    /// Those that were links, and names of repositories at the root that were: with what each said.
+    /// Links among them, and links at the root with the name of a repository, with their targets.
     links: BTreeMap<PathBuf, CString>,
     closed: Closed,
 }
 
-/// What a command may not write in a workspace.
+/// Paths of a workspace that a command may not write.
 #[derive(Debug)]
 struct Closed {
     places: ProtectedPlaces,
@@ -71,20 +72,20 @@ impl Closed {
     }
 }
 
-/// The protected places of a workspace as they were when a command started.
+/// Record of a workspace's protected places when a command started.
 #[derive(Debug)]
 pub(crate) struct Appeared {
     id: u64,
     root: OwnedFd,
-    /// Which directory that is.
+    /// Identity of the root directory.
     this: Directory,
     places: Vec<VPath>,
-    /// What was moved and nobody was told of.
+    /// Renamed files not yet reported.
     moved: Mutex<Vec<Moved>>,
 }
 
 impl Appeared {
-    /// Looks at the places before a command starts.
+    /// Records the protected places before a command starts.
     pub(crate) fn begin(at: &Path, policy: &SandboxPolicy) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let protected = &policy.protected_places;
@@ -114,7 +115,7 @@ impl Appeared {
         let mut running = lock(&RUNNING);
         let (mut before, mut links) = (BTreeSet::new(), BTreeMap::new());
         let found = start.find()?;
-        // What a command that still runs has made of a link is not what is put back.
+        // If a running command changed a link, the link to restore is the one recorded before that.
         let link = |found: &Found| {
             let mut others = running.iter().filter(|other| other.root == this);
             let link = others.find_map(|other| other.links.get(&found.path)).cloned();
@@ -136,15 +137,16 @@ impl Appeared {
         Ok(start)
     }
 
-    /// Gives what appeared since, and what no file tool wrote, another name. Says so once, with what was moved before.
+    /// Renames what has appeared since, unless a file tool wrote it. Returns that together with earlier renames; each
+    /// is reported once.
     pub(crate) fn moved(&self) -> Vec<Moved> {
         self.move_away();
         std::mem::take(&mut lock(&self.moved))
     }
 
-    /// Gives what appeared since, and what no file tool wrote, another name.
+    /// Renames what has appeared since, unless a file tool wrote it.
     pub(crate) fn move_away(&self) {
-        // What cannot be listed now was listed before: nothing can be said of it, nor done with it.
+        // The places could be listed at the start. If they cannot be now, nothing can be reported or done.
         let found = self.find().unwrap_or_default();
         let before = |found: &Found| {
             lock(&RUNNING).iter().any(|running| running.id == self.id && running.before.contains(&found.path))
@@ -155,7 +157,7 @@ impl Appeared {
         lock(&self.moved).extend(moved.into_iter().chain(put_back));
     }
 
-    /// Puts links back that are not what they were. Gives what was in their place and has another name now.
+    /// Restores links that have changed. Returns the files that were in their place, under their new names.
     fn put_back(&self) -> Vec<Moved> {
         let links = |running: &Running| (running.id == self.id).then(|| running.links.clone());
         let links = lock(&RUNNING).iter().find_map(links).unwrap_or_default();
@@ -166,13 +168,13 @@ impl Appeared {
                 continue;
             }
             moved.extend(found.move_away(self.this));
-            // Where something could not be moved, that was told.
+            // If the file in the way could not be moved, that is already reported.
             let _ = symlinkat(&link, &found.parent, &found.name);
         }
         moved
     }
 
-    /// A path below the root whose directory is there, without following links.
+    /// Locates a path whose parent directory exists, without following links.
     fn at(&self, path: PathBuf) -> Option<Found> {
         let name = path.file_name()?.to_owned();
         let above = path.parent().into_iter().flat_map(Path::iter);
@@ -181,7 +183,7 @@ impl Appeared {
         Some(Found { path, parent, name })
     }
 
-    /// What has the name of a repository at the root, where commands may not change those.
+    /// Finds files at the root with a repository's name, if commands may not change repositories.
     fn named(&self, policy: &SandboxPolicy) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         for place in policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow) {
@@ -208,8 +210,8 @@ impl Drop for Appeared {
     }
 }
 
-/// Changes a file as a file tool does, with what is to be done where a running command may not write it: to write it in
-/// place. No command starts meanwhile, so none is without its mount.
+/// Runs a file tool's change of a path. `change` receives whether a running command may not write the path, in which
+/// case it must write in place. No command starts meanwhile, so the mounts of a new command match the result.
 pub(crate) fn change<T>(root: impl AsFd, path: &VPath, change: impl FnOnce(bool) -> T) -> T {
     let running = lock(&RUNNING);
     let this = if running.is_empty() { None } else { fstat(root).ok() };
@@ -217,7 +219,7 @@ pub(crate) fn change<T>(root: impl AsFd, path: &VPath, change: impl FnOnce(bool)
     change(running.iter().any(|running| Some(running.root) == this && running.closed.has(path)))
 }
 
-/// Forgets that something was at a path before the commands started that run now: a file tool has removed it.
+/// Forgets that a path existed when the running commands started, because a file tool has removed it.
 pub(crate) fn forget(root: impl AsFd, path: &VPath) {
     let mut running = lock(&RUNNING);
     let Some(found) = (if running.is_empty() { None } else { fstat(root).ok() }) else { return };
@@ -228,7 +230,7 @@ pub(crate) fn forget(root: impl AsFd, path: &VPath) {
     }
 }
 
-/// Remembers what a file tool has just written to a place that a person was asked about.
+/// Records what a file tool has just written with a person's approval.
 pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
     let Ok(parent) = fstat(&directory) else { return };
     let Ok(there) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };

@@ -1,4 +1,4 @@
-//! The program's end of the socket to its helper.
+//! The program's end of the socket to the sandbox helper.
 
 use std::io::{ErrorKind, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -13,14 +13,15 @@ use super::hosts::HostPattern;
 use super::protocol::Message;
 use super::proxy::Proxy;
 
-/// Bytes that a helper has to say at most.
+/// Maximum number of bytes that a helper may send.
 const WORDS: usize = 64 << 10;
 
-/// What passes between the program and the helper of one command.
+/// Communication between the program and the helper of one command.
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: UnixStream,
-    /// For the command's proxy, which the helper's listening socket starts. None where there is no such network.
+    /// Hosts for the command's proxy, which starts when the helper sends its listening socket. `None` if the command
+    /// has no proxy.
     allowed: Option<Vec<HostPattern>>,
     proxy: Option<Proxy>,
     said: Vec<u8>,
@@ -32,19 +33,19 @@ impl Control {
         Self { socket, allowed, proxy: None, said: Vec::new(), open: true }
     }
 
-    /// Sends the plan. A helper that died at once shows in how it ended, not here.
+    /// Sends the plan. If the helper has already died, its exit status reports that.
     pub(crate) fn plan(&self, plan: &[u8], patience: Duration) -> std::io::Result<()> {
         self.socket.set_write_timeout(Some(patience))?;
         let _ = (&self.socket).write_all(plan);
         Ok(())
     }
 
-    /// What to wait on until the helper says something; none once it will not any more.
+    /// Returns the socket to poll for messages; `None` once no more will come.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.open.then(|| self.socket.as_fd())
     }
 
-    /// Takes what the helper says, without waiting.
+    /// Receives messages from the helper, without blocking.
     pub(crate) fn hear(&mut self) {
         let mut buffer = [0; 4 << 10];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -72,7 +73,7 @@ impl Control {
         }
     }
 
-    /// Starts the proxy and tells the helper to go on, or to end.
+    /// Starts the proxy and tells the helper to continue, or to end if that failed.
     fn serve(&mut self, socket: OwnedFd) {
         let Some(allowed) = self.allowed.take() else { return };
         match Proxy::start(TcpListener::from(socket), allowed) {
@@ -89,14 +90,14 @@ impl Control {
         }
     }
 
-    /// Tells the helper that the command is not wanted any more; whether that could be told.
+    /// Tells the helper to end the command. Returns whether the helper could be told.
     pub(crate) fn end(&self) -> bool {
         self.socket.shutdown(Shutdown::Write).is_ok()
     }
 
-    /// All that the helper said, and what its command asked the proxy for in vain. The proxy is no more.
+    /// Stops the proxy. Returns everything the helper sent, and the hosts that the proxy refused.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<String>) {
-        // What is in the socket is all there is to come.
+        // The helper has ended, so only what is in the socket remains.
         let mut before = usize::MAX;
         while self.open && self.said.len() != before {
             before = self.said.len();

@@ -1,33 +1,36 @@
-//! Space that commands leave on the disk.
+//! Keeps disk space free while commands run.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often it is looked at, at least and at most.
+/// Minimum and maximum interval between checks.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// Bytes and files that commands take in a millisecond, at most: so much as fits through memory.
+/// Upper bounds on the bytes and files that commands can use in a millisecond, given memory bandwidth.
 const BYTES_A_MILLISECOND: u64 = 16 << 20;
 const FILES_A_MILLISECOND: u64 = 1_000;
 
-/// Files and directories that stay possible.
+/// Number of files and directories that it must remain possible to create.
 const FILES: u64 = 10_000;
 
-/// Files and directories of those that stay possible whatever happens, where there are few: each of them takes one that this
-/// process may have open.
+/// Number of those that are reserved where few are left. Each takes one of this process's open files.
 const RESERVED_FILES: u64 = 128;
 
-/// Files that cannot be made before somebody has looked, even where this process waits for its turn.
+/// More free files than this cannot be used up before the next check, even if this process is not scheduled for a
+/// while.
 const FAR_FILES: u64 = 500_000;
 
-/// Bytes above the floor that cannot be used up before somebody has looked, even where this process waits for its turn.
+/// More free bytes above the floor than this cannot be used up before the next check, even if this process is not
+/// scheduled for a while.
 const FAR: u64 = 2 << 30;
 
-/// What has to stay free where a command may write. No limit of the kernel bounds what many files take together, so it is
-/// looked at from outside while the command runs. Where so little is left that a command could take it between two
-/// looks, the space that has to stay is taken first, by a file without a name that goes with the command: then the
-/// kernel refuses what is beyond. The same is done for the number of files, as far as this process may hold some open.
+/// Free space that must remain where a command may write. The kernel cannot limit the total size of many files, so the
+/// space is checked from outside while the command runs.
+///
+/// If so little is free that a command could use it up between two checks, the required space is reserved in advance by
+/// an unnamed file that exists as long as the command; the kernel then refuses further writes. The same is done for the
+/// number of files, as far as this process may keep files open.
 #[derive(Debug)]
 pub(crate) struct Spare<'a> {
     floors: Vec<Floor<'a>>,
@@ -38,21 +41,21 @@ struct Floor<'a> {
     at: &'a Path,
     bytes: u64,
     files: u64,
-    /// Hold the space, and each a place for a file, for as long as they are open.
+    /// Open files that reserve the space, and one file or directory each.
     _reserve: Vec<OwnedFd>,
 }
 
 impl<'a> Spare<'a> {
-    /// So many bytes where these directories are, or half of what there is if that is less.
+    /// Requires this many bytes to stay free in each directory, or half of the free space if that is less.
     pub(crate) fn new(bytes: u64, directories: impl IntoIterator<Item = &'a Path>) -> Self {
         let floor = |at| {
             let (before, possible) = free(at)?;
             let (floor, files) = (bytes.min(before / 2), FILES.min(possible / 2));
             let reserve = (before - floor < FAR).then(|| reserved(at, floor)).flatten();
             let places = if possible < FAR_FILES { RESERVED_FILES.min(files) } else { 0 };
-            // Where no more files may be open, fewer are held.
+            // If no more files may be open, reserve fewer.
             let places: Vec<OwnedFd> = (0..places).map_while(|_| unnamed(at)).collect();
-            // Of what is left then, a little is kept to end the command by, before it finds the disk full.
+            // Keep a little of the remaining space, so that the command is ended before it finds the disk full.
             let bytes = if reserve.is_some() { floor / 8 } else { floor };
             let files = files.saturating_sub(places.len() as u64).max(files / 8);
             let reserve = reserve.into_iter().chain(places).collect();
@@ -61,7 +64,7 @@ impl<'a> Spare<'a> {
         Self { floors: directories.into_iter().filter_map(floor).collect() }
     }
 
-    /// When to look again: before what is left above the floor can be used up.
+    /// Returns the time of the next check, before the space above the floor can be used up.
     pub(crate) fn next_look(&self) -> Duration {
         let left = |floor: &Floor<'_>| {
             let (bytes, files) = free(floor.at)?;
@@ -72,7 +75,7 @@ impl<'a> Spare<'a> {
         self.floors.iter().filter_map(left).min().map_or(most, Duration::from_millis).clamp(least, most)
     }
 
-    /// Whether there is less.
+    /// Returns whether less than the required space is free.
     pub(crate) fn is_used_up(&self) -> bool {
         let below =
             |floor: &Floor<'_>| free(floor.at).is_some_and(|(bytes, files)| bytes < floor.bytes || files < floor.files);
@@ -80,20 +83,20 @@ impl<'a> Spare<'a> {
     }
 }
 
-/// A file without a name of so many bytes; none where the file system has no such thing, or not the space any more.
+/// Creates an unnamed file of this size; `None` if the file system does not support it or lacks the space.
 fn reserved(at: &Path, bytes: u64) -> Option<OwnedFd> {
     let file = unnamed(at)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).ok()?;
     Some(file)
 }
 
-/// A file without a name.
+/// Creates an unnamed file.
 fn unnamed(at: &Path) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR).ok()
 }
 
-/// Bytes and files that are free. Some file systems have no number of files; they tell none at all.
+/// Returns the free bytes and files. Some file systems do not limit the number of files and report none.
 fn free(at: &Path) -> Option<(u64, u64)> {
     let told = rustix::fs::statvfs(at).ok()?;
     let files = if told.f_files == 0 { u64::MAX } else { told.f_favail };

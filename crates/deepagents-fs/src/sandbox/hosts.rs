@@ -1,4 +1,4 @@
-//! Which hosts commands may reach.
+//! Hosts that commands may reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,21 +6,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The ports of a pattern that names none: those of the web.
+/// Default ports of a pattern: HTTP and HTTPS.
 const WEB: [u16; 2] = [80, 443];
 
-/// Hosts of an [allow-list](super::Network::AllowList).
+/// A pattern for hosts of an [allow-list](super::Network::AllowList).
 ///
-/// * `example.org` is this host;
-/// * `*.example.org` is every host below it, at any depth, and not `example.org` itself;
-/// * `192.0.2.1` and `[2001:db8::1]` are addresses, for commands that use them instead of a name.
+/// * `example.org` matches this host;
+/// * `*.example.org` matches every host below it, at any depth, but not `example.org` itself;
+/// * `192.0.2.1` and `[2001:db8::1]` match addresses, for commands that use them instead of a name.
 ///
-/// A port may follow, as in `example.org:8443`; without one the ports are 80 and 443. Case and a dot at the end of a
-/// name mean nothing. Names beyond ASCII are written in their ASCII form (`xn--…`).
+/// A port may follow, as in `example.org:8443`; without one, ports 80 and 443 match. Case and a trailing dot are
+/// ignored. Write non-ASCII names in their ASCII form (`xn--…`).
 ///
-/// A name gives access to addresses of the internet alone. Where it resolves to an address of this machine or of a
-/// private network, it is refused unless that address is on the list itself, with the port. The name `localhost` stands
-/// for this machine and needs no such address.
+/// A name gives access only to public internet addresses. If it resolves to an address of this machine or of a private
+/// network, the connection is refused unless that address, with the port, is on the list as well. The name `localhost`
+/// stands for this machine and needs no such entry.
 ///
 /// ```
 /// use deepagents_fs::sandbox::HostPattern;
@@ -44,23 +44,23 @@ enum Hosts {
     Below(String),
 }
 
-/// A text that names no hosts.
+/// A text is not a valid host pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` names no host for an allow-list: {reason}")]
 pub struct HostPatternError {
     /// The text.
     pub text: String,
-    /// What is wrong with it, and what to write instead.
+    /// The problem, and what to write instead.
     pub reason: &'static str,
 }
 
 impl HostPattern {
-    /// Whether a host, by name or address, is covered at a port.
+    /// Returns whether a host, given as a name or an address, matches at a port.
     pub fn covers(&self, host: &str, port: u16) -> bool {
         Host::parse(host).is_ok_and(|host| self.covers_target(&Target { host, port }))
     }
 
-    /// Whether it is for this very host, at whatever port.
+    /// Returns whether the pattern is for exactly this host, on any port.
     #[cfg(unix)]
     pub(crate) fn names(&self, host: &Host) -> bool {
         matches!(&self.hosts, Hosts::One(own) if own == host)
@@ -133,17 +133,17 @@ impl TryFrom<String> for HostPattern {
     }
 }
 
-/// A host, in one spelling.
+/// A host in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
-    /// In small letters, without a dot at the end.
+    /// In lower case, without a trailing dot.
     Name(String),
-    /// An IPv4 address in IPv6 clothes is the IPv4 address.
+    /// An IPv4-mapped IPv6 address is represented as the IPv4 address.
     Address(IpAddr),
 }
 
 impl Host {
-    /// A name, an IPv4 address, or an IPv6 address with or without brackets.
+    /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(address.into()));
@@ -171,7 +171,7 @@ impl Host {
                 return Err("a name is made of letters, digits, `-` and `_`, with dots between its parts");
             }
         }
-        // The system would take `127.1`, `0x7f000001` and `2130706433` for addresses.
+        // The system resolver would take `127.1`, `0x7f000001` and `2130706433` for addresses.
         let last = name.rsplit('.').next().unwrap_or_default();
         let hexadecimal = last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -191,7 +191,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// What a command wants to be connected to.
+/// Target of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) host: Host,
@@ -199,7 +199,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `host:port`, as in a request. Without a port it is the given one, if there is one.
+    /// Parses `host:port`, as in a request. `default_port` applies if there is no port.
     #[cfg(unix)]
     pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Result<Self, &'static str> {
         let (host, port) = split_port(text)?;
@@ -214,7 +214,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A host and the port behind it. The colons of an IPv6 address are inside its brackets.
+/// Splits a host from the port after it. The colons of an IPv6 address must be in brackets.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match text.rsplit_once(':') {
         Some((_, behind)) if behind.contains(']') => (text, None),

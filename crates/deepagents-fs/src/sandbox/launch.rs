@@ -1,4 +1,4 @@
-//! Starting the helper, and hearing it.
+//! Starts the helper and reads its messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace, UserGit
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
-/// The home directory in a sandbox.
+/// Home directory in a sandbox.
 pub(crate) const HOME: &str = "/tmp/home";
 
-/// A command and where it runs.
+/// A command to run.
 pub(crate) struct Task<'a> {
     pub(crate) root: Option<&'a Path>,
-    /// What the root and the writable directories of the policy were.
+    /// Identities of the root and the policy's writable directories.
     pub(crate) identities: &'a [Identity],
     pub(crate) cwd: &'a Path,
     pub(crate) program: &'a Path,
     pub(crate) text: &'a str,
-    /// Whether it reads something.
+    /// Whether the command has an input to read.
     pub(crate) takes_input: bool,
 }
 
 impl Sandbox {
-    /// The helper process for a command.
+    /// Creates the job of the helper for a command.
     pub(crate) fn job<'a>(
         &self,
         policy: &'a SandboxPolicy,
@@ -78,8 +78,8 @@ impl Sandbox {
     }
 }
 
-/// Where commands find what they started themselves: the sandbox's loopback, except for hosts of this kind that are on
-/// the list, which are the program's.
+/// Returns the hosts for which commands bypass the proxy to reach what they started themselves: the sandbox's loopback
+/// names, except those on the list, which mean the host's loopback.
 fn direct(hosts: &[HostPattern]) -> Vec<String> {
     let listed = |own: &&str| Host::parse(own).is_ok_and(|own| hosts.iter().any(|pattern| pattern.names(&own)));
     ["localhost", "127.0.0.1", "::1"].iter().filter(|own| !listed(own)).map(|own| (*own).to_owned()).collect()
@@ -96,7 +96,7 @@ fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
     let places: Vec<&VPath> = places.collect();
     let led = root.into_iter().flat_map(|root| places.iter().flat_map(move |place| leads(root, place)));
     let led: BTreeSet<VPath> = led.collect();
-    // What is hidden comes first, so that a place that is protected too is not shown.
+    // Hidden paths come first, so that one that is also protected stays hidden.
     let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
     let protected = policy.protected.iter().map(of(Guard::Protect, false));
     let places = places.into_iter().map(of(Guard::Protect, true));
@@ -133,7 +133,8 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
     places.filter_map(guarded).filter(|named| !named.parts.is_empty()).collect()
 }
 
-/// What a command that starts now is kept from changing by the name of it, such as repositories, by paths below the root.
+/// Returns the paths, such as repositories, that a command started now may not change because of their names, relative
+/// to the root.
 pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     #[cfg(target_os = "linux")]
     return super::helper::guard::find(root, &named(policy), false)
@@ -147,12 +148,12 @@ pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<P
     };
 }
 
-/// All that the helper said.
+/// Everything the helper reported.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) report: Option<SandboxReport>,
     pub(crate) exit: Option<Exit>,
-    /// The step and the reason.
+    /// Step and reason of a failure.
     pub(crate) failed: Option<(String, String)>,
 }
 
@@ -172,7 +173,7 @@ impl Said {
     }
 }
 
-/// Runs `true` in a sandbox without a workspace, and with a proxy that lets nobody through.
+/// Runs `true` in a sandbox without a workspace and with a proxy that allows no host.
 #[cfg(target_os = "linux")]
 pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     use crate::shell::supervise::{End, Output, supervise};
@@ -189,7 +190,7 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         .job(&policy, &task, BTreeMap::new(), timeout, 4 << 10)
         .map_err(|error| error.to_string())
         .and_then(|job| {
-            // The far end stays open until the end: nobody cancels a probe.
+            // Keep the other end open: nothing cancels a probe.
             let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
             supervise(job, &caller, Output::Captured(None))
                 .map_err(|error| format!("the helper could not be started: {error}"))

@@ -1,26 +1,27 @@
-//! Holding commands in.
+//! Sandboxing of commands.
 //!
-//! On Linux a command runs in namespaces of its own (user, mount, process, IPC, host name, network) with a file system
+//! On Linux, a command runs in its own namespaces (user, mount, process, IPC, host name, network) with a file system
 //! built for it: the workspace, at its own path and writable; the system's programs and libraries, read-only; a private
-//! `/tmp` and home, gone when the command ends; a `/proc` that shows its own processes; five harmless devices; and
-//! nothing else, so there are no home directories, keys, sockets or disks to find. It has no capabilities and cannot get
-//! any, Landlock and seccomp stand behind the namespaces, resource limits bound it, and there is no network unless it is
-//! allowed: as a list of hosts, reached through a proxy of the program, or whole. [`SandboxPolicy`] says what is allowed,
-//! [`Sandbox::probe`] what this machine can do.
+//! `/tmp` and home, deleted when the command ends; a `/proc` that shows its own processes; and five harmless devices.
+//! There is nothing else, so there are no home directories, keys, sockets or disks to find.
 //!
-//! Repositories in the workspace, and what steers the agent, can be read and not changed.
+//! The command has no capabilities and cannot gain any. Landlock and seccomp back up the namespaces, and resource
+//! limits apply. There is no network unless allowed: either to a list of hosts, through a proxy in the program, or
+//! without restriction. [`SandboxPolicy`] says what is allowed; [`Sandbox::probe`] reports what this machine supports.
 //!
-//! What it does not do: it does not hide anything that is *in* the workspace, so do not give it a home directory, and a
-//! socket there can be connected to; it does not bound the total of memory used, only what one process takes, and of the
-//! disk it keeps some space free and no more; and the kernel is shared, so a hole in the kernel is a hole in the sandbox. On other systems there
-//! is none.
+//! Repositories in the workspace, and files that control the agent, are readable but not writable.
+//!
+//! The sandbox has limits. It hides nothing *in* the workspace, so do not use a home directory as one; commands can
+//! connect to sockets there. It does not limit the total memory used, only that of each process, and of the disk it
+//! only keeps some space free. The kernel is shared, so a vulnerability in the kernel is one in the sandbox. Other
+//! systems have no sandbox.
 //!
 //! # The helper
 //!
-//! The steps into a sandbox are taken by a helper process of a single thread, since a program with threads cannot take
-//! them. A program is its own helper when it calls [`init`] first thing in `main`; one that does not is never run
-//! again by accident, it uses the program `deepagents-sandbox` of this crate, next to its own executable or
-//! [named](Sandbox::helper).
+//! A single-threaded helper process enters the sandbox, since a multi-threaded program cannot. A program is its own
+//! helper if it calls [`init`] at the very start of `main`. A program that does not is never run again by accident: it
+//! uses the `deepagents-sandbox` program of this crate, next to its own executable or at a [given
+//! path](Sandbox::helper).
 //!
 //! ```no_run
 //! // First thing in `main`:
@@ -65,21 +66,21 @@ pub use report::{Level, Part, SandboxReport};
 #[cfg(unix)]
 pub use toolchains::{Cache, CacheAccess, ToolChains};
 
-/// Whether this program answers when it is started as a helper.
+/// Whether this program can act as its own helper.
 static ANSWERS: AtomicBool = AtomicBool::new(false);
 
-/// The name of the helper program of this crate.
+/// Name of this crate's helper program.
 pub const HELPER: &str = "deepagents-sandbox";
 
-/// Makes this program its own sandbox helper. To be called before anything else in `main`, above all before threads are
-/// started. In a process that was started as a helper it does the helper's work and does not return.
+/// Makes this program its own sandbox helper. Call it before anything else in `main`, in particular before any threads
+/// are started. In a process started as a helper, it does the helper's work and does not return.
 pub fn init() {
     #[cfg(target_os = "linux")]
     helper::take_over(std::env::args_os());
     ANSWERS.store(true, Ordering::Relaxed);
 }
 
-/// Makes sandboxes, and knows whether it can. Clones share what they know.
+/// Creates sandboxes, and caches whether this machine supports them. Clones share the cache.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     helper: Option<PathBuf>,
@@ -87,21 +88,22 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Finds its helper by itself: this program, if it calls [`init`], or else [`HELPER`] next to it.
+    /// Creates a sandbox that finds its helper itself: this program, if it calls [`init`], or else [`HELPER`] next to
+    /// it.
     ///
-    /// All that are made so share what they know.
+    /// All sandboxes created this way share one cached report.
     pub fn new() -> Self {
         static REPORT: LazyLock<Arc<OnceLock<SandboxReport>>> = LazyLock::new(Arc::default);
         Self { helper: None, report: REPORT.clone() }
     }
 
-    /// Uses this program as helper. It must call [`init`].
+    /// Creates a sandbox that uses this program as its helper. The program must call [`init`].
     pub fn helper(program: impl Into<PathBuf>) -> Self {
         Self { helper: Some(program.into()), report: Arc::default() }
     }
 
-    /// What the sandbox amounts to on this machine. The first call runs a command in one and takes some milliseconds
-    /// during which it blocks; the answer is kept.
+    /// Returns what the sandbox provides on this machine. The first call blocks for some milliseconds to run a command
+    /// in a sandbox; the result is cached.
     pub fn probe(&self) -> SandboxReport {
         self.report.get_or_init(|| self.try_out()).clone()
     }
@@ -116,14 +118,14 @@ impl Sandbox {
         SandboxReport::none("the sandbox needs Linux")
     }
 
-    /// The program to start as helper, or why there is none.
+    /// Returns the program to start as a helper, or the reason there is none.
     #[cfg(unix)]
     fn program(&self) -> Result<PathBuf, String> {
         if let Some(helper) = &self.helper {
             return Ok(helper.clone());
         }
         if ANSWERS.load(Ordering::Relaxed) {
-            // Stays the running program even when its file was replaced by a newer one.
+            // This remains the running program even if its file is replaced by a newer one.
             return Ok(PathBuf::from("/proc/self/exe"));
         }
         let beside = std::env::current_exe().ok().map(|program| program.with_file_name(HELPER));

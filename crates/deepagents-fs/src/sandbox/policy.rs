@@ -1,4 +1,4 @@
-//! What commands in a sandbox may do.
+//! Policies for commands in a sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use super::{HostPattern, HostPatternError, Level};
 use crate::VPath;
 use crate::permissions::{Permissions, ProtectedPlaces};
 
-/// Directories that hold the system, read-only in a sandbox. Links among them stay links.
+/// System directories, read-only in a sandbox. Those that are links stay links.
 pub(crate) const SYSTEM: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// What commands may do. The default: the workspace is writable except repositories and what steers the agent, the system
-/// is readable, no network.
+/// What commands may do. By default, the workspace is writable except for repositories and files that control the
+/// agent, the system is readable, and there is no network.
 ///
 /// ```
 /// use deepagents_fs::VPath;
@@ -32,50 +32,53 @@ pub(crate) const SYSTEM: [&str; 9] =
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct SandboxPolicy {
-    /// Which network there is.
+    /// Network access.
     pub network: Network,
-    /// What commands only read, at the root and at any depth; see [`ProtectedPlaces`] for what that is by default. Places
-    /// that a person would be asked about are among them, as a command cannot ask. What exists when a command
-    /// starts is mounted read-only. A repository that a command makes is protected from the next one; what it makes at a path
-    /// of the list is renamed when it ends, see [`CommandOutput::moved`](crate::shell::CommandOutput::moved), unless the
-    /// program itself is killed before. A link at a path of the list, or at the root by a name of it, is put back when the
-    /// command ends, in the place of what it made of it.
+    /// Places that commands may only read, at the root and at any depth; see [`ProtectedPlaces`] for the defaults. They
+    /// include places that require a person's approval, since a command cannot ask.
+    ///
+    /// What exists when a command starts is mounted read-only. A repository that a command creates is protected from
+    /// the next command on. A file that a command creates at a listed path is renamed when the command ends, see
+    /// [`CommandOutput::moved`](crate::shell::CommandOutput::moved), unless the program itself is killed first. A link
+    /// at a listed path, or at the root under a listed name, is restored when the command ends if the command replaced
+    /// it.
     pub protected_places: ProtectedPlaces,
-    /// What may be changed in repositories, where `.git` is one of the protected places.
+    /// What may be changed in repositories, if `.git` is one of the protected places.
     pub git: Git,
-    /// Files and directories of the workspace that are read-only. They cannot be moved away either. It holds for what
-    /// exists when a command starts. Where a symbolic link is on the way it holds for what that leads to, if it is in the
-    /// workspace; the link itself can be replaced.
+    /// Workspace files and directories that are read-only and cannot be moved. Applies to what exists when a command
+    /// starts. If the path contains a symbolic link, this protects the link's target if that is in the workspace; the
+    /// link itself can be replaced.
     pub protected: Vec<VPath>,
-    /// Files and directories of the workspace that are unreadable. As with `protected`, it is for what exists.
+    /// Workspace files and directories that are unreadable. Like `protected`, this applies to what exists.
     pub hidden: Vec<VPath>,
-    /// Files and directories of the host that are unreadable wherever something that is shown holds them: the workspace, a
-    /// directory of this policy, a tool chain. As with `protected`, it is for what exists.
+    /// Host files and directories that are unreadable wherever they are visible: in the workspace, a directory of this
+    /// policy or a toolchain. Like `protected`, this applies to what exists.
     pub hidden_host: Vec<PathBuf>,
-    /// Rules about files of the workspace, each of which holds for commands too: what may not be read is hidden, what may
-    /// not be written is read-only, and what a person would be asked about is so as well, since a command cannot ask.
-    /// Mounts see to that, so it holds whatever a command does, for the files that are there when it starts. A file that
-    /// a command makes at a place that a rule is about is bound from the next command on. Links and hard links are
-    /// judged by where they lead and by their own path.
+    /// Rules about workspace files, each of which applies to commands too: files that may not be read are hidden, and
+    /// files that may not be written are read-only. The same holds where a rule asks a person, since a command cannot
+    /// ask.
+    ///
+    /// Mounts enforce the rules, whatever a command does, for files that exist when it starts. A file that a command
+    /// creates is subject to them from the next command on. Links and hard links are judged by their target and their
+    /// own path, respectively.
     pub rules: Vec<Permissions>,
-    /// Files and directories of the host that are shown, with all below them, at their own paths: a tool chain below a
-    /// home or `/opt`. Sockets in them can be connected to.
+    /// Host files and directories that are visible with their contents at their own paths, such as a toolchain below a
+    /// home or in `/opt`. Commands can connect to sockets in them.
     pub read_only: Vec<PathBuf>,
-    /// Directories of the host that commands can write to, at their own paths.
+    /// Host directories that commands can write to, at their own paths.
     pub writable: Vec<PathBuf>,
-    /// The tool chains that commands find: programs that are shown, caches and variables. None but the system's by
-    /// default.
+    /// Toolchains available to commands: visible programs, caches and variables. Only the system's by default.
     #[cfg(unix)]
     pub tools: ToolChains,
-    /// Bounds on what a command may use.
+    /// Resource limits.
     pub limits: Limits,
-    /// Refuses commands where less than this level is reached; [`Level::Namespaces`] by default. No lower one is
-    /// possible: to run without a sandbox is not for a policy to say.
+    /// Refuses commands if this level cannot be reached; [`Level::Namespaces`] by default. A lower level has no effect:
+    /// a policy cannot disable the sandbox.
     pub required: Option<Level>,
 }
 
-/// Which network a command sees. But for the host's, a socket in the workspace at which a program outside takes connections when
-/// a command starts is unreadable; to tell, one is made and closed.
+/// Network access of commands. Except with [`Host`](Self::Host), a socket in the workspace is unreadable if a program
+/// outside accepts connections on it when a command starts; a test connection determines that.
 ///
 /// ```
 /// use deepagents_fs::sandbox::{Network, SandboxPolicy};
@@ -87,72 +90,74 @@ pub struct SandboxPolicy {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Network {
-    /// A loopback of its own, with nothing on it but what the command itself starts. Sockets in the workspace at which a
-    /// program outside takes connections when a command starts are unreadable.
+    /// A loopback interface of its own, with only what the command itself starts. A socket in the workspace is
+    /// unreadable if a program outside accepts connections on it when a command starts.
     #[default]
     None,
-    /// A loopback of its own, and on it an HTTP proxy that connects to these hosts alone. Programs find it by the
-    /// variables `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, in capitals and in small letters; one that takes no
-    /// notice of them has no network, and names are resolved by the proxy. All others are refused with status 403. The
-    /// proxy connects by itself, not through another proxy.
+    /// A loopback interface of its own, with an HTTP proxy that connects only to these hosts and refuses all others
+    /// with status 403. The variables `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`, in upper and lower case, tell
+    /// programs where it is; a program that ignores them has no network. The proxy resolves names. It connects
+    /// directly, not through another proxy.
     ///
-    /// The list is of hosts, not of what is said to them: data can leave the sandbox to any of them, and where many
-    /// sites share one address (behind a content delivery network), whoever reaches one may reach the others.
+    /// The list restricts hosts, not what is sent to them: data can leave the sandbox to any of them. Where many sites
+    /// share an address (behind a content delivery network), access to one may give access to the others.
     AllowList(Vec<HostPattern>),
-    /// The host's, whole: the internet, the local network and what listens on the host's loopback. The sandbox then
-    /// amounts to [`Level::Namespaces`] at most. On kernels before 6.12 it includes the abstract sockets of other
-    /// programs, by which some of them take orders.
+    /// The host's network without restriction: the internet, the local network and services on the host's loopback. The
+    /// sandbox then reaches at most [`Level::Namespaces`]. On kernels before 6.12, this includes the abstract sockets
+    /// of other programs, some of which accept commands on them.
     Host,
 }
 
 impl Network {
-    /// An allow-list of hosts written as text, see [`HostPattern`].
+    /// Creates an allow-list from hosts written as text; see [`HostPattern`].
     ///
     /// # Errors
-    /// When a text names no host.
+    /// Returns an error if a text is not a valid host pattern.
     pub fn allow<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Result<Self, HostPatternError> {
         hosts.into_iter().map(str::parse).collect::<Result<_, _>>().map(Self::AllowList)
     }
 }
 
-/// What a command may change in the repositories of the workspace, at its root and deeper. Where `.git` is a link or a file
-/// that names another directory, that directory counts as well if it is in the workspace; the link itself can be replaced
-/// deeper than at the root. Before you run git in a repository that a command has just made, look at its hooks and configuration.
+/// What a command may change in the workspace's repositories, at the root and below. If `.git` is a link, or a file
+/// that points to another directory, that directory counts too if it is in the workspace; below the root, the link
+/// itself can be replaced. Before you run git in a repository that a command has just created, check its hooks and
+/// configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Git {
-    /// Nothing below `.git`: it can be looked at, not committed to.
+    /// Nothing below `.git`: a command can read a repository but not commit.
     #[default]
     ReadOnly,
-    /// All but the files that make git run programs: `.git/hooks`, `.git/config`, `.git/config.worktree` and
-    /// `.git/modules`. This stops the usual tricks, not all: a new file `.git/commondir` makes git take its
-    /// configuration from another directory. Choose it where commands may commit and are trusted that far.
+    /// Everything except the files that make git run programs: `.git/hooks`, `.git/config`, `.git/config.worktree` and
+    /// `.git/modules`. This stops the usual tricks but not all: a new file `.git/commondir` makes git read its
+    /// configuration from another directory. Choose this if commands may commit and are trusted that far.
     Commits,
     /// Everything.
     Writable,
 }
 
-/// Bounds on what a command may use. They hold for each process alone, except `processes`, `scratch` and `spare`.
+/// Resource limits of a command. They apply to each process individually, except `processes`, `scratch` and `spare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Processes and threads at one time. Kernels before 5.14 cannot bound them, and for a program that is root only
-    /// those from 6.14 on can, with at least 301; the report says so.
+    /// Maximum number of processes and threads at a time. Kernels before 5.14 cannot limit it, and for a program
+    /// running as root only 6.14 and later can, to no less than 301; the report says so.
     pub processes: u64,
-    /// Bytes of one file that is written.
+    /// Maximum size in bytes of a written file.
     pub file_size: u64,
-    /// Files open at one time.
+    /// Maximum number of open files.
     pub open_files: u64,
-    /// Bytes of address space; not bound by default, since many programs reserve much more than they use.
+    /// Address space in bytes; unlimited by default, since many programs reserve much more than they use.
     pub address_space: Option<u64>,
-    /// Seconds on the processor; not bound by default.
+    /// CPU time in seconds; unlimited by default.
     pub cpu_seconds: Option<u64>,
-    /// Bytes of the private `/tmp`, which lies in memory.
+    /// Size in bytes of the private `/tmp`, which is in memory.
     pub scratch: u64,
-    /// Bytes that stay free on the disks of the workspace and of other writable directories, or half of what there is if
-    /// that is less: a command that leaves fewer is killed with all that it started. Where a command could be faster than
-    /// that, on a small or nearly full disk, these bytes are set aside while it runs, so it finds the disk full; where the
-    /// file system cannot do that (no files without names, no `fallocate`), a fast command may take more before it is
-    /// seen. Space cannot be taken at one stroke.
+    /// Number of bytes that stay free on the disks of the workspace and other writable directories, or half of the free
+    /// space if that is less. A command that leaves less is killed with all its processes.
+    ///
+    /// On a small or nearly full disk, where a command could be faster than the check, this space is reserved while it
+    /// runs, so the command finds the disk full. If the file system does not support that (no unnamed files, no
+    /// `fallocate`), a fast command may use more before it is noticed. Commands cannot preallocate space.
     pub spare: u64,
 }
 
@@ -170,27 +175,27 @@ impl Default for Limits {
     }
 }
 
-/// A policy that cannot be followed.
+/// A policy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// The workspace is or holds a part of the system.
+    /// The workspace is, or contains, a part of the system.
     #[error("a workspace at {} would lay the whole system open; choose a directory of its own", .0.display())]
     TooWide(PathBuf),
-    /// A directory of the host is missing.
+    /// A host directory is missing.
     #[error("{} cannot be shown in the sandbox: {reason}", .path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A directory of the host lies within one that commands can write to, so they could exchange it for another.
+    /// A host directory lies within one that commands can write to, so they could replace it.
     #[error("{} lies within {}, which is writable; use `protect` or `hide` for parts of a workspace", .path.display(), .within.display())]
     Within {
         /// The directory.
         path: PathBuf,
-        /// The writable one.
+        /// The writable directory.
         within: PathBuf,
     },
     /// A path is not UTF-8.
@@ -203,7 +208,7 @@ impl SandboxPolicy {
         self.required.map_or(Level::Namespaces, |level| level.max(Level::Namespaces))
     }
 
-    /// The policy with the host's paths resolved, once and for all: later, commands may have put links on the way.
+    /// Resolves the policy's host paths, so that links that commands create later have no effect.
     pub(crate) fn settled(mut self, root: &Path) -> Result<Self, PolicyError> {
         let own = ["/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var", "/opt", "/home", "/root"];
         let system = SYSTEM.iter().chain(&own);
@@ -214,7 +219,7 @@ impl SandboxPolicy {
             *path = path.canonicalize().map_err(missing)?;
         }
         for path in &mut self.hidden_host {
-            // What is not there now may be later, at the same place.
+            // A path that does not exist yet may be created later at the same place.
             let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
             if let Some((above, real)) = found {
                 let rest = path.strip_prefix(above).unwrap_or(Path::new(""));

@@ -1,7 +1,7 @@
-//! What the program and its helper say to each other over the helper's standard input, a socket.
+//! Protocol between the program and its helper, over a socket that is the helper's standard input.
 //!
-//! The program sends two plans, one for each stage of the helper, each behind its length; the helper answers with
-//! messages, one a line. The socket closing means that the command is not wanted any more.
+//! The program sends two length-prefixed plans, one for each stage of the helper. The helper answers with messages, one
+//! per line. Closing the socket cancels the command.
 
 use std::path::{Path, PathBuf};
 
@@ -11,61 +11,61 @@ use super::policy::Limits;
 use super::{Cache, Level, Part};
 use crate::permissions::{Rule, UserGit};
 
-/// Marks a process as a stage of the helper: its first argument.
+/// First argument that marks a process as a stage of the helper.
 pub(crate) const OUTER: &str = "--deepagents-sandbox=outer";
 #[cfg(target_os = "linux")]
 pub(crate) const INNER: &str = "--deepagents-sandbox=inner";
 
-/// For the first stage, which makes the namespaces.
+/// Plan of the first stage, which creates the namespaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OuterPlan {
     pub(crate) network: NetworkAccess,
 }
 
-/// Which network the command gets.
+/// Network of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NetworkAccess {
-    /// The host's.
+    /// The host's network.
     Host,
-    /// One of its own.
+    /// A network of its own.
     Own,
-    /// One of its own, with the program's proxy on it, which is not asked for these hosts.
+    /// A network of its own with the program's proxy on it, which is bypassed for these hosts.
     Proxy { direct: Vec<String> },
 }
 
-/// For the second stage, which is the first process in the namespaces.
+/// Plan of the second stage, the first process in the namespaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InnerPlan {
     pub(crate) root: Option<PathBuf>,
     pub(crate) cwd: PathBuf,
     pub(crate) network: NetworkAccess,
     pub(crate) read_only: Vec<PathBuf>,
-    /// What is shown read-only at another path than it has on the host, or at the same; the path first.
+    /// Paths visible read-only, each followed by the host path it shows, which may be the same.
     pub(crate) tools: Vec<(PathBuf, PathBuf)>,
     pub(crate) caches: Vec<Cache>,
     pub(crate) writable: Vec<PathBuf>,
-    /// The root and the writable directories as they were when the shell was opened.
+    /// Identities of the root and the writable directories when the shell was opened.
     pub(crate) identities: Vec<Identity>,
-    /// Paths below the root.
+    /// Guarded paths below the root.
     pub(crate) guarded: Vec<GuardedPath>,
-    /// What is unreadable in whatever is shown, by its path on the host without links.
+    /// Resolved host paths that are unreadable wherever they are visible.
     pub(crate) hidden_host: Vec<PathBuf>,
-    /// Rules about paths below the root, all of which hold.
+    /// Sets of rules about paths below the root, all of which apply.
     pub(crate) rules: Vec<Vec<Rule>>,
-    /// What has these names at any depth.
+    /// Guarded names at any depth.
     pub(crate) named: Vec<GuardedName>,
-    /// What the user's own settings have git run.
+    /// What git runs according to the user's own settings.
     pub(crate) user_git: UserGit,
     pub(crate) limits: Limits,
     pub(crate) least: Level,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
-    /// Whether the standard error of the helper is what the command reads.
+    /// Whether the command's standard input is passed as the helper's standard error.
     pub(crate) takes_input: bool,
 }
 
-/// Which directory a path led to: somebody may have put another one, or a link, in its place.
+/// Identity of the directory at a path, to detect that it was replaced by another one or by a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) path: PathBuf,
@@ -74,7 +74,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// What a path leads to now.
+    /// Returns the current identity of a path.
     pub(crate) fn look(path: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
         let found = path.symlink_metadata()?;
@@ -82,21 +82,21 @@ impl Identity {
     }
 }
 
-/// What is not as writable as the rest, wherever it is.
+/// A name that is not fully writable, wherever it occurs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedName {
-    /// In small letters.
+    /// In lower case.
     pub(crate) name: String,
-    /// Itself, which is the empty path, or parts of it.
+    /// The guarded parts; the empty path stands for the file or directory itself.
     pub(crate) parts: Vec<GuardedPath>,
 }
 
-/// A path of the workspace that is not as writable as the rest.
+/// A path of the workspace that is not fully writable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedPath {
     pub(crate) path: PathBuf,
     pub(crate) guard: Guard,
-    /// Whether it is meant in capitals and small letters alike.
+    /// Whether to ignore ASCII case.
     pub(crate) any_case: bool,
 }
 
@@ -104,23 +104,23 @@ pub(crate) struct GuardedPath {
 pub(crate) enum Guard {
     /// Read-only.
     Protect,
-    /// Read-only if it is a file.
+    /// Read-only if not a directory.
     ProtectFile,
-    /// Read-only; made as an empty directory where its parent exists.
+    /// Read-only; created as an empty directory if its parent exists.
     ProtectMade,
     /// Unreadable.
     Hide,
-    /// As writable as the rest, inside of something that is not.
+    /// Writable, inside something that is not.
     Free,
 }
 
-/// What the helper says.
+/// A message of the helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// The socket that comes with this listens on the command's network. The program answers with one byte once it
-    /// takes connections from it.
+    /// The socket sent with this message listens on the command's network. The program answers with one byte once it
+    /// accepts connections from it.
     Listening,
-    /// The sandbox stands, the command is started.
+    /// The sandbox is ready and the command has started.
     Ready { parts: Vec<Part> },
     /// The command ended.
     Exited { code: Option<i32>, signal: Option<i32> },
@@ -128,7 +128,7 @@ pub(crate) enum Message {
     Failed { step: String, reason: String },
 }
 
-/// A plan behind its length.
+/// Serialises a plan with its length as a prefix.
 pub(crate) fn framed(plan: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let body = serde_json::to_vec(plan)?;
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);

@@ -1,19 +1,19 @@
-//! What a sandbox amounts to.
+//! Reports of what a sandbox provides.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How well commands are held in. A higher level is greater.
+/// Level of confinement. Stronger levels compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Level {
-    /// Not at all.
+    /// No confinement.
     None,
-    /// Namespaces, no capabilities and a seccomp filter, but some other part is missing.
+    /// Namespaces, no capabilities and a seccomp filter, but another part is missing.
     Namespaces,
-    /// By every part there is.
+    /// All parts are in force.
     Full,
 }
 
@@ -27,14 +27,14 @@ impl fmt::Display for Level {
     }
 }
 
-/// One of the things a sandbox is made of.
+/// A part of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// What it is.
+    /// Name of the part.
     pub name: String,
-    /// Whether it is in force.
+    /// Whether the part is in force.
     pub available: bool,
-    /// Why not, or in which form.
+    /// The reason it is not, or details.
     pub detail: String,
 }
 
@@ -50,15 +50,15 @@ impl Part {
     }
 }
 
-/// What the sandbox amounts to on this machine, as it was tried. Shown as lines for people.
+/// What the sandbox provides on this machine, as found by trying it. Displayed as lines for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxReport {
-    /// All in all.
+    /// Overall level.
     pub level: Level,
-    /// The parts; empty where there is no sandbox.
+    /// The parts; empty if there is no sandbox.
     pub parts: Vec<Part>,
-    /// Why there is no sandbox.
+    /// Reason there is no sandbox.
     pub reason: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl SandboxReport {
         Self { level: Level::None, parts: Vec::new(), reason: Some(reason.into()) }
     }
 
-    /// A sandbox whose required parts are in force.
+    /// Creates the report of a sandbox whose required parts are in force.
     #[cfg(unix)]
     pub(crate) fn new(parts: Vec<Part>) -> Self {
         let level = if parts.iter().all(|part| part.available) { Level::Full } else { Level::Namespaces };

@@ -1,4 +1,4 @@
-//! The tool chains of the user who starts a program, as commands in a sandbox see them.
+//! The user's toolchains, as commands in a sandbox see them.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -9,11 +9,11 @@ use super::homes::Homes;
 use super::launch::HOME;
 use super::policy::SYSTEM;
 
-/// Where programs are looked for if the user says nothing.
+/// Default search path for programs.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Directories below a home that hold programs and what these need, with the variable that may name another place and
-/// that commands are told. Settings are not among them, as they may hold keys.
+/// Directories below a home that hold programs and their dependencies, with the variable that may override the location
+/// and is passed to commands. Settings are excluded, as they may contain keys.
 const PROGRAMS: [(&str, Option<&str>, &[&str]); 17] = [
     (".cargo", Some("CARGO_HOME"), &["bin"]),
     (".rustup", Some("RUSTUP_HOME"), &["."]),
@@ -34,10 +34,10 @@ const PROGRAMS: [(&str, Option<&str>, &[&str]); 17] = [
     (".local", None, &["bin", "lib"]),
 ];
 
-/// Variables of the above that are not told: commands have a directory of their own in their place, for what is written.
+/// Variables of those above that are not passed on, because commands write to their own directory instead.
 const OWN: [&str; 2] = ["CARGO_HOME", "GOPATH"];
 
-/// Directories below a home, or below what a variable names, that hold what was downloaded or built before.
+/// Directories below a home, or below a variable's location, that hold downloads and build results.
 const CACHES: [(&str, Option<&str>, &[&str]); 9] = [
     (".cargo", Some("CARGO_HOME"), &["registry", "git"]),
     ("go", Some("GOPATH"), &["pkg"]),
@@ -50,10 +50,10 @@ const CACHES: [(&str, Option<&str>, &[&str]); 9] = [
     (".gradle", None, &["caches"]),
 ];
 
-/// What belongs to programs in a `bin` and stands beside it.
+/// Directories beside a `bin` that belong to its programs.
 const BESIDE: [&str; 6] = ["lib", "lib32", "lib64", "libexec", "share", "include"];
 
-/// What else some programs need, by what is there: Go, Java, old Java, Maven, Conda.
+/// Further directories that some programs need, by a file that identifies them: Go, Java, old Java, Maven, Conda.
 const MORE_BESIDE: [(&str, &[&str]); 5] = [
     ("src/runtime", &["src", "pkg", "misc", "VERSION", "go.env"]),
     ("lib/modules", &["conf", "jmods", "release"]),
@@ -62,32 +62,32 @@ const MORE_BESIDE: [(&str, &[&str]); 5] = [
     ("conda-meta", &["conda-meta", "ssl"]),
 ];
 
-/// A directory of the host that commands see in their own home.
+/// A host directory that commands see in their home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// Where it is on the host.
+    /// Path on the host.
     pub from: PathBuf,
-    /// Where commands see it: a path below their home.
+    /// Path at which commands see it, below their home.
     pub at: PathBuf,
-    /// What becomes of what they write there.
+    /// Effect of commands' writes.
     pub access: CacheAccess,
 }
 
-/// What becomes of what commands write to a [`Cache`].
+/// Effect of commands' writes to a [`Cache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CacheAccess {
-    /// It is their own and gone when the command ends: they write to a layer in memory, within
-    /// [`Limits::scratch`](super::Limits::scratch). Where the kernel has no such layers for users (before 5.11), they
-    /// begin with an empty directory.
+    /// Writes are private and discarded when the command ends. They go to a layer in memory, within
+    /// [`Limits::scratch`](super::Limits::scratch). If the kernel has no unprivileged overlay mounts (before 5.11),
+    /// commands start with an empty directory.
     #[default]
     Copy,
-    /// It stays, on the host: faster the next time, and a way for a command to leave something for programs that run
-    /// outside of the sandbox.
+    /// Writes persist on the host. This is faster the next time, but lets a command leave files for programs outside
+    /// the sandbox.
     Shared,
 }
 
-/// What a user's tool chains need in a sandbox.
+/// What a user's toolchains need in a sandbox.
 ///
 /// ```no_run
 /// use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
@@ -99,26 +99,26 @@ pub enum CacheAccess {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChains {
-    /// Directories and files of the host that are shown, read-only, at their own paths.
+    /// Host files and directories visible read-only at their own paths.
     pub shown: Vec<PathBuf>,
-    /// Caches.
+    /// Cache directories.
     pub caches: Vec<Cache>,
-    /// Variables for commands, `PATH` among them.
+    /// Environment variables for commands, including `PATH`.
     pub env: BTreeMap<String, String>,
-    /// What is shown, and where that is, once and for all.
+    /// The visible paths and what they resolve to, fixed when the policy is settled.
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl ToolChains {
-    /// Those of the system alone.
+    /// Returns only the system's toolchains.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Finds them by the user's environment: the directories of `PATH`, and where `cargo`, `node`, `python`, `go` and
-    /// others keep their programs and caches below `HOME` or where a variable of theirs says. Keys and settings, which lie
-    /// beside them, are not shown: of what stands beside a directory of `PATH` only `lib`, `share` and the like are, and
-    /// nothing in a home.
+    /// Finds toolchains from the user's environment: the directories of `PATH`, and the programs and caches of `cargo`,
+    /// `node`, `python`, `go` and others, below `HOME` or where their own variables point. Keys and settings beside
+    /// them are not visible: beside a directory of `PATH`, only `lib`, `share` and the like are, and not those in a
+    /// home directory.
     pub fn find(env: impl Fn(&str) -> Option<String>) -> Self {
         let mut tools = Self::default();
         let home = env("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.parent().is_some());
@@ -161,7 +161,7 @@ impl ToolChains {
         tools
     }
 
-    /// The same, whose caches stay on the host.
+    /// Makes all caches shared, so that writes to them persist on the host.
     #[must_use]
     pub fn shared_caches(mut self) -> Self {
         for cache in &mut self.caches {
@@ -170,9 +170,8 @@ impl ToolChains {
         self
     }
 
-    /// Follows the links on the way to all of it. What leads through a place that commands can write to is left out: they
-    /// could have it lead anywhere. What is there itself needs not be shown.
-    /// Nor is shown what lies in a place that is hidden.
+    /// Resolves the links in all paths. Drops paths that lead through a place that commands can write to, since they
+    /// could redirect them, or inside it, as it is visible anyway. Also drops paths inside a hidden place.
     pub(crate) fn resolve(&mut self, writable: &[&Path], hidden: &[PathBuf]) {
         let seen = |path: &PathBuf| !hidden.iter().any(|hidden| path.starts_with(hidden));
         let followed = |path: &Path| followed(path, writable).filter(seen);
@@ -187,7 +186,7 @@ impl ToolChains {
         });
     }
 
-    /// Leaves out what is shown with something above it.
+    /// Removes paths that are below another visible path.
     fn settle(&mut self) {
         self.shown.sort();
         self.shown.dedup();
@@ -196,8 +195,8 @@ impl ToolChains {
     }
 }
 
-/// What is to be shown for a directory of programs: it, and what belongs to them beside it, such as `../lib`. What else
-/// lies there is not: a `bin` may stand in a home, by whichever path that is named.
+/// Returns what must be visible for a directory of programs: the directory and its companions such as `../lib`. Nothing
+/// else beside it is, as the `bin` may be in a home directory, under any path.
 fn shown_for(directory: &Path, homes: &Homes) -> Vec<PathBuf> {
     let Ok(real) = directory.canonicalize() else { return Vec::new() };
     if SYSTEM.iter().any(|system| directory.starts_with(system)) || homes.lie_in(&real) {
@@ -216,7 +215,7 @@ fn shown_for(directory: &Path, homes: &Homes) -> Vec<PathBuf> {
     }
     let more = MORE_BESIDE.iter().filter(|(mark, _)| tree.join(mark).exists()).flat_map(|(_, names)| *names);
     let beside = BESIDE.iter().chain(more).map(|name| tree.join(name));
-    // One of them may be a link to somewhere else.
+    // A companion may be a link to somewhere else.
     let is_part = |path: &PathBuf| path.canonicalize().is_ok_and(|real| !homes.hold(&real) && !homes.lie_in(&real));
     shown.extend(beside.filter(is_part));
     shown
@@ -226,7 +225,7 @@ fn joined(place: &Path, part: &str) -> PathBuf {
     if part == "." { place.to_owned() } else { place.join(part) }
 }
 
-/// Where a path leads, unless the way goes through one of these places or nowhere.
+/// Resolves a path; `None` if it leads through one of the writable places or does not exist.
 fn followed(path: &Path, writable: &[&Path]) -> Option<PathBuf> {
     const MOST_LINKS: usize = 40;
     let mut todo = path.to_owned();

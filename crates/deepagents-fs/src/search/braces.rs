@@ -1,33 +1,34 @@
-//! `{a,b}` and `{1..3}` in globs.
+//! Brace expansion in globs: `{a,b}` and `{1..3}`.
 //!
-//! The text is read once into a tree, and what the tree stands for is counted before it is written out, so a short
-//! pattern cannot cost much.
+//! The text is parsed once into a tree, and sizes are computed before anything is expanded, so that a short pattern
+//! cannot cost much.
 
 use std::ops::RangeInclusive;
 
-/// A pattern stands for at most so many.
+/// Maximum number of patterns that one expands to.
 const MOST: usize = 1000;
-/// Bytes of all that a pattern stands for.
+/// Maximum number of bytes of all patterns that one expands to.
 const MOST_BYTES: usize = 256 << 10;
-/// Groups within groups.
+/// Maximum nesting depth of groups.
 const DEPTH: usize = 32;
 
-/// A part of a pattern.
+/// Part of a pattern.
 enum Part<'a> {
     Text(&'a str),
     Choice(Vec<Vec<Part<'a>>>),
-    /// Texts of a range.
+    /// The values of a range.
     Range(Vec<String>),
 }
 
-/// All that a pattern with braces stands for; none if that is too much. Braces without a comma or range stay.
+/// Expands the braces of a pattern; `None` if the result would be too large. Braces without a comma or range stay as
+/// they are.
 pub(super) fn expand(pattern: &str) -> Option<Vec<String>> {
     let parts = Reader::new(pattern).parts(0, pattern.len(), 0)?;
     let mut bytes = 0;
     expand_parts(&parts, &mut bytes)
 }
 
-/// The texts that parts stand for one after the other. `bytes` counts all that was written.
+/// Expands a sequence of parts. `bytes` counts all the text written so far.
 fn expand_parts(parts: &[Part<'_>], bytes: &mut usize) -> Option<Vec<String>> {
     let mut out = vec![String::new()];
     for part in parts {
@@ -58,10 +59,10 @@ fn expand_parts(parts: &[Part<'_>], bytes: &mut usize) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// A pattern with its braces matched.
+/// A pattern with its braces paired.
 struct Reader<'a> {
     text: &'a str,
-    /// For each brace that is closed, where; by where it is opened.
+    /// Offset of the closing brace by the offset of its opening brace.
     closed: std::collections::HashMap<usize, usize>,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Reader<'a> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// The parts of a piece of the text; none where groups lie too deep in each other.
+    /// Parses a piece of the text into parts; `None` if groups are nested too deeply.
     fn parts(&self, from: usize, to: usize, depth: usize) -> Option<Vec<Part<'a>>> {
         if depth > DEPTH {
             return None;
@@ -94,7 +95,7 @@ impl<'a> Reader<'a> {
         let (mut parts, mut start) = (Vec::new(), from);
         for (at, c) in special(self.slice(from, to)) {
             let at = from + at;
-            // What lies in a group that was taken is behind us.
+            // Inside a group that was already parsed.
             if at < start || c != '{' {
                 continue;
             }
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
         Some(parts)
     }
 
-    /// What is in a pair of braces, if that is choices or a range.
+    /// Parses the text between two braces; the inner `None` if it is neither alternatives nor a range.
     fn group(&self, from: usize, to: usize, depth: usize) -> Option<Option<Part<'a>>> {
         let (mut start, mut inside, mut choices) = (from, from, Vec::new());
         for (at, c) in special(self.slice(from, to)) {
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The characters of a text that no backslash stands before, and where they are.
+/// Returns the characters of a text that are not escaped by a backslash, with their offsets.
 fn special(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut escaped = false;
     text.char_indices().filter(move |(_, c)| {
@@ -143,7 +144,7 @@ fn special(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// `1..3`, `a..c`, also downwards.
+/// Parses `1..3` or `a..c`, ascending or descending.
 fn range(text: &str) -> Option<Vec<String>> {
     let (first, last) = text.split_once("..")?;
     match (first.parse::<i64>(), last.parse::<i64>()) {
@@ -152,7 +153,7 @@ fn range(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// All from one to another, or one more than a pattern may stand for.
+/// Returns the values from first to last, but no more than one above the limit of patterns.
 fn span<T: ToString + PartialOrd>(first: T, last: T) -> Vec<String>
 where
     RangeInclusive<T>: DoubleEndedIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! What both ways of searching share: stopping, and putting results in order under a limit.
+//! Shared by both search implementations: cancellation, and ordering of results under a limit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Found, GrepFile, GrepLine, GrepOutcome, Truncation};
 use crate::VPath;
 
-/// Says when to stop: the time is over, enough was found, or nobody waits any more.
+/// Tells a search when to stop: at the deadline, when enough was found, or when nobody waits for it any more.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     stop: Arc<AtomicBool>,
@@ -16,7 +16,7 @@ pub(crate) struct Control {
     deadline: Option<Instant>,
 }
 
-/// Stops a search when it is dropped.
+/// Stops a search on drop.
 #[derive(Debug)]
 pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 
@@ -32,7 +32,7 @@ impl Control {
         Self { stop: Arc::default(), late: Arc::default(), deadline }
     }
 
-    /// One that stops by itself, no sooner than so much later from now.
+    /// Returns a new control with the same deadline, but no earlier than `grace` from now.
     pub(crate) fn with_grace(&self, grace: Duration) -> Self {
         let least = Instant::now().checked_add(grace);
         Self { stop: Arc::default(), late: Arc::default(), deadline: self.deadline.max(least) }
@@ -58,24 +58,24 @@ impl Control {
         late
     }
 
-    /// Whether the time was over before the search was.
+    /// Returns whether the deadline stopped the search.
     pub(crate) fn late(&self) -> bool {
         self.late.load(Ordering::Relaxed)
     }
 }
 
-/// Files that a walk finds before it ends, and that a listing has at most.
+/// Maximum number of files that a walk finds, and of entries in a listing.
 pub(crate) const MOST_FILES: usize = 200_000;
-/// Bytes of paths that a walk holds: of the files that it found, and of the directories that it has still to look into.
+/// Maximum total bytes of paths that a walk holds, of files found and of directories still to visit.
 #[cfg(unix)]
 pub(crate) const MOST_PATH_BYTES: usize = 32 << 20;
-/// Bytes of a path, from where a walk begins, below which it does not look.
+/// Maximum length in bytes of a path relative to the start of a walk; deeper directories are not visited.
 #[cfg(unix)]
 pub(crate) const LONGEST_PATH: usize = 16 << 10;
-/// Bytes of lines that are held, of the results so far and of those that wait for earlier ones.
+/// Maximum total bytes of lines held, in results and in batches that wait for earlier ones.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Takes batches as they finish and keeps the results in order; says when those from the start are enough.
+/// Takes batches as they finish and puts their results in order. Reports when the results from the start suffice.
 #[derive(Debug)]
 pub(crate) struct Collector {
     max: usize,
@@ -98,7 +98,7 @@ impl Collector {
         }
     }
 
-    /// Adds a batch; true when no later batch can change the outcome.
+    /// Adds a batch. Returns `true` if no later batch can change the outcome.
     pub(crate) fn add(&mut self, batch: usize, found: GrepOutcome) -> bool {
         self.waiting_bytes += found.weight();
         self.waiting.insert(batch, found);
@@ -110,7 +110,7 @@ impl Collector {
         self.is_full()
     }
 
-    /// Whether a batch should not be begun, as too much waits for an earlier one already.
+    /// Returns whether a batch should wait, because too many results already wait for an earlier batch.
     #[cfg(unix)]
     pub(crate) fn is_crowded(&self, batch: usize) -> bool {
         batch != self.next && self.waiting_bytes > MOST_BYTES
@@ -133,7 +133,7 @@ impl Collector {
     }
 
     pub(crate) fn finish(mut self, late: bool) -> GrepOutcome {
-        // Batches behind one that was not finished are still results.
+        // Results of batches after one that did not finish still count.
         for found in std::mem::take(&mut self.waiting).into_values() {
             self.take(found);
         }
@@ -151,12 +151,12 @@ impl Collector {
 }
 
 impl GrepOutcome {
-    /// About how many bytes of memory the lines take.
+    /// Returns the approximate memory use of the lines in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.files.iter().flat_map(|file| &file.lines).map(GrepLine::weight).sum()
     }
 
-    /// Adds what was found in a file, if anything was.
+    /// Adds the lines found in a file, if any.
     pub(crate) fn push(&mut self, path: VPath, found: Found) {
         if found.cut {
             self.truncation = Some(Truncation::Limit);
@@ -171,7 +171,7 @@ fn count(file: &GrepFile) -> usize {
     file.lines.iter().filter(|line| line.matched).count()
 }
 
-/// Keeps the first matching lines.
+/// Truncates the results to the first `max` matching lines.
 fn trim(out: &mut GrepOutcome, max: usize) {
     let mut left = max;
     for file in &mut out.files {
@@ -183,7 +183,7 @@ fn trim(out: &mut GrepOutcome, max: usize) {
             });
             let keep = kept.take_while(|seen| *seen <= left).count();
             file.lines.truncate(keep);
-            // Lines that led up to a match that is not shown.
+            // Drop leading context of a match that is not shown.
             while left == 0 && file.lines.last().is_some_and(|line| !line.matched) {
                 file.lines.pop();
             }
@@ -194,7 +194,7 @@ fn trim(out: &mut GrepOutcome, max: usize) {
     out.matches = max;
 }
 
-/// How siblings are ordered so that whole paths come out sorted: a directory's name counts with a slash at its end.
+/// Orders siblings so that complete paths are sorted: a directory's name counts as ending with a slash.
 pub(crate) fn sibling_order(a: (&str, bool), b: (&str, bool)) -> std::cmp::Ordering {
     let slash = |directory: bool| directory.then_some(b'/');
     a.0.bytes().chain(slash(a.1)).cmp(b.0.bytes().chain(slash(b.1)))

@@ -1,4 +1,4 @@
-//! Searching through any backend's listings and reads.
+//! Searches any backend through its listings and reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{Backend, ByteRange, Entry, FileRead, FsError, Kind, Stat, VPath, classify};
 
-/// Finds files by listing directories. [`Backend::glob`] does this unless the backend knows a quicker way.
+/// Finds files by listing directories. The default implementation of [`Backend::glob`].
 ///
 /// # Errors
-/// When the pattern or the path of the query cannot be used.
+/// Returns an error if the pattern or the path of the query is invalid.
 pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
     let control = Control::new(query.scope.deadline);
     let most = query.max_files.unwrap_or(usize::MAX);
@@ -35,25 +35,24 @@ pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQ
     Ok(out)
 }
 
-/// Bytes of files that are searched in one go.
+/// Bytes of files searched in one batch.
 const BATCH: usize = 1 << 20;
 
-/// How long what was read is searched after the time is over.
+/// How long the search of files already read may continue after the deadline.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of the largest file that is searched; a backend that streams its files has a way of its own.
+/// Size limit of a searched file in bytes. Backends that stream files have their own implementation.
 const LARGEST: u64 = 16 << 20;
 
-/// Finds lines by listing directories and reading files. [`Backend::grep`] does this unless the backend knows a
-/// quicker way.
+/// Finds lines by listing directories and reading files. The default implementation of [`Backend::grep`].
 ///
 /// # Errors
-/// When a pattern or the path of the query cannot be used.
+/// Returns an error if a pattern or the path of the query is invalid.
 pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
     let control = Control::new(query.scope.deadline);
     let _stop = control.stop_on_drop();
     let (own, path) = (query.clone(), &query.scope.path);
-    // Text is compiled in no time.
+    // Literal text compiles quickly.
     let matcher = match query.regex {
         true => blocking(path, move || LineMatcher::new(&own)).await??,
         false => LineMatcher::new(query)?,
@@ -91,7 +90,7 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
     Ok(out)
 }
 
-/// A file that is small enough to be held.
+/// Reads a file that is small enough to hold in memory.
 async fn read_whole<B: Backend + ?Sized>(backend: &B, state: &State, path: &VPath) -> Result<FileRead, FsError> {
     let file = backend.read(state, path, ByteRange::first(LARGEST + 1)).await?;
     if file.bytes.len() as u64 > LARGEST {
@@ -100,7 +99,7 @@ async fn read_whole<B: Backend + ?Sized>(backend: &B, state: &State, path: &VPat
     Ok(file)
 }
 
-/// Does what takes the processor's time where it holds up nobody.
+/// Runs CPU-bound work on the blocking thread pool.
 async fn blocking<T: Send + 'static>(path: &VPath, work: impl FnOnce() -> T + Send + 'static) -> Result<T, FsError> {
     let lost = |_| FsError::io(path, std::io::ErrorKind::Other, "the search did not finish");
     tokio::task::spawn_blocking(work).await.map_err(lost)
@@ -116,7 +115,7 @@ async fn search(
     if batch.is_empty() {
         return Ok(found);
     }
-    // What was read in time is searched, unless that takes long too.
+    // Files read before the deadline are searched, unless that takes too long as well.
     let (matcher, control) = (matcher.clone(), control.with_grace(GRACE));
     let work = move || {
         let mut searcher = matcher.searcher();
@@ -131,13 +130,13 @@ async fn search(
     blocking(root, work).await
 }
 
-/// A walk through the files of a scope that match a pattern, in order of path.
+/// Walks the files of a scope that match a pattern, in path order.
 struct Walk<'a, B: ?Sized> {
     backend: &'a B,
     state: &'a State,
     scope: &'a Scope,
     pattern: &'a Pattern,
-    /// What is still to be visited, the next last.
+    /// Remaining visits, in reverse order.
     todo: Vec<Visit>,
     errors: WalkErrors,
 }
@@ -148,7 +147,7 @@ enum Visit {
 }
 
 impl<'a, B: Backend + ?Sized> Walk<'a, B> {
-    /// `any_name`: where the scope names one file, that is visited whatever its name.
+    /// With `any_name`, if the scope is a single file, it is visited whatever its name.
     async fn start(
         backend: &'a B,
         state: &'a State,

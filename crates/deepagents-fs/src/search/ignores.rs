@@ -1,4 +1,4 @@
-//! `.gitignore` files met on the way down.
+//! `.gitignore` files found on the way down.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,26 +8,27 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::{FsError, VPath};
 
-/// Rules that hold in one directory, those of the directories above among them. Each takes memory, and time for each file.
+/// Maximum number of rules that apply in one directory, including those of its ancestors. Each takes memory, and time
+/// for each file.
 const MOST_RULES: usize = 5_000;
-/// Bytes of a rule. Paths that are written in rules are shorter.
+/// Maximum length of a rule in bytes. Paths in real rules are shorter.
 const MOST_BYTES: usize = 1_000;
 
-/// The rules that hold in a directory: those of its `.gitignore`, then those of the directories above.
+/// The rules that apply in a directory: those of its `.gitignore`, then those of its ancestors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignores(Option<Arc<Node>>);
 
 #[derive(Debug)]
 struct Node {
     rules: Gitignore,
-    /// How many rules there are, with those above.
+    /// Number of rules, including inherited ones.
     number: usize,
     above: Ignores,
 }
 
 impl Ignores {
-    /// The rules in a directory with a `.gitignore`. Lines that are not rules are passed over, as git does; those that are
-    /// too many or too long are too, and said.
+    /// Returns the rules of a directory with a `.gitignore`. Skips lines that are not rules, as git does. Rules beyond
+    /// the limits are skipped too and reported in the error.
     pub(crate) fn enter(&self, directory: &VPath, content: &[u8]) -> (Self, Option<FsError>) {
         let mut builder = GitignoreBuilder::new(directory.as_str());
         let above = self.0.as_ref().map_or(0, |node| node.number);

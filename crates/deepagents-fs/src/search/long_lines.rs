@@ -1,4 +1,4 @@
-//! Lines that are too long to be held, searched piece by piece.
+//! Splits lines that are too long to hold into pieces.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -6,32 +6,32 @@ use std::rc::Rc;
 
 use memchr::{memchr, memrchr};
 
-/// Bytes of a piece that the next one begins with, so that what lies across the cut is found.
+/// Bytes that adjacent pieces share, so that a match across the split is found.
 const OVERLAP: usize = 8 << 10;
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 16 << 10;
 
-/// Where lines were cut, in the bytes that came out.
+/// Offsets in the output at which lines were split.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts(Rc<RefCell<Vec<u64>>>);
 
 impl Cuts {
-    /// The number of a line, given the one it has where every cut counts as the end of a line.
+    /// Returns the number of a line, given its number when every split counts as a line end.
     pub(super) fn number(&self, number: u64, offset: u64) -> u64 {
         number - self.0.borrow().partition_point(|cut| *cut < offset) as u64
     }
 }
 
-/// Passes bytes on and cuts lines that are longer than a limit into pieces that overlap.
+/// Passes bytes through and splits lines longer than a limit into overlapping pieces.
 pub(super) struct LongLines<R> {
     from: R,
     limit: usize,
     chunk: Vec<u8>,
-    /// The part of the chunk that was not passed on.
+    /// The part of the chunk not yet passed on.
     left: std::ops::Range<usize>,
-    /// What comes before it: the end of a piece and what it has in common with the next.
+    /// Bytes to pass on before it: the end of a piece and the overlap with the next.
     ahead: Vec<u8>,
-    /// Bytes of the line under way, since its last cut, and the last of them.
+    /// Length of the current line since its last split, and the last bytes of it.
     run: usize,
     tail: Vec<u8>,
     passed: u64,
@@ -39,7 +39,7 @@ pub(super) struct LongLines<R> {
 }
 
 impl<R: Read> LongLines<R> {
-    /// `limit` is more than what pieces have in common.
+    /// `limit` should exceed the overlap of pieces.
     pub(super) fn new(from: R, limit: usize) -> (Self, Cuts) {
         let cuts = Cuts::default();
         let reader = Self {

@@ -1,4 +1,4 @@
-//! Searching one file's lines.
+//! Searches the lines of a file.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,25 +12,24 @@ use super::{Control, GrepLine, GrepQuery};
 use crate::FsError;
 use crate::lines::BOM;
 
-/// A line longer than this is shown in part.
+/// Lines longer than this are clipped, in bytes.
 const LONGEST: usize = 4096;
-/// What is shown before the first match of such a line.
+/// Bytes shown before the first match in a clipped line.
 const LEAD: usize = 256;
-/// Memory that one thread takes while a large file is streamed.
+/// Memory limit of one thread while streaming a large file.
 const HEAP: usize = 8 << 20;
-/// Lines are cut into pieces of so many bytes while a large file is streamed; of fewer where lines around a match are to
-/// be held as well.
+/// Size of the pieces that long lines are split into while streaming; smaller if context lines must be held as well.
 const PIECE: usize = 1 << 20;
 const PIECE_AMONG_OTHERS: usize = 32 << 10;
-/// Lines around a match at most.
+/// Maximum number of context lines around a match.
 const MOST_CONTEXT: usize = 200;
-/// Bytes of the lines of one file, after which there are no more of it.
+/// Maximum number of bytes of lines returned for a file.
 const MOST_OF_FILE: usize = 4 << 20;
-/// Bytes of a pattern.
+/// Maximum length of a pattern in bytes.
 const LONGEST_PATTERN: usize = 16 << 10;
-/// Memory that a compiled pattern takes, and what each thread has beside it for going through it quicker.
+/// Memory limit of a compiled pattern, and of each thread's DFA cache for it.
 const COMPILED: usize = 4 << 20;
-/// Bytes that are searched between looks at the clock, where the pattern is one that may take its time.
+/// Number of bytes searched between deadline checks, for patterns that may be slow.
 const STEP: usize = 16 << 10;
 
 /// A compiled grep pattern.
@@ -39,14 +38,14 @@ pub(crate) struct LineMatcher {
     matcher: Arc<RegexMatcher>,
     regex: bool,
     context: usize,
-    /// At most so many matches are wanted of one file.
+    /// Maximum number of matches needed from a file.
     most: Option<u64>,
 }
 
 impl LineMatcher {
     pub(crate) fn new(query: &GrepQuery) -> Result<Self, FsError> {
         let refused = |reason: String| query.scope.refuse(&query.pattern, reason);
-        // What ends a line is not part of it, but people copy it along.
+        // A trailing line terminator is not part of the line, but is easily copied along with it.
         let pattern = query.pattern.strip_suffix('\n').unwrap_or(&query.pattern);
         let pattern = pattern.strip_suffix('\r').filter(|_| query.pattern.ends_with('\n')).unwrap_or(pattern);
         if pattern.len() > LONGEST_PATTERN {
@@ -59,11 +58,11 @@ impl LineMatcher {
         builder.fixed_strings(!query.regex).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
         builder.size_limit(COMPILED).dfa_size_limit(COMPILED);
         if query.regex {
-            // `^` and `$` stand at the ends of each line, also before `\r\n`.
+            // Let `^` and `$` match at the ends of each line, also before `\r\n`.
             builder.multi_line(true).crlf(true);
         }
         let matcher = builder.build(pattern).map_err(|error| refused(error.to_string()))?;
-        // One more than is allowed in all, to see that there are more.
+        // One more than the total limit, to detect that there are more.
         let of_all = query.max_count.map(|max| max.saturating_add(1));
         let most = match (query.max_per_file, of_all) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -73,7 +72,7 @@ impl LineMatcher {
         Ok(Self { matcher: Arc::new(matcher), regex: query.regex, context, most: most.map(|most| most as u64) })
     }
 
-    /// A searcher, to be used for many files by one thread.
+    /// Creates a searcher that one thread uses for many files.
     pub(crate) fn searcher(&self) -> Searcher {
         let terminator = self.matcher.line_terminator().unwrap_or(LineTerminator::byte(b'\n'));
         SearcherBuilder::new()
@@ -87,7 +86,7 @@ impl LineMatcher {
             .build()
     }
 
-    /// The matching lines of content that is at hand.
+    /// Returns the matching lines of content in memory.
     pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8], control: &Control) -> std::io::Result<Found> {
         let content = content.strip_prefix(BOM).unwrap_or(content);
         if self.regex && content.len() > STEP {
@@ -99,14 +98,14 @@ impl LineMatcher {
         Ok(lines.into())
     }
 
-    /// The matching lines of content that is too large to be held: its beginning, and what follows. What lies across more
-    /// than a few thousand characters of a line that is itself too large to be held may be missed.
+    /// Returns the matching lines of content too large to hold in memory, from its start and the rest. In a line too
+    /// large to hold, a match longer than a few thousand characters may be missed.
     pub(crate) fn stream(&self, searcher: &mut Searcher, head: &[u8], rest: impl Read) -> std::io::Result<Found> {
         let head = head.strip_prefix(BOM).unwrap_or(head);
         self.pieces(searcher, head.chain(rest), self.piece())
     }
 
-    /// Bytes of the pieces into which lines are cut.
+    /// Returns the size of the pieces that long lines are split into.
     fn piece(&self) -> usize {
         if self.context > 0 { PIECE_AMONG_OTHERS } else { PIECE }
     }
@@ -123,11 +122,11 @@ impl LineMatcher {
     }
 }
 
-/// The lines of one file.
+/// The lines found in one file.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) lines: Vec<GrepLine>,
-    /// Whether there are more, which would take too much memory.
+    /// Whether there are more, beyond the memory limit.
     pub(crate) cut: bool,
 }
 
@@ -137,7 +136,7 @@ impl From<Lines<'_>> for Found {
     }
 }
 
-/// Content in small pieces, until the search is over.
+/// Reads content in small steps, until the search is over.
 struct Steps<'a> {
     content: &'a [u8],
     control: &'a Control,
@@ -163,10 +162,10 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Adds a line, or a piece of the one before; whether there is room for more.
+    /// Adds a line, or another piece of the previous line. Returns whether there is room for more.
     fn push(&mut self, number: u64, bytes: &[u8], matched: bool) -> bool {
         if self.lines.last().is_some_and(|last| last.number == number) {
-            // A piece that matches says more of the line than one before it that does not.
+            // A piece that matches replaces an earlier piece of the line that does not.
             if !matched || self.lines.last().is_some_and(|last| last.matched) {
                 return true;
             }
@@ -179,7 +178,7 @@ impl Lines<'_> {
             let at = if matched { self.of.matcher.find(bytes).ok().flatten().map_or(0, |m| m.start()) } else { 0 };
             let start = at.saturating_sub(LEAD).min(bytes.len() - LONGEST);
             shown = bytes.get(start..start + LONGEST).unwrap_or(bytes);
-            // Not in the middle of a character.
+            // Do not start in the middle of a character.
             let begin = shown.iter().position(|b| (b & 0xc0) != 0x80).unwrap_or(0);
             shown = shown.get(begin..).unwrap_or(shown);
         }
@@ -207,7 +206,7 @@ impl Sink for Lines<'_> {
         let again = self.lines.last().is_some_and(|last| last.number == number && last.matched);
         self.matches += u64::from(!again);
         let room = self.push(number, found.bytes(), true);
-        // With context the search goes on for the lines behind the last match.
+        // With context, continue for the lines after the last match.
         Ok(room && (self.of.context > 0 || self.of.most.is_none_or(|most| self.matches < most)))
     }
 

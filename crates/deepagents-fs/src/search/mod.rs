@@ -1,11 +1,11 @@
-//! Finding files by name (glob) and lines by content (grep), the same on every backend.
+//! Finds files by name (glob) and lines by content (grep), with the same semantics on every backend.
 //!
-//! Results are sorted by path, whatever the limits. Names that begin with a dot are looked into only where the pattern
-//! or the path of the query names them. Symbolic links are not followed, except that the path of a query may lead
-//! through them. Files with a NUL in their first 8 KiB are not searched.
+//! Results are sorted by path, whatever the limits. Names with a leading dot are searched only if the pattern or the
+//! path of the query names them. Symbolic links are not followed, except in the path of a query. Files with a NUL in
+//! their first 8 KiB are not searched.
 //!
-//! A search holds some tens of megabytes at most, whatever is asked for and whatever is there: patterns are bounded, and
-//! what is found ends where it would take more.
+//! A search holds at most some tens of megabytes, whatever the query and the files: the size of patterns is limited,
+//! and results are truncated before they take more.
 
 mod braces;
 mod collect;
@@ -31,7 +31,7 @@ pub(crate) use pattern::{PatternMatch, Progress};
 
 use crate::{FsError, VPath};
 
-/// Which paths may be seen; a file that it refuses is as if it did not exist.
+/// Filter for visible paths; a file that it rejects is treated as missing.
 pub type PathFilter = Arc<dyn Fn(&VPath) -> bool + Send + Sync>;
 
 /// Where to search, and for how long.
@@ -39,16 +39,16 @@ pub type PathFilter = Arc<dyn Fn(&VPath) -> bool + Send + Sync>;
 pub struct Scope {
     /// The directory to search, or one file.
     pub path: VPath,
-    /// Leave out what `.gitignore` files in the workspace name. Off by default.
+    /// Whether to skip files that `.gitignore` files in the workspace exclude. Off by default.
     pub respect_gitignore: bool,
-    /// How long the search may take; then it ends with what it has. Ten seconds by default.
+    /// Time limit, after which the search returns what it has; ten seconds by default.
     pub deadline: Option<Duration>,
-    /// Which files may be seen. All by default.
+    /// Filter for visible files; all are visible by default.
     pub visible: Option<PathFilter>,
 }
 
 impl Scope {
-    /// A directory, or one file.
+    /// Creates a scope for a directory or a single file.
     pub fn new(path: VPath) -> Self {
         Self { path, respect_gitignore: false, deadline: Some(Duration::from_secs(10)), visible: None }
     }
@@ -61,7 +61,7 @@ impl Scope {
         FsError::Pattern { path: self.path.clone(), pattern: pattern.to_owned(), reason }
     }
 
-    /// A glob as it applies below the scope's path. One that itself begins with that path is understood.
+    /// Compiles a glob relative to the scope's path. A glob that itself starts with that path is accepted.
     fn glob(&self, pattern: &str) -> Result<Pattern, FsError> {
         let compiled = Pattern::new(pattern).map_err(|error| self.refuse(pattern, error.to_string()))?;
         if pattern.starts_with('/') && !self.path.is_root() {
@@ -86,60 +86,60 @@ impl fmt::Debug for Scope {
 /// A search for files by name.
 #[derive(Clone, Debug)]
 pub struct GlobQuery {
-    /// The glob, from the scope's path on.
+    /// The glob, relative to the scope's path.
     pub pattern: Pattern,
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// At most so many files; no limit by default.
+    /// Maximum number of files; unlimited by default.
     pub max_files: Option<usize>,
 }
 
 impl GlobQuery {
-    /// Files that match a glob below a directory. A glob that repeats the directory's path, with its slash in front,
-    /// means the same as one without it.
+    /// Creates a query for the files below a directory that match a glob. A glob that starts with a slash and the
+    /// directory's path is equivalent to one without that prefix.
     ///
     /// # Errors
-    /// When the glob cannot be used.
+    /// Returns an error if the glob is invalid.
     pub fn new(pattern: &str, path: VPath) -> Result<Self, FsError> {
         let scope = Scope::new(path);
         Ok(Self { pattern: scope.glob(pattern)?, scope, max_files: None })
     }
 }
 
-/// The files that a glob found.
+/// Result of a glob search.
 #[derive(Clone, Debug, Default)]
 pub struct GlobOutcome {
     /// The files, sorted by path.
     pub files: Vec<VPath>,
-    /// Why there may be more.
+    /// Reason there may be more files; `None` if the result is complete.
     pub truncation: Option<Truncation>,
-    /// What could not be looked into.
+    /// Errors on the way.
     pub errors: WalkErrors,
 }
 
-/// A search for lines.
+/// A search for lines by content.
 #[derive(Clone, Debug)]
 pub struct GrepQuery {
-    /// What to look for within one line: text as it stands, unless `regex` is set.
+    /// The text to find within a line: literal, unless `regex` is set.
     pub pattern: String,
-    /// The pattern is a regular expression.
+    /// Whether the pattern is a regular expression.
     pub regex: bool,
-    /// Upper and lower case are the same.
+    /// Whether to ignore case.
     pub ignore_case: bool,
-    /// Only files that match this glob, from the scope's path on.
+    /// Searches only files that match this glob, relative to the scope's path.
     pub glob: Option<Pattern>,
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// Lines to show before and after each match, 200 at most.
+    /// Number of context lines before and after each match, at most 200.
     pub context: usize,
-    /// At most so many matching lines in all; no limit by default.
+    /// Maximum number of matching lines in total; unlimited by default.
     pub max_count: Option<usize>,
-    /// At most so many matching lines in each file; no limit by default.
+    /// Maximum number of matching lines per file; unlimited by default.
     pub max_per_file: Option<usize>,
 }
 
 impl GrepQuery {
-    /// Lines with a text in a file, or in the files below a directory.
+    /// Creates a query for lines that contain a text, in a file or in the files below a directory.
     pub fn new(pattern: impl Into<String>, path: VPath) -> Self {
         Self {
             pattern: pattern.into(),
@@ -156,13 +156,13 @@ impl GrepQuery {
     /// Searches only files that match a glob.
     ///
     /// # Errors
-    /// When the glob cannot be used.
+    /// Returns an error if the glob is invalid.
     pub fn only(mut self, glob: &str) -> Result<Self, FsError> {
         self.glob = Some(self.scope.glob(glob)?);
         Ok(self)
     }
 
-    /// The files to search: those of the glob, otherwise all without a dot name.
+    /// Returns the pattern of files to search: the glob, or all files without a dot name.
     pub(crate) fn files(&self) -> Result<Pattern, FsError> {
         match &self.glob {
             Some(glob) => Ok(glob.clone()),
@@ -171,71 +171,71 @@ impl GrepQuery {
     }
 }
 
-/// The lines that a grep found.
+/// Result of a grep search.
 #[derive(Clone, Debug, Default)]
 pub struct GrepOutcome {
     /// Files with at least one match, sorted by path.
     pub files: Vec<GrepFile>,
-    /// Matching lines in all of them.
+    /// Number of matching lines in all files.
     pub matches: usize,
-    /// Why there may be more.
+    /// Reason there may be more lines; `None` if the result is complete.
     pub truncation: Option<Truncation>,
-    /// What could not be searched.
+    /// Errors on the way.
     pub errors: WalkErrors,
-    /// Files that were passed over since they are not text.
+    /// Number of files that were skipped because they are not text.
     pub binary: usize,
 }
 
-/// The matches in one file.
+/// The matches in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrepFile {
-    /// The file.
+    /// Path of the file.
     pub path: VPath,
-    /// Matching lines and those around them, in order, each once.
+    /// Matching and context lines in order, without duplicates.
     pub lines: Vec<GrepLine>,
 }
 
-/// A line of a match.
+/// A matching line or a context line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrepLine {
-    /// Its number, from 1, as in [`lines`](crate::lines).
+    /// Line number, from 1, as in [`lines`](crate::lines).
     pub number: u64,
-    /// Its text without what ends it; of a very long line the part around the first match.
+    /// Text of the line without its terminator; for a very long line, the part around the first match.
     pub text: String,
-    /// Whether it matches; otherwise it is near one that does.
+    /// Whether the line matches; otherwise it is a context line.
     pub matched: bool,
-    /// Whether the text is only a part of the line.
+    /// Whether the text is only part of the line.
     pub clipped: bool,
 }
 
 impl GrepLine {
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate memory use in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.text.len() + 64
     }
 }
 
-/// Why a search ended early.
+/// Reason a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Truncation {
-    /// There was more than was asked for, or than is held in memory.
+    /// The result reached the requested limit or a memory limit.
     Limit,
-    /// The time was over.
+    /// The deadline passed.
     Deadline,
 }
 
-/// What could not be looked into during a search.
+/// Errors that occurred during a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkErrors {
-    /// The first twenty.
+    /// The first twenty errors.
     pub errors: Vec<FsError>,
-    /// How many there were.
+    /// Total number of errors.
     pub count: usize,
 }
 
 impl WalkErrors {
-    /// Adds one.
+    /// Adds an error.
     pub fn push(&mut self, error: FsError) {
         self.count += 1;
         if self.errors.len() < 20 {
@@ -243,14 +243,14 @@ impl WalkErrors {
         }
     }
 
-    /// Adds those of another search.
+    /// Adds the errors of another search.
     pub fn extend(&mut self, other: Self) {
         self.count += other.count;
         let room = 20_usize.saturating_sub(self.errors.len());
         self.errors.extend(other.errors.into_iter().take(room));
     }
 
-    /// The same errors, each changed.
+    /// Maps each error.
     #[must_use]
     pub(crate) fn map(self, f: impl Fn(FsError) -> FsError) -> Self {
         Self { errors: self.errors.into_iter().map(f).collect(), count: self.count }

@@ -1,4 +1,4 @@
-//! Globs over paths: one dialect for searches and rules.
+//! Path globs: one syntax for searches and rules.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use crate::VPath;
 
 /// A compiled glob.
 ///
-/// `*`, `?` and `[…]` match within one name, `**` as a whole component matches any number of them, `{a,b}` and
-/// `{1..3}` stand for alternatives, a backslash takes the meaning from the next character. A pattern without a slash
-/// matches a name at any depth; one with a slash the whole path below the place of the search, and a leading slash
-/// changes nothing. Upper and lower case differ.
+/// `*`, `?` and `[…]` match within one name; `**` as a whole component matches any number of names; `{a,b}` and
+/// `{1..3}` are alternatives; a backslash escapes the next character. A pattern without a slash matches a name at any
+/// depth; a pattern with one matches the whole path from the search directory on. A leading slash makes no other
+/// difference. Matching is case-sensitive.
 ///
-/// The classes `[[:alpha:]]`, `[[:digit:]]` and so on are of ASCII characters.
+/// `[[:alpha:]]`, `[[:digit:]]` and the other named classes match ASCII characters only.
 ///
-/// A name that begins with a dot is matched only by a component that does too, unless the pattern was compiled
-/// [with dots](Self::with_dots).
+/// A name with a leading dot is matched only by a component with a leading dot, unless the pattern was compiled [with
+/// dots](Self::with_dots).
 ///
 /// ```
 /// use deepagents_fs::search::Pattern;
@@ -33,31 +33,31 @@ pub struct Pattern {
     text: String,
 }
 
-/// Why a text is not a glob.
+/// Reason a text is not a valid glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// It has no characters.
+    /// The pattern is empty.
     #[error("the pattern is empty")]
     Empty,
     /// A component is `..`.
     #[error("`..` is not allowed in a pattern")]
     Traversal,
-    /// It is longer than a pattern may be.
+    /// The pattern is too long.
     #[error("the pattern is {bytes} bytes long, the limit is {limit}")]
     TooLong {
-        /// Bytes of the pattern.
+        /// Length of the pattern in bytes.
         bytes: usize,
-        /// Bytes allowed.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// Its braces stand for more than 1000 patterns, or for so many long ones, or it has too many components.
+    /// The braces expand to more than 1000 patterns or to too many bytes, or the pattern has too many components.
     #[error("its braces stand for more than 1000 patterns, or for patterns that are too long in all")]
     TooMany,
-    /// One of the patterns that its braces stand for can match no path.
+    /// One of the patterns that the braces expand to cannot match any path.
     #[error("`{0}`, which it stands for, matches no path")]
     Nothing(String),
-    /// A component cannot be compiled.
+    /// A component is invalid.
     #[error("`{text}` in the pattern cannot be used: {reason}")]
     Component {
         /// The component.
@@ -67,54 +67,56 @@ pub enum PatternError {
     },
 }
 
-/// Bytes that a pattern may have.
+/// Maximum length of a pattern in bytes.
 const LONGEST: usize = 4096;
-/// Components that all patterns may have which one stands for.
+/// Maximum number of components of all patterns that one expands to.
 const MOST_SEGMENTS: usize = 4096;
 
-/// How far into a pattern a directory has come; what lies below is matched from here.
+/// State of a match after entering a directory, from which names below it are matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress(Vec<(usize, usize)>);
 
-/// How a rule's pattern lies to a path.
+/// Relation of a rule's pattern to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternMatch {
-    /// It matches the path.
+    /// The pattern matches the path.
     Path,
-    /// It matches a directory above the path.
+    /// The pattern matches a directory above the path.
     Above,
-    /// It may match something below the path, but neither the path nor what is above.
+    /// The pattern may match something below the path, but matches neither the path nor an ancestor.
     Below,
-    /// It matches nothing there.
+    /// The pattern matches neither the path nor anything above or below it.
     Elsewhere,
 }
 
 impl Progress {
-    /// Whether nothing below can match.
+    /// Returns whether nothing below can match.
     pub(crate) fn is_dead(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Pattern {
-    /// Compiles a glob that does not match dot names with wildcards.
+    /// Compiles a glob whose wildcards do not match a leading dot.
     ///
     /// # Errors
-    /// When it is empty, climbs, is too long, stands for too many patterns, or has a class such as `[z-a]`.
+    /// Returns an error if the pattern is empty, contains `..`, is too long, expands to too many patterns, or has an
+    /// invalid class such as `[z-a]`.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, false, true)
     }
 
-    /// Compiles a glob for which a leading dot is a character like others.
+    /// Compiles a glob that treats a leading dot like any other character.
     ///
     /// # Errors
-    /// When it is empty, climbs, is too long, stands for too many patterns, or has a class such as `[z-a]`.
+    /// Returns an error if the pattern is empty, contains `..`, is too long, expands to too many patterns, or has an
+    /// invalid class such as `[z-a]`.
     pub fn with_dots(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, true, true)
     }
 
-    /// A rule's pattern: dots are like others, a slash at its end stands for all below, and `X/**` covers `X` too. Each
-    /// pattern that braces stand for has to match something.
+    /// Compiles a rule's pattern: dots are not special, a trailing slash covers everything below, and `X/**` covers `X`
+    /// too. Every pattern that the braces expand to must be able to match something.
     pub(crate) fn rule(pattern: &str) -> Result<Self, PatternError> {
         let mut compiled = Self::compile(pattern, true, false)?;
         let above =
@@ -124,7 +126,8 @@ impl Pattern {
         Ok(compiled)
     }
 
-    /// `search`: a pattern of a search, which may float and matches files alone; otherwise it is a rule's.
+    /// With `search`, compiles the pattern of a search, which matches only files and, without a slash, at any depth.
+    /// Otherwise compiles a rule's pattern.
     fn compile(pattern: &str, dots: bool, search: bool) -> Result<Self, PatternError> {
         if pattern.is_empty() {
             return Err(PatternError::Empty);
@@ -133,7 +136,7 @@ impl Pattern {
             return Err(PatternError::TooLong { bytes: pattern.len(), limit: LONGEST });
         }
         let (mut alternatives, mut components) = (Vec::new(), 0);
-        // Alternatives have most of their components in common.
+        // Alternatives share most of their components.
         let mut compiled = HashMap::new();
         for text in expand(pattern).ok_or(PatternError::TooMany)? {
             let directories_only = text.ends_with('/') && !(search && text.len() == 1);
@@ -162,7 +165,7 @@ impl Pattern {
             if components > MOST_SEGMENTS {
                 return Err(PatternError::TooMany);
             }
-            // Only files are found, so a pattern for directories matches nothing.
+            // Searches find only files, so a pattern for directories matches nothing.
             if !search || !directories_only {
                 alternatives.push(segments);
             }
@@ -170,12 +173,12 @@ impl Pattern {
         Ok(Self { alternatives, dots, text: pattern.to_owned() })
     }
 
-    /// The glob as it was written.
+    /// Returns the glob as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it matches a path, given with or without its leading slash.
+    /// Returns whether the pattern matches a path, given with or without its leading slash.
     pub fn matches(&self, path: &str) -> bool {
         let mut names = path.split('/').filter(|name| !name.is_empty()).peekable();
         let mut progress = self.start();
@@ -191,9 +194,9 @@ impl Pattern {
         false
     }
 
-    /// How a rule's pattern lies to a path.
+    /// Returns the relation of a rule's pattern to a path.
     pub(crate) fn match_of(&self, path: &VPath) -> PatternMatch {
-        // A pattern without names stands for the root.
+        // A pattern without components matches the root.
         let mut above = self.alternatives.iter().any(Vec::is_empty);
         if path.is_root() {
             return if above { PatternMatch::Path } else { PatternMatch::Below };
@@ -214,7 +217,7 @@ impl Pattern {
         if above { PatternMatch::Above } else { PatternMatch::Below }
     }
 
-    /// Where matching begins.
+    /// Returns the initial state of a match.
     pub(crate) fn start(&self) -> Progress {
         let mut out = Vec::new();
         for alternative in 0..self.alternatives.len() {
@@ -223,13 +226,13 @@ impl Pattern {
         Progress(out)
     }
 
-    /// Goes down into a directory.
+    /// Advances the match into a directory.
     pub(crate) fn enter(&self, progress: &Progress, name: &str) -> Progress {
         let mut out = Vec::new();
         for (alternative, at) in &progress.0 {
             let Some(segment) = self.segment(*alternative, *at) else { continue };
             let next = if segment.is_globstar() { *at } else { at + 1 };
-            // What ends the pattern is of no use above a name, so it is not matched.
+            // The last component of the pattern cannot match a directory on the way, so skip it.
             if self.segment(*alternative, next).is_some() && segment.matches(name, self.dots) {
                 self.advance(&mut out, *alternative, next);
             }
@@ -237,18 +240,18 @@ impl Pattern {
         Progress(out)
     }
 
-    /// Whether a path that ends with this name matches.
+    /// Returns whether a path that ends with this name matches.
     pub(crate) fn ends(&self, progress: &Progress, name: &str) -> bool {
         progress.0.iter().any(|(alternative, at)| {
             let rest = self.alternatives.get(*alternative).and_then(|segments| segments.get(*at..));
             let Some((segment, after)) = rest.and_then(<[Segment]>::split_first) else { return false };
             segment.matches(name, self.dots) && after.iter().all(Segment::is_globstar)
-                // What follows must be nothing, except that `**` may match the last name itself.
+                // Nothing may follow, except that `**` may match the last name itself.
                 && (after.is_empty() || segment.is_globstar())
         })
     }
 
-    /// The paths at or below which all that it matches lies, one for each alternative.
+    /// Returns, for each alternative, the path at or below which all of its matches lie.
     ///
     /// ```
     /// use deepagents_fs::search::Pattern;
@@ -263,7 +266,7 @@ impl Pattern {
         self.alternatives.iter().map(anchor)
     }
 
-    /// Without the names that it begins with, if it does in all its alternatives.
+    /// Strips leading names; `None` unless all alternatives begin with them.
     pub(crate) fn below(&self, names: &[&str]) -> Option<Self> {
         let below = |segments: &Vec<Segment>| {
             let (head, rest) = segments.split_at_checked(names.len())?;
@@ -273,7 +276,7 @@ impl Pattern {
         Some(Self { alternatives, dots: self.dots, text: self.text.clone() })
     }
 
-    /// What is left of it in a directory: matches there what this matches from above.
+    /// Returns the pattern relative to a directory: it matches there what this pattern matches from above.
     pub(crate) fn inside(&self, directory: &VPath) -> Self {
         let progress = directory.components().fold(self.start(), |progress, name| self.enter(&progress, name));
         let rest = |(alternative, at): &(usize, usize)| Some(self.alternatives.get(*alternative)?.get(*at..)?.to_vec());
@@ -285,12 +288,12 @@ impl Pattern {
         self.alternatives.get(alternative)?.get(at)
     }
 
-    /// Adds a position, and the one behind if it is at a `**`, which may match nothing.
+    /// Adds a position and, if it is at a `**`, the next one too, since `**` may match nothing.
     fn advance(&self, out: &mut Vec<(usize, usize)>, alternative: usize, at: usize) {
         let mut at = at;
         loop {
             let Some(segment) = self.segment(alternative, at) else { return };
-            // Those of one alternative come together, so only these are looked through.
+            // Positions of one alternative are adjacent, so only those are checked.
             let mut own = out.iter().rev().take_while(|(other, _)| *other == alternative);
             if !own.any(|(_, other)| *other == at) {
                 out.push((alternative, at));

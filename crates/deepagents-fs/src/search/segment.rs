@@ -1,26 +1,26 @@
-//! One component of a glob.
+//! A single component of a glob.
 //!
-//! A component is matched by going through the name once, going back no further than to the last star, so neither
-//! memory nor time grows with what it could be made to mean.
+//! Matching scans the name once and backtracks only to the last star, so no pattern can make it use exponential time or
+//! memory.
 
 use std::sync::Arc;
 
 use super::PatternError;
 
-/// A compiled component: matches one name, never a `/`.
+/// A compiled component. Matches a single name, never a `/`.
 #[derive(Clone, Debug)]
 pub(super) enum Segment {
     /// Any number of whole components: `**`.
     Globstar,
-    /// This name alone.
+    /// Exactly this name.
     Literal(String),
-    /// A name that ends so: `*.rs`.
+    /// A name with this suffix: `*.rs`.
     Suffix(String),
     /// Anything else.
     Glob(Arc<[Token]>),
 }
 
-/// A part of a component.
+/// Part of a component.
 #[derive(Clone, Debug)]
 pub(super) enum Token {
     /// Any text: `*`.
@@ -29,7 +29,7 @@ pub(super) enum Token {
     Any,
     /// This character.
     Char(char),
-    /// One of these characters, or one of all others.
+    /// One of these characters, or any other character if negated.
     Class { negated: bool, ranges: Box<[(char, char)]> },
 }
 
@@ -60,7 +60,7 @@ impl Segment {
         Ok(Self::Glob(tokens(text).map_err(refused)?.into()))
     }
 
-    /// Whether it matches a name. A name that begins with a dot must be named by one, unless `dots` count like others.
+    /// Returns whether the component matches a name. A leading dot must be matched explicitly unless `dots` is set.
     pub(super) fn matches(&self, name: &str, dots: bool) -> bool {
         let hidden = !dots && name.starts_with('.');
         match self {
@@ -81,7 +81,8 @@ impl Segment {
         if let Self::Literal(name) = self { Some(name) } else { None }
     }
 
-    /// Why it matches no name at all, if that is so: a name is not `.` or `..` and has no slash, backslash or NUL in it.
+    /// Returns whether the component can match no name at all: a name is not `.` or `..` and contains no slash,
+    /// backslash or NUL.
     pub(super) fn matches_nothing(&self) -> bool {
         let never = |c: char| matches!(c, '/' | '\\' | '\0');
         match self {
@@ -108,7 +109,7 @@ impl Segment {
     }
 }
 
-/// Whether tokens match a name. At a mismatch the last star takes one character more.
+/// Returns whether tokens match a name. On a mismatch, the last star takes one more character.
 fn matches_tokens(tokens: &[Token], name: &str) -> bool {
     let (mut tokens, mut rest) = (tokens, name);
     let mut star: Option<(&[Token], &str)> = None;
@@ -117,7 +118,7 @@ fn matches_tokens(tokens: &[Token], name: &str) -> bool {
             (Some((Token::Text, after)), _) => {
                 tokens = after;
                 star = Some((after, rest));
-                // A star at the end takes all.
+                // A trailing star matches the rest.
                 if after.is_empty() {
                     return true;
                 }
@@ -139,7 +140,7 @@ fn matches_tokens(tokens: &[Token], name: &str) -> bool {
     }
 }
 
-/// The one name that a component matches, if it has no wildcards.
+/// Returns the only name a component matches, if it has no wildcards.
 fn literal(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -154,7 +155,7 @@ fn literal(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A component as tokens, stars beside each other as one.
+/// Splits a component into tokens, merging adjacent stars.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut out = Vec::new();
     let mut rest = text.chars();
@@ -179,14 +180,14 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(out)
 }
 
-/// A class from behind its `[`, and what follows it; none if it is not closed.
+/// Parses a character class after its `[` and returns it with the remaining text; `None` if it is not closed.
 fn class(text: &str) -> Option<(Token, &str)> {
     let (negated, body) = match text.strip_prefix(['!', '^']) {
         Some(body) => (true, body),
         None => (false, text),
     };
     let (mut rest, mut ranges) = (body, Vec::new());
-    // A `]` that comes first is one of the characters.
+    // A `]` in first position is a member of the class.
     while !rest.starts_with(']') || rest.len() == body.len() {
         if let Some((name, after)) = rest.strip_prefix("[:").and_then(|rest| rest.split_once(":]"))
             && let Some((_, named)) = NAMES.iter().find(|(own, _)| *own == name)
@@ -207,7 +208,7 @@ fn class(text: &str) -> Option<(Token, &str)> {
     Some((Token::Class { negated, ranges: ranges.into() }, rest.strip_prefix(']')?))
 }
 
-/// The classes with names, which are of ASCII characters.
+/// Named classes, ASCII only.
 const NAMES: [(&str, &[(char, char)]); 13] = [
     ("alnum", &[('0', '9'), ('A', 'Z'), ('a', 'z')]),
     ("alpha", &[('A', 'Z'), ('a', 'z')]),

@@ -1,8 +1,8 @@
-//! Output, kept within bounds.
+//! Bounded capture of output.
 
 use std::collections::VecDeque;
 
-/// The first and the last bytes of an output of any length.
+/// The first and last bytes of an output of any length.
 #[derive(Debug)]
 pub(crate) struct Capture {
     head: Vec<u8>,
@@ -12,17 +12,17 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Keeps about `limit` bytes.
+    /// Creates a capture that keeps about `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, dropped: 0 }
     }
 
-    /// Adds output.
+    /// Appends output.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
-        // Of a piece longer than the tail only its end can stay.
+        // Of a piece longer than the tail, only the end can be kept.
         let skip = rest.len().saturating_sub(self.half);
         let (skipped, rest) = rest.split_at(skip);
         let overflow = (self.tail.len() + rest.len()).saturating_sub(self.half);
@@ -31,7 +31,7 @@ impl Capture {
         self.dropped += (skipped.len() + overflow) as u64;
     }
 
-    /// The text, and how many bytes are missing from it.
+    /// Returns the text and the number of bytes missing from it.
     pub(crate) fn finish(self) -> (String, u64) {
         let Self { mut head, tail, dropped, .. } = self;
         let mut tail = Vec::from(tail);
@@ -39,7 +39,7 @@ impl Capture {
             head.append(&mut tail);
             return (lossy(head), 0);
         }
-        // A character that the cut went through is dropped with the rest.
+        // Drop characters that were split by the cut.
         let cut = incomplete(&head);
         head.truncate(head.len() - cut);
         let broken = tail.iter().take(3).take_while(|byte| (**byte & 0xC0) == 0x80).count();
@@ -55,7 +55,7 @@ fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// How many bytes at the end begin a character that is not whole.
+/// Returns the length of an incomplete character at the end.
 fn incomplete(bytes: &[u8]) -> usize {
     let end = bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default();
     let last = end.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
@@ -63,14 +63,14 @@ fn incomplete(bytes: &[u8]) -> usize {
     if whole { 0 } else { last.len() }
 }
 
-/// Turns pieces of output into text without tearing characters apart.
+/// Decodes pieces of output without splitting characters.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     rest: Vec<u8>,
 }
 
 impl Decoder {
-    /// The text up to the last whole character.
+    /// Returns the text up to the last complete character.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
         self.rest.extend_from_slice(bytes);
         let keep = incomplete(&self.rest);
@@ -78,7 +78,7 @@ impl Decoder {
         lossy(std::mem::replace(&mut self.rest, rest))
     }
 
-    /// What is left at the end.
+    /// Returns the remaining text.
     pub(crate) fn finish(self) -> String {
         lossy(self.rest)
     }

@@ -1,4 +1,4 @@
-//! A command, and what came of it.
+//! A command and its result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,54 +24,54 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command as one would type it, run in the root of the workspace.
+    /// Creates a command, written as in a terminal, that runs in the root of the workspace.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), timeout: None, cwd: VPath::root(), env: BTreeMap::new() }
     }
 
-    /// How long it may run; without one the shell's own limit holds.
+    /// Sets the time limit; without one, the shell's own limit applies.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The directory it runs in.
+    /// Sets the working directory.
     #[must_use]
     pub fn cwd(mut self, directory: VPath) -> Self {
         self.cwd = directory;
         self
     }
 
-    /// Sets an environment variable, over one of the shell's own.
+    /// Sets an environment variable, overriding the shell's own.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// The command as it was given.
+    /// Returns the text of the command.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The directory it runs in.
+    /// Returns the working directory.
     pub fn directory(&self) -> &VPath {
         &self.cwd
     }
 
-    /// How long it may run, if it says so itself.
+    /// Returns the command's own time limit, if it has one.
     pub fn limit(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The environment variables that it sets.
+    /// Returns the environment variables that the command sets.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// Values of variables are not shown, they may be secrets.
+/// Omits the values of variables, which may be secrets.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
@@ -83,38 +83,39 @@ impl fmt::Debug for Command {
     }
 }
 
-/// A command that was run.
+/// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutput {
-    /// What it printed. Bytes that are not UTF-8 are replaced; where it printed more than is kept, the first and last
-    /// parts are here with a line between them that tells how much is missing.
+    /// The output, with invalid UTF-8 replaced. If the command printed more than is kept, this has the first and last
+    /// parts, separated by a line with the number of omitted bytes.
     pub output: String,
-    /// How it ended.
+    /// How the command ended.
     pub exit: Exit,
-    /// Bytes of output that were dropped; 0 when `output` is whole.
+    /// Number of bytes of output dropped; 0 if `output` is complete.
     pub dropped: u64,
-    /// How long it took.
+    /// Running time.
     pub duration: Duration,
-    /// How it was confined.
+    /// Confinement of the command.
     pub level: Level,
-    /// Hosts that it asked the [proxy](crate::sandbox::Network::AllowList) for and may not reach, with their ports, the
-    /// first 20.
+    /// Hosts, with ports, that the command requested from the [proxy](crate::sandbox::Network::AllowList) and was
+    /// refused; the first 20.
     pub refused: Vec<String>,
-    /// What it made at [places](crate::sandbox::SandboxPolicy::protected_places) that it may not change, and what that is
-    /// called now.
+    /// Files that the command created at [places](crate::sandbox::SandboxPolicy::protected_places) it may not change,
+    /// with their new names.
     pub moved: Vec<Moved>,
-    /// What became of the [session](super::Shell::session) that it ran in.
+    /// Effect on the [session](super::Shell::session) in which the command ran.
     pub session: SessionChange,
 }
 
-/// Something that a command made at a protected place, and that steers nobody under its new name. Paths are below the root.
+/// A file that a command created at a protected place, renamed so that it has no effect. Paths are relative to the
+/// root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
-    /// Where it was.
+    /// Original path.
     pub from: String,
-    /// Where it is now; none if it could not be moved.
+    /// New path; `None` if it could not be moved.
     pub to: Option<String>,
 }
 
@@ -128,30 +129,31 @@ impl fmt::Display for Moved {
     }
 }
 
-/// What became of the session that a command ran in.
+/// Effect of a command on its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionChange {
-    /// It began with this command: what commands before it had set is not there.
+    /// The session started with this command: state set by earlier commands is lost.
     pub began: bool,
-    /// It ended with this command; the next one begins another.
+    /// The session ended with this command; the next one starts another session.
     pub ended: bool,
-    /// It ended because of what this command made: repositories and the like, by their paths below the root, which the shell
-    /// could go on to change and the next one cannot.
+    /// The session ended because the command created these repositories or similar, given by their paths below the
+    /// root. The running shell could go on to change them, whereas a new session protects them.
     pub ended_for: Vec<String>,
-    /// What was printed since the command before this one, by what that left running.
+    /// Output since the previous command, by processes it left running.
     pub earlier_output: String,
 }
 
-/// How the commands of a [session](super::Shell::session) begin.
+/// Options of a [session](super::Shell::session).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOptions {
-    /// Commands that each session begins with. Where one fails there is no session, and an error.
+    /// Commands that run at the start of each session. If one fails, the session does not start and an error is
+    /// returned.
     pub startup: Vec<String>,
 }
 
 impl CommandOutput {
-    /// A command that ended, unconfined and in no time.
+    /// Creates the result of an unconfined command with zero duration.
     pub fn new(output: impl Into<String>, exit: Exit) -> Self {
         Self {
             output: output.into(),
@@ -165,7 +167,7 @@ impl CommandOutput {
         }
     }
 
-    /// Whether a part of the output is missing.
+    /// Returns whether part of the output is missing.
     pub fn truncated(&self) -> bool {
         self.dropped > 0
     }
@@ -175,28 +177,28 @@ impl CommandOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Code(i32),
-    /// By a signal of this number.
+    /// Killed by this signal.
     Signal(i32),
-    /// It ran longer than it might and was killed with all that it had started.
+    /// Exceeded its time limit and was killed with all its processes.
     TimedOut {
-        /// The limit.
+        /// The time limit.
         after: Duration,
     },
-    /// It was cancelled and killed with all that it had started.
+    /// Cancelled and killed with all its processes.
     Cancelled,
-    /// It left [too little space](crate::sandbox::Limits::spare) on the disk and was killed with all that it had started.
+    /// Left [too little space](crate::sandbox::Limits::spare) on the disk and was killed with all its processes.
     OutOfSpace,
 }
 
 impl Exit {
-    /// Whether it ended by itself with code 0.
+    /// Returns whether the command exited with code 0.
     pub fn success(self) -> bool {
         self == Self::Code(0)
     }
 
-    /// The name of the signal that ended it, where it has one on every system.
+    /// Returns the name of the signal that ended the command, if it has the same name on every system.
     pub fn signal_name(self) -> Option<&'static str> {
         let Self::Signal(number) = self else { return None };
         Some(match number {

@@ -1,36 +1,36 @@
-//! Why a command was not run.
+//! Errors of running commands.
 
 use super::Exit;
 use crate::VPath;
 use crate::sandbox::SandboxReport;
 
-/// A command could not be run. Nothing of it was done, except under [`Lost`](Self::Lost).
+/// A command could not be run. It had no effect, except with [`Lost`](Self::Lost).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShellError {
-    /// There is no text.
+    /// The command is empty.
     #[error("the command is empty; give a command to run")]
     Empty,
-    /// The text is longer than the system takes.
+    /// The command is longer than the system allows.
     #[error("the command is {bytes} bytes long, the limit is {limit}; write it to a file and run that")]
     TooLong {
-        /// Bytes of the text.
+        /// Length of the command in bytes.
         bytes: usize,
-        /// Bytes allowed.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The text, or a variable's name or value, cannot be passed to a program.
+    /// The command, or the name or value of a variable, cannot be passed to a program.
     #[error("{what} contains {character}; leave it out")]
     Invalid {
-        /// What it is about.
+        /// The invalid part.
         what: String,
-        /// What must not be in it.
+        /// The character that it must not contain.
         character: &'static str,
     },
-    /// A rule denies it, or wants a person to be asked where there is none.
+    /// A rule denies it, or requires a person's approval that cannot be asked for.
     #[error("the command is refused: {reason}{}", if *asks { "; a person would have to be asked, and there is nobody" } else { "" })]
     Denied {
-        /// Why.
+        /// The reason.
         reason: String,
         /// Whether a person could allow it.
         asks: bool,
@@ -38,15 +38,15 @@ pub enum ShellError {
     /// The timeout is 0.
     #[error("the timeout must be more than 0")]
     NoTime,
-    /// The working directory is missing, no directory, or outside the workspace.
+    /// The working directory is missing, not a directory, or outside the workspace.
     #[error("cannot run in {cwd}: {reason}")]
     Directory {
         /// The directory.
         cwd: VPath,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// This machine, or this program, cannot give the sandbox that was asked for.
+    /// This machine or this program cannot provide the requested sandbox.
     #[error("commands are to run in a sandbox, and there is none: {0}; to run without one, choose Unconfined")]
     NoSandbox(SandboxReport),
     /// The sandbox could not be set up for this command.
@@ -54,26 +54,26 @@ pub enum ShellError {
     Setup {
         /// The step that failed.
         step: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A command that a session begins with failed.
+    /// A startup command of a session failed.
     #[error("no shell session: the start-up command `{command}` failed ({exit}): {output}")]
     Startup {
         /// The command.
         command: String,
         /// How it ended.
         exit: Exit,
-        /// What it printed.
+        /// Its output.
         output: String,
     },
-    /// Commands of a session share its directory and its variables.
+    /// The command sets a directory or variables, which the commands of a session share.
     #[error("a command of a session has no directory and no variables of its own; say `cd` and `export` in it")]
     InSession,
-    /// The process could not be started or watched.
+    /// The process could not be started or supervised.
     #[error("the command could not be started: {0}")]
     Start(String),
-    /// The command was started and nobody can tell how it ended; it does not run any more.
+    /// The command was started but its result is unknown; it is no longer running.
     #[error("the command was started but its end was not seen: {0}")]
     Lost(String),
 }

@@ -1,14 +1,16 @@
-//! Running commands in a workspace.
+//! Runs commands in a workspace.
 //!
-//! A [`Shell`] runs one command at a time to its end and tells what it printed and how it ended. [`LocalShell`] does so
-//! on this machine, inside the [sandbox](crate::sandbox) or, where that is asked for by name, without one.
-//! [`WithShell`] gives a shell to any backend.
+//! A [`Shell`] runs a command to its end and returns its output and exit status. [`LocalShell`] runs it on this
+//! machine, inside the [sandbox](crate::sandbox) or, if explicitly requested, without one. [`WithShell`] adds a shell
+//! to any backend.
 //!
-//! Output is standard output and standard error through one pipe, unmarked, in the order in which it was written.
-//! Nothing that a command starts is meant to outlive it: a background process ends with the command. In the sandbox the
-//! kernel sees to that, also when this program is killed; without one a small process does, and a process that leaves the
-//! command's process group (a daemon) escapes. A command has no terminal: it leads a session of its own, where there is
-//! `setsid`.
+//! Standard output and standard error share one pipe, so the output is in the order in which it was written and does
+//! not tell them apart. No process may outlive the command that started it: background processes are killed when the
+//! command ends.
+//!
+//! In the sandbox, the kernel enforces this even if this program is killed. Without it, a small watchdog process does,
+//! and a process that leaves the command's process group (a daemon) escapes. A command has no terminal: it leads its
+//! own process session if the system has `setsid`.
 
 mod capture;
 mod command;
@@ -59,20 +61,20 @@ pub use with_shell::WithShell;
 /// }
 /// ```
 pub trait Shell: Send + Sync + 'static {
-    /// The same shell for commands that these rules about files bind, whatever they do; none where that cannot be had,
-    /// which is what most shells answer.
+    /// Returns this shell with commands bound by these file rules, whatever they do. `None` if the shell cannot enforce
+    /// them, which is the default.
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         let _ = rules;
         None
     }
 
-    /// A shell whose commands share one process, so that the directory, variables, functions and what runs in the background
-    /// stay from one to the next; none where that cannot be had, which is what most shells answer. Commands run one after the
-    /// other. The process begins with the first command and ends when the session is dropped.
+    /// Returns a shell whose commands share one process, so that its directory, variables, functions and background
+    /// processes persist between commands. `None` if that is not supported, which is the default. Commands run one
+    /// after the other. The process starts with the first command and ends when the session is dropped.
     ///
-    /// A command that ends the process (`exit`), or that is stopped because it takes too long or is not wanted any more, ends
-    /// the session, which its [output](CommandOutput::session) says; the next command begins another. So does one that makes a
-    /// repository in a sandbox, because what is protected is looked for when a session begins.
+    /// The session ends if a command exits the process (`exit`), times out or is cancelled, which the
+    /// [output](CommandOutput::session) reports; the next command starts another one. It also ends if a command creates
+    /// a repository in a sandbox, because protected places are determined when a session starts.
     fn session(&self, options: &SessionOptions) -> Option<Arc<dyn Shell>> {
         let _ = options;
         None
@@ -80,11 +82,12 @@ pub trait Shell: Send + Sync + 'static {
 
     /// Runs a command to its end, its timeout or its cancellation. Dropping the future ends the command too.
     ///
-    /// `progress` gets the output as it comes, in pieces. Pieces that find the channel full are left out, since a slow
-    /// reader must not hold up the command; the result has the output in any case.
+    /// `progress` receives the output in pieces as it arrives. Pieces that find the channel full are skipped, so that a
+    /// slow reader does not delay the command; the result always has the output.
     ///
     /// # Errors
-    /// When the command could not be run. A command that ran and failed, was stopped or timed out is not an error.
+    /// Returns an error if the command could not be run. A command that fails, is cancelled or times out is not an
+    /// error.
     fn run(
         &self,
         command: Command,

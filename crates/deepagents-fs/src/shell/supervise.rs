@@ -1,7 +1,7 @@
-//! Watching one process from its start to its end, on a thread of its own.
+//! Supervises one process from start to end, on a dedicated thread.
 //!
-//! One loop waits for output, for the end of the process, for the caller and for the clock at once, so that no command
-//! can hold up the others or the executor, whatever it does with its output.
+//! A single loop waits for output, the end of the process, the caller and the clock, so that no command can block other
+//! commands or the executor, whatever it does with its output.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,57 +25,57 @@ use crate::sandbox::disk_guard::Spare;
 /// How long a sandbox has to end by itself before its processes are killed one group at a time.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A process to watch.
+/// A process to supervise.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     /// The program, without its standard streams.
     pub(crate) command: std::process::Command,
-    /// Whether it leads a session, and begins once a line on its standard error says so.
+    /// Whether it leads a process session and waits for a line on its standard error before it starts.
     pub(crate) is_gated: bool,
-    /// What makes it a sandbox helper, if it is one.
+    /// Set if the process is a sandbox helper.
     pub(crate) helper: Option<Helper>,
-    /// How long it may run.
+    /// Time limit.
     pub(crate) timeout: Duration,
-    /// Bytes of output to keep.
+    /// Number of bytes of output to keep.
     pub(crate) limit: usize,
-    /// What has to stay free on the disk.
+    /// Disk space that must stay free.
     pub(crate) spare: Option<Spare<'a>>,
-    /// What it reads, if it is not to have an empty input.
+    /// Standard input; empty if `None`.
     pub(crate) input: Option<PipeReader>,
 }
 
-/// Where what a process prints goes.
+/// Destination of a process's output.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// It is kept, and told as it comes where there is a channel.
+    /// Collect it, and stream it to the channel if there is one.
     Captured(Option<mpsc::Sender<String>>),
-    /// To the commands of a session.
+    /// Pass it to the commands of a session.
     Session(Arc<SessionOutput>),
 }
 
-/// What a sandbox helper needs.
+/// Inputs of a sandbox helper.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    /// What it is told over its standard input.
+    /// The plan sent over its standard input.
     pub(crate) plan: Vec<u8>,
-    /// The hosts for the proxy of its command, if it gets one.
+    /// Hosts that the command may reach through the proxy; `None` for no proxy.
     pub(crate) allowed: Option<Vec<HostPattern>>,
 }
 
-/// A process that ended.
+/// Result of a process.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) output: String,
     pub(crate) dropped: u64,
     pub(crate) end: End,
     pub(crate) duration: Duration,
-    /// What the helper said.
+    /// What the helper reported.
     pub(crate) said: Vec<u8>,
-    /// What was asked of the proxy in vain.
+    /// Hosts that the proxy refused.
     pub(crate) refused: Vec<String>,
 }
 
-/// Why it ended.
+/// Reason a process ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Exited(ExitStatus),
@@ -84,7 +84,7 @@ pub(crate) enum End {
     OutOfSpace,
 }
 
-/// Runs a process to its end. The far end of `caller` closing means that nobody wants it any more.
+/// Runs a process to its end. Ends it early when the other end of `caller` is closed.
 pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
     let started = Instant::now();
     let Job { mut command, is_gated, helper, timeout, limit, spare, input } = job;
@@ -97,7 +97,8 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
             let (ours, theirs) = UnixStream::pair()?;
             command.stdin(OwnedFd::from(theirs));
             if let Some(input) = input {
-                // The helper's own input is the socket: what its command reads comes as the one other that it has.
+                // The helper's standard input is the control socket, so the command's input is passed as its standard
+                // error.
                 command.stderr(input);
             }
             (Some(Control::new(ours, allowed)), plan)
@@ -116,10 +117,10 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
             (None, Vec::new())
         }
     };
-    // Before there is a process, which nothing would wait for if there were no more of them.
+    // Create this before the process starts: if it failed later, nothing would wait for the process.
     let ended = std::io::pipe()?;
     let child = command.spawn()?;
-    // Drops our copies of the child's ends.
+    // Drops this process's copies of the child's ends.
     drop(command);
 
     let mut watched = Watched::new(child, watchdog, ended)?;
@@ -138,12 +139,12 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
     Ok(Finished { output, dropped, end, duration: started.elapsed(), said, refused })
 }
 
-/// A running process. It is killed and waited for when this is dropped.
+/// A running process. Killed and reaped on drop.
 struct Watched {
     child: Child,
     ended: PipeReader,
     waiter: Option<std::thread::JoinHandle<()>>,
-    /// What leads its process group, if it does not do so itself, and ends it if this program is killed.
+    /// Leads the process group unless the process does so itself, and kills the group if this program is killed.
     watchdog: Option<Watchdog>,
 }
 
@@ -153,7 +154,7 @@ impl Watched {
         let mut watched = Self { child, ended, waiter: None, watchdog };
         let waiter =
             std::thread::Builder::new().name("deepagents-wait".to_owned()).stack_size(64 << 10).spawn(move || {
-                // The process is left unreaped, so that its number and group stay its own until they are not needed.
+                // Do not reap the process, so that its PID and process group are not reused while they are needed.
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options) {}
                 drop(end);
@@ -162,13 +163,13 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Has a process begin that waits for it, once it would not outlive this program.
+    /// Starts a waiting process, once the watchdog ensures that it cannot outlive this program.
     fn begin(&mut self, mut gate: PipeWriter) -> std::io::Result<()> {
         if let Some(watchdog) = &mut self.watchdog {
             watchdog.watch(Pid::from_child(&self.child))?;
         }
         match gate.write_all(b"\n") {
-            // One that has ended already is told by how it ended.
+            // If the process has already ended, its exit status reports that.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }
@@ -197,7 +198,7 @@ impl Watched {
             if let Some(helper) = &helper {
                 fds.push(PollFd::new(helper, PollFlags::IN));
             }
-            // Until it is to be ended, the disk is looked at in between.
+            // Check the disk at intervals until the process is told to end.
             let look_in = spare.filter(|_| cut_short.is_none()).map(|_| look.saturating_duration_since(Instant::now()));
             let left = left.into_iter().chain(look_in).min();
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
@@ -239,13 +240,14 @@ impl Watched {
                 deadline = None;
             }
         }
-        // What the command left running in its group goes with it.
+        // Kill whatever the command left running in its process group.
         self.kill();
         let status = self.reap()?;
         Ok(cut_short.unwrap_or(End::Exited(status)))
     }
 
-    /// Asks for the end. A sandbox takes its whole process tree with it and is waited for; the rest is killed.
+    /// Stops the process. A sandbox is asked to end, with its whole process tree, and is waited for; anything else is
+    /// killed.
     fn stop(&self, control: Option<&Control>) {
         if !control.is_some_and(Control::end) {
             self.kill();
@@ -271,7 +273,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Nothing to do once it was reaped: `try_wait` knows.
+        // A no-op if the process was already reaped.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.kill();
             let _ = self.reap();
@@ -279,7 +281,7 @@ impl Drop for Watched {
     }
 }
 
-/// Where output goes.
+/// Consumer of the process's output.
 struct Sink {
     output: Option<PipeReader>,
     capture: Capture,
@@ -288,7 +290,7 @@ struct Sink {
 }
 
 impl Sink {
-    /// Takes one piece; whether there may be more at hand.
+    /// Reads one piece. Returns whether there may be more available.
     fn read(&mut self) -> bool {
         let Some(output) = &mut self.output else { return false };
         let mut buffer = [0; 16 << 10];
@@ -315,9 +317,10 @@ impl Sink {
         false
     }
 
-    /// Takes what is in the pipe. It does not wait for the far end to close: a process that got away may hold it open.
+    /// Reads what is left in the pipe, without waiting for its end: an escaped process may keep it open.
     fn drain(&mut self) {
-        // A pipe holds a megabyte at most where its size was not raised; a writer that got away cannot keep us here.
+        // A pipe holds at most a megabyte unless its size was raised; the limit keeps an escaped writer from blocking
+        // this thread.
         let mut pieces = 1024;
         while pieces > 0 && self.read() {
             pieces -= 1;

@@ -1,4 +1,4 @@
-//! An end for commands without a sandbox that holds when this program is killed.
+//! Ends unconfined commands when this program is killed.
 
 use std::io::{PipeWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -6,30 +6,30 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
 
-/// Waits for the end of its input, which nobody writes to: it comes when this program is gone. All of the process group
-/// ends then.
+/// Waits for the end of its input, to which nobody writes and which is closed when this program ends. Then kills the
+/// process group.
 const OWN_GROUP: &str = "trap '' HUP INT QUIT TERM; read -r line; kill -s KILL 0";
-/// The same for the group whose number comes first.
+/// The same for another process group, whose number is the first line of input.
 const OTHER_GROUP: &str = "trap '' HUP INT QUIT TERM; read -r group || exit; read -r line; kill -s KILL -- \"-$group\"";
 
-/// A small process that ends a process group if this program ends before it. In a sandbox the kernel sees to that; without
-/// one nobody else would be left to. It is there before the command is, so that no moment is without it.
+/// A small process that kills a process group if this program ends first. In a sandbox, the kernel does this; an
+/// unconfined command needs a watchdog. It is started before the command, so that the command is never without it.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     process: Child,
-    /// The group, where it is another one than its own.
+    /// The watched process group, if it is not the watchdog's own.
     group: Option<Pid>,
-    /// Closed when this program ends, however it does.
+    /// Closed when this program ends, however it ends.
     alive: PipeWriter,
 }
 
 impl Watchdog {
-    /// Begins a process group, for a command to be started in.
+    /// Creates a process group in which a command can be started.
     pub(super) fn start() -> std::io::Result<Self> {
         Self::with(OWN_GROUP)
     }
 
-    /// Waits for the group of a command that leads one itself.
+    /// Creates a watchdog for a command that leads its own process group.
     pub(super) fn for_another() -> std::io::Result<Self> {
         Self::with(OTHER_GROUP)
     }
@@ -42,20 +42,21 @@ impl Watchdog {
         Ok(Self { process, group: None, alive })
     }
 
-    /// The group is that of this process, which has to lead one, and not to be waited for before this is dropped.
+    /// Watches the group that `leader` leads. `leader` must not be reaped before this is dropped.
     pub(super) fn watch(&mut self, leader: Pid) -> std::io::Result<()> {
         self.group = Some(leader);
         writeln!(self.alive, "{}", leader.as_raw_nonzero())
     }
 
-    /// The process group. Its number is nobody else's for as long as this is there.
+    /// Returns the process group. Its number is not reused while this exists.
     pub(super) fn group(&self) -> Pid {
         self.group.unwrap_or_else(|| Pid::from_child(&self.process))
     }
 }
 
 impl Drop for Watchdog {
-    /// The rest of the group has ended. The pipe is closed only once nobody reads it any more.
+    /// Ends the watchdog after the rest of the group has ended. The pipe stays open until the watchdog no longer reads
+    /// it.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

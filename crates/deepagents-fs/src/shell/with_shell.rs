@@ -7,7 +7,8 @@ use super::Shell;
 use crate::Backend;
 use crate::forward::forward;
 
-/// A backend that can also run commands. Files are the inner backend's; the shell should work on the same directory.
+/// A backend that can also run commands. The inner backend provides the files; the shell should work on the same
+/// directory.
 ///
 /// ```
 /// use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
@@ -31,7 +32,7 @@ impl<B: Backend> WithShell<B> {
         Self { backend, shell: Arc::new(shell) }
     }
 
-    /// The backend without the shell.
+    /// Returns the backend without the shell.
     pub fn backend(&self) -> &B {
         &self.backend
     }

@@ -21,21 +21,21 @@ use crate::{
 };
 use names::Names;
 
-/// Keys that are listed at once.
+/// Number of keys listed at a time.
 const PAGE: usize = 1000;
 
-/// Files in a [`Store`], under one namespace: they outlive the thread and are shared by all that use the namespace.
+/// Files in a [`Store`], under one namespace. They outlive the thread and are shared by everyone who uses the
+/// namespace.
 ///
-/// The key is the path, the value a record as in the [`Files`](crate::Files) channel, the size that of the content.
-/// Versions are the store's own, so a write under a condition is safe between processes, and so is the time at which a
-/// file was last written. Directories exist as long as a file is below them; two processes that write `/a` and `/a/b`
-/// at the same moment can still end up with both.
+/// The key is the path, and the value a record as in the [`Files`](crate::Files) channel, with the size of the content.
+/// Versions and modification times are the store's own, so conditional writes are safe between processes. A directory
+/// exists while a file is below it; two processes that write `/a` and `/a/b` at the same time can still create both.
 ///
-/// Listing, looking and finding by name ask the store for keys alone: whether a value is a file shows when it is read.
-/// A search for lines reads a page of files at a time.
+/// Listing, metadata and glob searches request only keys from the store: whether a value is a file shows only when it
+/// is read. A search for lines reads files a page at a time.
 ///
-/// No command is taken to [reach](Backend::shell_visible) these files: keep the database of the store away from where
-/// commands may go.
+/// Commands are assumed not to [reach](Backend::shell_visible) these files: keep the store's database out of their
+/// reach.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,12 +61,12 @@ pub struct StoreBackend {
 }
 
 impl StoreBackend {
-    /// The files under a namespace.
+    /// Creates a backend for the files under a namespace.
     pub fn new(store: Arc<dyn Store>, namespace: Vec<String>) -> Self {
         Self { store, namespace, clock: Arc::new(SystemClock), locks: PathLocks::default() }
     }
 
-    /// Dates the records of files by another clock.
+    /// Sets the clock for the timestamps in file records.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -77,12 +77,12 @@ impl StoreBackend {
         self.store.list_keys(&self.namespace, query).await.map_err(|error| failed(path, error))
     }
 
-    /// What the store tells of a file without its content.
+    /// Returns what the store knows of a file without its content.
     async fn info(&self, path: &VPath) -> Result<Option<KeyInfo>, FsError> {
         if path.is_root() {
             return Ok(None);
         }
-        // Of all keys that begin with it, the path itself comes first.
+        // Of all keys with this prefix, the path itself sorts first.
         let found = self.keys(path, &KeyQuery::default().prefix(path.as_str()).limit(1)).await?;
         Ok(found.into_iter().find(|info| info.key == path.as_str()))
     }
@@ -98,12 +98,12 @@ impl StoreBackend {
                 return Ok(true);
             }
             let Some(last) = found.last() else { return Ok(false) };
-            // What came first was not a file; such things are rare.
+            // The first key was not a file, which is rare.
             query = query.after(&*last.key).limit(PAGE);
         }
     }
 
-    /// The files below a directory, of what is deeper at least one in each child.
+    /// Returns the files below a directory; of those deeper down, at least one in each child.
     async fn entries(&self, directory: &VPath) -> Result<Vec<Entry>, FsError> {
         let mut query = below(directory).limit(PAGE);
         let mut entries = Vec::new();
@@ -112,7 +112,7 @@ impl StoreBackend {
             entries.extend(found.iter().filter_map(|info| Some(entry_of(path_of(&info.key)?, info))));
             match found.last() {
                 Some(last) if found.len() == PAGE => {
-                    // What is no file says nothing of its child: files may follow in there.
+                    // A key that is not a file says nothing about its child, which may contain files.
                     let is_file = path_of(&last.key).is_some();
                     let end = if is_file { end_of_child(&query.prefix, &last.key) } else { String::new() };
                     query = query.after(end.max(last.key.clone()));
@@ -122,7 +122,7 @@ impl StoreBackend {
         }
     }
 
-    /// Why there is no file at a path.
+    /// Returns the reason there is no file at a path.
     async fn absent(&self, path: &VPath) -> Result<FsError, FsError> {
         if self.is_directory(path).await? {
             return Ok(FsError::IsDirectory(path.clone()));
@@ -135,7 +135,7 @@ impl StoreBackend {
         Ok(FsError::NotFound(path.clone()))
     }
 
-    /// The item of a file.
+    /// Returns the item of a file.
     async fn find(&self, path: &VPath) -> Result<Item, FsError> {
         if path.is_root() {
             return Err(FsError::IsDirectory(path.clone()));
@@ -148,19 +148,19 @@ impl StoreBackend {
     }
 }
 
-/// The keys below a directory.
+/// Returns a query for the keys below a directory.
 fn below(directory: &VPath) -> KeyQuery {
     KeyQuery::default().prefix(format!("{}/", directory.as_str().trim_end_matches('/')))
 }
 
-/// A text that comes after what is below the child of a directory that a key lies in; empty for a key of the directory
-/// itself.
+/// Returns a text that sorts after everything in the same child of a directory as `key`; empty if `key` is directly in
+/// the directory.
 fn end_of_child(directory: &str, key: &str) -> String {
     let child = key.strip_prefix(directory).and_then(|rest| rest.split_once('/'));
     child.map(|(name, _)| format!("{directory}{name}/{}", char::MAX)).unwrap_or_default()
 }
 
-/// The path that a key is. Other values may be in the namespace: their keys are no paths, so they are no files.
+/// Returns the path of a key. The namespace may contain other values, whose keys are not paths, so they are not files.
 fn path_of(key: &str) -> Option<VPath> {
     VPath::parse(key).ok().filter(|path| path.as_str() == key && !path.is_root())
 }
@@ -193,7 +193,7 @@ fn file_of(path: &VPath, item: Item) -> Result<FileData, FsError> {
 fn read_of(path: &VPath, item: Item, range: ByteRange) -> Result<FileRead, FsError> {
     let info = KeyInfo::from(&item);
     let bytes = shared_bytes(&Arc::new(file_of(path, item)?));
-    // What others have stored may tell another size.
+    // Another writer may have stored a different size.
     let stat = Stat { size: bytes.len() as u64, ..stat_of(&info) };
     Ok(FileRead { bytes: range.slice(&bytes), stat })
 }

@@ -1,4 +1,4 @@
-//! The names of a scope, for a search.
+//! The file names of a scope, for a search.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -10,22 +10,22 @@ use deepagents_core::store::{Item, KeyInfo};
 use super::{StoreBackend, below, entry_of, path_of, read_of, stat_of};
 use crate::{Backend, ByteRange, FileRead, FsError, FsFuture, Listing, Stat, VPath, WriteMode, Written};
 
-/// Bytes of files that are read at once, and how many files.
+/// Maximum number of bytes and of files read at a time.
 const PAGE: (u64, usize) = (1 << 20, 256);
 
-/// The files of a scope by name, as one query of the store found them: a search walks through these instead of asking
-/// for each directory. What the files hold stays in the store until it is read.
+/// The file names of a scope, from a single query of the store. A search walks these instead of querying each
+/// directory. Contents stay in the store until they are read.
 pub(super) struct Names {
     store: StoreBackend,
     files: BTreeMap<VPath, KeyInfo>,
-    /// What will be read, in order.
+    /// Paths that will be read, in order.
     wanted: Vec<VPath>,
-    /// What was read before it was asked for.
+    /// Files read ahead.
     ahead: Mutex<HashMap<VPath, Result<FileRead, FsError>>>,
 }
 
 impl Names {
-    /// The file at a path, or those below it.
+    /// Loads the name of the file at a path, or of those below it.
     pub(super) async fn at(store: &StoreBackend, path: &VPath) -> Result<Self, FsError> {
         let found = match store.info(path).await? {
             Some(info) => vec![info],
@@ -36,7 +36,7 @@ impl Names {
         if files.is_empty() && !path.is_root() {
             return Err(store.absent(path).await?);
         }
-        // Where there is a file and another below it, only the one above is found.
+        // If there are files at a path and below it, only the upper one counts.
         let hidden = |path: &&VPath| path.ancestors().any(|above| files.contains_key(&above));
         for path in files.keys().filter(hidden).cloned().collect::<Vec<_>>() {
             files.remove(&path);
@@ -44,13 +44,13 @@ impl Names {
         Ok(Self { store: store.clone(), files, wanted: Vec::new(), ahead: Mutex::default() })
     }
 
-    /// Reads these, in the order of their paths, page by page.
+    /// Sets the files to be read, in path order, so that they are read page by page.
     pub(super) fn reading(mut self, wanted: Vec<VPath>) -> Self {
         self.wanted = wanted;
         self
     }
 
-    /// A path, and what will be read after it as far as it fits into a page.
+    /// Returns a path and those to be read after it that fit into a page.
     fn page(&self, path: &VPath) -> Vec<VPath> {
         let Ok(at) = self.wanted.binary_search(path) else { return vec![path.clone()] };
         let mut bytes = 0;
@@ -70,7 +70,7 @@ impl Names {
         let page = self.page(path);
         let keys: Vec<&str> = page.iter().map(VPath::as_str).collect();
         let Ok(items) = self.store.store.get_many(&self.store.namespace, &keys).await else {
-            // One value that cannot be had spoils no other.
+            // One unreadable value must not fail the others.
             return self.store.read(&State::default(), path, ByteRange::ALL).await;
         };
         let read = |item: Item| {
@@ -87,7 +87,7 @@ impl Names {
 
 impl Backend for Names {
     fn stat<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        // A search asks for its own path alone, and that is there.
+        // A search calls this only for its own path, which exists.
         let stat = match self.files.get(path) {
             Some(info) => stat_of(info),
             None => Stat::directory(),

@@ -1,12 +1,12 @@
-//! How far the log of a thread had come, as part of its state.
+//! A thread's position in its change log, as part of its state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use deepagents_core::state::{Channel, ChannelError, Merge, Sharing, State, Update};
 use serde::{Deserialize, Serialize};
 
-/// How far the files of a thread had been changed: each checkpoint of the thread names the files that belong to it.
-/// Sub-agents share it; it is empty unless a backend records what is changed.
+/// Position of a thread in its change log, so that each checkpoint identifies the files that belong to it. Sub-agents
+/// share it. Empty unless a backend records changes.
 #[derive(Debug)]
 pub struct FileUndo;
 
@@ -14,33 +14,33 @@ pub struct FileUndo;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UndoCursor {
-    /// Tells threads apart that have had the same name.
+    /// Distinguishes threads that had the same name at different times.
     #[serde(rename = "line", skip_serializing_if = "Option::is_none")]
     log: Option<String>,
-    /// The thread.
+    /// Name of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<String>,
-    /// The threads that this one was copied from, the last one last.
+    /// The threads that this one was copied from, the most recent last.
     #[serde(alias = "earlier", skip_serializing_if = "Vec::is_empty")]
     copied_from: Vec<String>,
-    /// The number of the last change in each directory.
+    /// Sequence number of the last change in each directory.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     changes: BTreeMap<String, u64>,
-    /// The same in the logs of versions before the undo database, which are no longer read.
+    /// The same for the logs of releases before the undo database, which are no longer read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reached: BTreeMap<String, u64>,
 }
 
-/// A change of [`FileUndo`].
+/// An update of [`FileUndo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UndoUpdate {
-    /// A thread goes on, perhaps as a copy of another.
+    /// A thread starts a run, perhaps as a copy of another.
     Begin {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
-        /// What tells it from others of its name, if it has none yet.
+        /// Distinguishes it from other threads of the same name; ignored if it already has an ID.
         #[serde(rename = "line")]
         log: String,
     },
@@ -48,22 +48,22 @@ pub enum UndoUpdate {
     Advance {
         /// The directory.
         directory: String,
-        /// The number of the change.
+        /// Sequence number of the change.
         seq: u64,
     },
-    /// What versions before the undo database wrote for `Advance`.
+    /// Written instead of `Advance` by releases before the undo database.
     Reached {
         /// The directory.
         root: String,
-        /// The number of the change.
+        /// Sequence number of the change.
         seq: u64,
     },
 }
 
 impl Channel for FileUndo {
-    /// As in the journals of earlier versions.
+    /// The name that journals of earlier releases use.
     const NAME: &'static str = "kept_files";
-    // Sub-agents go on with it, and callers have nothing to do with it.
+    // Sub-agents continue it; callers need not see it.
     const SHARING: Sharing<Self::Value, Self::Update> = Sharing::merged(UndoCursor::clone, further).hidden();
     type Value = UndoCursor;
     type Update = Vec<UndoUpdate>;
@@ -89,7 +89,7 @@ impl Channel for FileUndo {
     }
 }
 
-/// How much further a sub-agent came.
+/// Returns the positions at which a sub-agent is ahead of its parent.
 fn further(parent: &UndoCursor, _: &UndoCursor, child: &UndoCursor) -> Merge<Vec<UndoUpdate>> {
     let further = child.changes.iter().filter(|(directory, seq)| parent.last(directory) < **seq);
     let update: Vec<UndoUpdate> =
@@ -98,8 +98,8 @@ fn further(parent: &UndoCursor, _: &UndoCursor, child: &UndoCursor) -> Merge<Vec
 }
 
 impl FileUndo {
-    /// Tells the state which thread it is of, where it has this channel and says otherwise. `log` is an
-    /// id that no other thread has been given.
+    /// Records the thread's name in its state, if the state has this channel and holds another name. `log` is an ID
+    /// never given to another thread.
     pub fn begin(state: &State, thread: &str, log: &str) -> Option<Update> {
         let cursor = state.get::<Self>()?;
         if cursor.thread.as_deref() == Some(thread) {
@@ -111,22 +111,22 @@ impl FileUndo {
 }
 
 impl UndoCursor {
-    /// The number of the last change in a directory; 0 for none.
+    /// Returns the sequence number of the last change in a directory; 0 if there is none.
     pub(crate) fn last(&self, directory: &str) -> u64 {
         self.changes.get(directory).copied().unwrap_or(0)
     }
 
-    /// The directories with changes.
+    /// Returns the directories with changes.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &String> {
         self.changes.keys()
     }
 
-    /// Whether versions before the undo database have changed files of a directory between two states.
+    /// Returns whether releases before the undo database changed files of a directory between two states.
     pub(crate) fn legacy_differs(&self, other: &Self, directory: &str) -> bool {
         self.reached.get(directory) != other.reached.get(directory)
     }
 
-    /// In how many directories other than this one files were changed between two states.
+    /// Returns the number of other directories in which files changed between two states.
     pub(crate) fn elsewhere(&self, other: &Self, directory: &str) -> usize {
         let all = [&self.changes, &other.changes, &self.reached, &other.reached].into_iter().flat_map(BTreeMap::keys);
         let differs =
@@ -135,28 +135,28 @@ impl UndoCursor {
     }
 }
 
-/// The log of a thread in a directory, as its state knows it.
+/// A thread's log for one directory, as its state knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLog {
-    /// Tells threads apart that have had the same name.
+    /// Distinguishes threads that had the same name at different times.
     pub(crate) id: String,
     pub(crate) thread: String,
     pub(crate) directory: String,
-    /// The threads that this one was copied from, the last one last.
+    /// The threads that this one was copied from, the most recent last.
     pub(crate) copied_from: Vec<String>,
-    /// The number of the last change that the state has.
+    /// Sequence number of the last change that the state includes.
     pub(crate) last: u64,
 }
 
 impl ThreadLog {
-    /// Nothing where the state is of no thread.
+    /// Returns `None` if the state belongs to no thread.
     pub(crate) fn in_state(state: &State, directory: &str) -> Option<Self> {
         let cursor = state.get::<FileUndo>()?;
         let (id, thread, copied_from) = (cursor.log.clone()?, cursor.thread.clone()?, cursor.copied_from.clone());
         Some(Self { id, thread, directory: directory.to_owned(), copied_from, last: cursor.last(directory) })
     }
 
-    /// The same for a thread whose copy may not have begun to run.
+    /// Like [`in_state`](Self::in_state), for a thread that may be a copy that has not run yet.
     pub(crate) fn of_thread(state: &State, directory: &str, thread: &str) -> Option<Self> {
         let mut log = Self::in_state(state, directory)?;
         if log.thread != thread {
@@ -165,14 +165,14 @@ impl ThreadLog {
         Some(log)
     }
 
-    /// The state of the thread after changes up to a number.
+    /// Returns the update that sets the thread and its position after a change.
     pub(crate) fn update(&self, seq: u64) -> Update {
         let begin = UndoUpdate::Begin { thread: self.thread.clone(), log: self.id.clone() };
         let advance = UndoUpdate::Advance { directory: self.directory.clone(), seq };
         Update::new::<FileUndo>(vec![begin, advance])
     }
 
-    /// What a change adds to the state.
+    /// Returns the update that advances the position.
     pub(crate) fn advance(&self, seq: u64) -> Update {
         let directory = self.directory.clone();
         Update::new::<FileUndo>(vec![UndoUpdate::Advance { directory, seq }])

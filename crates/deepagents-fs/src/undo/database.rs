@@ -1,4 +1,4 @@
-//! The SQLite file: its schema, its settings, its transactions.
+//! The SQLite file: schema, settings and transactions.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -11,12 +11,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::UndoStore;
 
-/// How long to wait for another process that writes.
+/// How long to wait for another process that is writing.
 const WAIT: Duration = Duration::from_secs(30);
-/// Between one try to open a file that is locked and the next.
+/// Delay between attempts to open a locked file.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Marks files of this library with this schema; a later schema has another number.
+/// Application ID of this library's files with this schema; a later schema uses another number.
 const APPLICATION: i64 = 0x6461_6701;
 const SCHEMA: &str = "
     CREATE TABLE log (
@@ -45,14 +45,14 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// Why the undo database cannot be used; names no path of the host.
+/// The undo database cannot be used. The message names no host path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the undo database cannot be used: {0}")]
 pub struct UndoError(String);
 
 impl From<rusqlite::Error> for UndoError {
     fn from(error: rusqlite::Error) -> Self {
-        // The message of SQLite may name the file, its code does not.
+        // SQLite's message may name the file; its error code does not.
         Self(error.sqlite_error().map_or_else(|| error.to_string(), ToString::to_string))
     }
 }
@@ -63,7 +63,7 @@ impl From<io::Error> for UndoError {
     }
 }
 
-/// The database of an [`UndoStore`], opened when it is first needed. All of it blocks.
+/// The database of an [`UndoStore`], opened on first use. All methods block.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) options: UndoStore,
@@ -73,12 +73,12 @@ pub(crate) struct Database {
 #[derive(Debug)]
 struct Open {
     db: Connection,
-    /// Device and number: a file that was deleted or replaced is not written to any more.
+    /// Device and inode of the opened file, so that a deleted or replaced file is no longer written to.
     inode: (u64, u64),
     synced: bool,
 }
 
-/// A transaction. What goes on inside is in `log.rs`.
+/// A transaction. Its operations are in `log.rs`.
 #[derive(Debug)]
 pub(crate) struct Tx<'a>(pub(super) Transaction<'a>);
 
@@ -92,7 +92,7 @@ impl Database {
         self.options.file.exists()
     }
 
-    /// Reads at one moment; nothing where the file does not exist.
+    /// Runs a read transaction. Returns `None` if the file does not exist.
     pub(crate) fn read<T, E: From<UndoError>>(
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T, E>,
@@ -103,8 +103,8 @@ impl Database {
         self.transaction(TransactionBehavior::Deferred, false, work).map(Some)
     }
 
-    /// Changes all or nothing, after everybody else's changes. With `sync` it is on the disk afterwards; without, it
-    /// outlives the process but perhaps not a failure of the machine.
+    /// Runs a write transaction, serialised with all other writers. With `sync`, the commit has reached the disk on
+    /// return; without it, the commit survives a crash of the process but perhaps not of the machine.
     pub(crate) fn write<T, E: From<UndoError>>(
         &self,
         sync: bool,
@@ -132,7 +132,7 @@ impl Database {
         Ok(done)
     }
 
-    /// The connection, opened anew where the file is not the one that was opened.
+    /// Returns the connection, and reopens it if the file was replaced.
     fn current<'a>(&self, open: &'a mut Option<Open>) -> Result<&'a mut Open, UndoError> {
         let there = std::fs::metadata(&self.options.file).map(|meta| (meta.dev(), meta.ino())).ok();
         match open.take().filter(|open| Some(open.inode) == there) {
@@ -148,7 +148,7 @@ impl Database {
         let until = Instant::now() + WAIT;
         loop {
             match prepare(file) {
-                // Where several create a database at once, SQLite does not wait for the one that enters WAL mode.
+                // SQLite does not wait for a concurrent process that is switching a new database to WAL mode.
                 Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
                 db => {
                     let db =
@@ -159,7 +159,7 @@ impl Database {
         }
     }
 
-    /// Gives the space of what was removed back to the file system.
+    /// Returns freed space to the file system.
     pub(super) fn shrink(&self) -> Result<(), UndoError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let db = &self.current(&mut open)?.db;
@@ -172,10 +172,11 @@ impl Database {
     }
 }
 
-/// What files held is nobody else's business; SQLite gives its files beside this one the same permissions.
+/// Creates the file with permissions for the user only, as it holds file contents. SQLite gives the files it creates
+/// beside it the same permissions.
 fn create_private(file: &Path) -> io::Result<()> {
-    /// A file that is closed takes the locks away that connections of the same process have on it, so it is closed
-    /// before any of them opens it.
+    /// Closing a file releases the locks that any connection of the same process holds on it, so close it before a
+    /// connection opens it.
     static CREATING: Mutex<()> = Mutex::new(());
     let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(above) = file.parent() {
@@ -187,14 +188,15 @@ fn create_private(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a database, and creates it in an empty file; nothing where it is another one.
+/// Opens a database, creating the schema in an empty file. Returns `None` if the file belongs to another application or
+/// schema version.
 fn prepare(file: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(file, flags)?;
     db.busy_timeout(WAIT)?;
     let empty = is_empty(&db)?;
     if empty {
-        // Has to be said before anything is written.
+        // Takes effect only before the first write.
         db.pragma_update(None, "auto_vacuum", "incremental")?;
         db.pragma_update(None, "journal_mode", "wal")?;
     }
@@ -202,7 +204,7 @@ fn prepare(file: &Path) -> rusqlite::Result<Option<Connection>> {
     db.pragma_update(None, "foreign_keys", true)?;
     if empty {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have been faster.
+        // Another process may have created the schema in the meantime.
         if is_empty(&tx)? {
             tx.execute_batch(SCHEMA)?;
             tx.pragma_update(None, "application_id", APPLICATION)?;
@@ -221,7 +223,7 @@ fn is_empty(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-/// A path without links as far as it exists.
+/// Resolves the links of a path as far as it exists.
 fn real(path: &Path) -> io::Result<PathBuf> {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Err(error), Some(parent), Some(name)) if error.kind() == ErrorKind::NotFound => Ok(real(parent)?.join(name)),

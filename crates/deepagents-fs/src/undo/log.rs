@@ -1,4 +1,4 @@
-//! What is in the undo database: logs of changes, and contents.
+//! Contents of the undo database: change logs and file contents.
 
 use std::ops::RangeInclusive;
 
@@ -12,53 +12,53 @@ use crate::VPath;
 
 type Result<T, E = UndoError> = std::result::Result<T, E>;
 
-/// Who made a change.
+/// Author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Actor {
     /// The agent.
     Agent,
-    /// Going back to a checkpoint.
+    /// A rewind to a checkpoint.
     Rewind,
-    /// Going back, which put back what somebody else had made.
+    /// A rewind that restored someone else's work.
     RewindToOther,
-    /// Somebody else; it was found when a rewind replaced it.
+    /// Someone other than the agent; found when a rewind replaced it.
     Other,
 }
 
 impl Actor {
-    /// Whether a rewind made the change.
+    /// Returns whether a rewind made the change.
     pub(crate) fn is_rewind(self) -> bool {
         matches!(self, Self::Rewind | Self::RewindToOther)
     }
 
-    /// Whether what was left behind is somebody else's work.
+    /// Returns whether the version after the change is someone else's work.
     pub(crate) fn left_others_work(self) -> bool {
         matches!(self, Self::Other | Self::RewindToOther)
     }
 }
 
-/// A change.
+/// A recorded change of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Its number; 0 until it is recorded.
+    /// Sequence number; 0 until recorded.
     pub(crate) seq: u64,
     pub(crate) actor: Actor,
     pub(crate) path: VPath,
     pub(crate) before: FileVersion,
     pub(crate) after: FileVersion,
-    /// Whether it is known to have been made; otherwise the process ended at it.
+    /// Whether the change is known to have been made; otherwise the process may have died before it.
     pub(crate) done: bool,
 }
 
 impl Change {
-    /// A change to be recorded.
+    /// Creates a change to be recorded.
     pub(crate) fn new(actor: Actor, path: VPath, before: FileVersion, after: FileVersion) -> Self {
         Self { seq: 0, actor, path, before, after, done: false }
     }
 }
 
-/// A column that holds JSON.
+/// A JSON column.
 struct Json<T>(T);
 
 impl<T: Serialize> ToSql for Json<&T> {
@@ -75,7 +75,7 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
 }
 
 impl Tx<'_> {
-    /// Stores a content under the hash of its version, if it is one whose content is stored.
+    /// Stores content under the hash of its version, if the version is one with stored content.
     pub(crate) fn put(&self, version: &FileVersion, content: &[u8]) -> Result<()> {
         if let FileVersion::File { hash, stored: true, .. } = version {
             self.0
@@ -85,17 +85,17 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// A content that was stored, unless it is missing or damaged.
+    /// Returns stored content; `None` if it is missing or damaged.
     pub(crate) fn content(&self, hash: &str) -> Result<Option<Vec<u8>>> {
         let mut statement = self.0.prepare_cached("SELECT body FROM content WHERE hash = ?1")?;
         let found: Option<Vec<u8>> = statement.query_row([hash], |row| row.get(0)).optional()?;
         Ok(found.filter(|content| hash_of(content) == hash))
     }
 
-    /// Records changes that are about to be made, and returns their numbers.
+    /// Records changes that are about to be made and returns their sequence numbers.
     pub(crate) fn append(&self, log: &ThreadLog, changes: &[Change]) -> Result<RangeInclusive<u64>> {
         let (key, next) = self.find(log)?.map_or_else(|| self.begin(log), Ok)?;
-        // Numbers that the state knows are not given again.
+        // Never reuse a number that the state already knows.
         let first = next.max(log.last + 1);
         let at = jiff::Timestamp::now().as_millisecond();
         let mut insert = self.0.prepare_cached(
@@ -110,7 +110,7 @@ impl Tx<'_> {
         Ok(first..=next.saturating_sub(1))
     }
 
-    /// Records what became of changes; those that were not made are forgotten.
+    /// Records the outcome of changes: marks them done, or deletes them if they were not made.
     pub(crate) fn settle(&self, log: &ThreadLog, changes: &RangeInclusive<u64>, done: bool) -> Result<()> {
         let Some((key, _)) = self.find(log)? else { return Ok(()) };
         let sql = if done {
@@ -122,7 +122,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The changes of a thread that were made or may have been made, in order.
+    /// Returns, in order, the changes of a thread that were made or may have been made.
     pub(crate) fn changes(&self, log: &ThreadLog) -> Result<Vec<Change>> {
         let own = self.find(log)?.map(|(key, _)| (key, i64::MAX));
         let Some((key, until)) = own.or(self.source(log)?.map(|key| (key, log.last as i64))) else {
@@ -144,7 +144,7 @@ impl Tx<'_> {
         Ok(changes.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The key of a log, and the number of its next change.
+    /// Returns the key of a log and its next sequence number.
     fn find(&self, log: &ThreadLog) -> Result<Option<(i64, u64)>> {
         let mut statement =
             self.0.prepare_cached("SELECT key, next FROM log WHERE id = ?1 AND thread = ?2 AND directory = ?3")?;
@@ -153,7 +153,7 @@ impl Tx<'_> {
         Ok(found.optional()?)
     }
 
-    /// The log of the thread that a thread without a log of its own was copied from.
+    /// Returns the log of the thread that this one was copied from, for a copy that has no log yet.
     fn source(&self, log: &ThreadLog) -> Result<Option<i64>> {
         for thread in log.copied_from.iter().rev().filter(|thread| **thread != log.thread) {
             if let Some((key, _)) = self.find(&ThreadLog { thread: thread.clone(), ..log.clone() })? {
@@ -163,7 +163,7 @@ impl Tx<'_> {
         Ok(None)
     }
 
-    /// Begins the log of a thread; that of a copy begins with what its source had at the time.
+    /// Creates the log of a thread. The log of a copy starts with the entries its source had at the time of the copy.
     fn begin(&self, log: &ThreadLog) -> Result<(i64, u64)> {
         let next = log.last + 1;
         let source = self.source(log)?;
@@ -179,7 +179,7 @@ impl Tx<'_> {
         Ok((key, next))
     }
 
-    /// Forgets what is needed only to go back before a number.
+    /// Deletes the entries that are needed only to restore states before `since`.
     pub(super) fn trim(&self, log: &ThreadLog, since: u64) -> Result<()> {
         if let Some((key, _)) = self.find(log)? {
             self.0.execute(
@@ -191,14 +191,14 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The keys of all logs, and their threads.
+    /// Returns the keys of all logs with their threads.
     pub(super) fn logs(&self) -> Result<Vec<(i64, String)>> {
         let mut statement = self.0.prepare("SELECT key, thread FROM log")?;
         let logs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(logs.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Removes logs, and the contents that no other log needs.
+    /// Deletes logs, and contents that no remaining log references.
     pub(super) fn gc(&self, logs: &[(i64, String)]) -> Result<GcStats> {
         let mut stats = GcStats::default();
         for (key, _) in logs {

@@ -1,8 +1,8 @@
-//! What runs changed in a directory, recorded so that it can be undone.
+//! A record of the changes that runs make in a directory, so that they can be undone.
 //!
-//! One SQLite file holds the contents, each once by its hash, and for each thread and directory a log of changes. A
-//! change is in the log before it is made, so what a run did is known also when the process died before the thread's
-//! journal knew of it. The thread's state holds no more than how far its log had come, see [`FileUndo`].
+//! One SQLite file holds the file contents, deduplicated by hash, and a change log for each thread and directory. A
+//! change is logged before it is made, so the effects of a run are known even if the process dies before the thread's
+//! journal records them. The thread's state holds only the position in its log; see [`FileUndo`].
 
 mod cursor;
 mod database;

@@ -1,127 +1,129 @@
-//! What going back to a checkpoint means for files.
+//! Plans the file changes of a rewind to a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Actor, Change, FileVersion};
 use crate::{FsError, VPath};
 
-/// What going back to a checkpoint means for the files that the agent has changed since. Nothing is done yet.
+/// The effect of a rewind to a checkpoint on the files that the agent has changed since. Creating a plan changes
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestorePlan {
-    /// What is put back.
+    /// Files that will be restored.
     pub changes: Vec<FileChange>,
-    /// What cannot be put back without losing what somebody else has done.
+    /// Files that cannot be restored without losing someone else's work.
     pub conflicts: Vec<Conflict>,
-    /// What the agent has changed and stays as it is: what is to be put back was not recorded, or what is there could
-    /// not be.
+    /// Files that the agent changed but that stay as they are, because the version to restore was not recorded or the
+    /// current one cannot be.
     pub skipped: Vec<Skipped>,
-    /// Files among all of these that the agent changed without its thread knowing the outcome, as the process ended
-    /// then or the call failed.
+    /// The files among all of these that the agent changed without the thread recording the outcome, because the
+    /// process died or the call failed.
     pub unrecorded: Vec<VPath>,
-    /// In how many other directories the thread has changed files in between; what is there stays as it is. A directory
-    /// that was moved is another one.
+    /// Number of other directories in which the thread has changed files since the checkpoint; those files stay as they
+    /// are. A directory that was moved counts as another one.
     pub elsewhere: usize,
 }
 
 impl RestorePlan {
-    /// Whether there is nothing to put back and nothing to say.
+    /// Returns whether there is nothing to restore and nothing to report.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.conflicts.is_empty() && self.skipped.is_empty() && self.elsewhere == 0
     }
 }
 
-/// What becomes of a path.
+/// Planned change of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileChange {
     /// The path.
     pub path: VPath,
-    /// What is there.
+    /// The version on disk.
     pub now: FileVersion,
-    /// What is put there.
+    /// The version to restore.
     pub to: FileVersion,
-    /// What the agent left there.
+    /// The version that the agent last wrote.
     pub left: FileVersion,
-    /// Whether what is put there is not the agent's.
+    /// Whether the version to restore is someone else's work.
     pub(crate) others: bool,
 }
 
-/// A path at which somebody else's work would be lost.
+/// A path at which someone else's work would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Conflict {
-    /// What would be done.
+    /// The change that would be made.
     pub change: FileChange,
-    /// Why it is not done unasked.
+    /// Reason it needs a decision.
     pub reason: ConflictReason,
 }
 
-/// Why a file is not put back unasked.
+/// Reason a file is not restored without a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConflictReason {
-    /// What is there is not what the agent left.
+    /// The file on disk differs from the version that the agent last wrote.
     Changed,
-    /// Somebody changed it after the checkpoint and before the agent changed it again, so both are in it.
+    /// Someone else changed the file between the checkpoint and a later change by the agent, so it contains the work of
+    /// both.
     ChangedBetween,
 }
 
-/// A path that stays as it is.
+/// A path that is not restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skipped {
     /// The path.
     pub path: VPath,
-    /// Why, as the end of a sentence about it.
+    /// The reason, phrased as the end of a sentence about the path.
     pub reason: String,
 }
 
-/// What is done about conflicts.
+/// Handling of conflicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// Nothing at all is put back.
+    /// Restore nothing at all.
     #[default]
     Refuse,
-    /// The files stay as they are, the others are put back.
+    /// Leave the conflicting files as they are and restore the others.
     Skip,
-    /// They are overwritten; what they held is recorded, so that it can be gone back to.
+    /// Overwrite them. Their current content is recorded, so that it can be restored later.
     Overwrite,
 }
 
-/// What is at a path now.
+/// What is on disk at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum OnDisk {
     At(FileVersion),
-    /// Something above the path is no directory.
+    /// This ancestor of the path is not a directory.
     Below(VPath),
 }
 
 type Children<'a> = dyn Fn(&VPath) -> Result<Option<Vec<VPath>>, FsError> + 'a;
 
-/// What a plan is made of.
+/// Inputs of a plan.
 pub(crate) struct Planner<'a> {
-    /// The last change that stays.
+    /// Sequence number of the last change to keep.
     pub(crate) to: u64,
-    /// The last change that the thread knows of.
+    /// Sequence number of the last change that the thread knows of.
     pub(crate) known: u64,
     pub(crate) look: &'a dyn Fn(&VPath) -> Result<OnDisk, FsError>,
-    /// What a directory holds; nothing where a name cannot be a path's.
+    /// Lists the children of a directory; `None` if a name is not valid in a path.
     pub(crate) children: &'a Children<'a>,
-    /// Whether a content is stored.
+    /// Returns whether the content with a hash is stored.
     pub(crate) has: &'a dyn Fn(&str) -> bool,
-    /// Bytes of the largest file that is recorded.
+    /// Maximum size in bytes of a recorded file.
     pub(crate) max_file: u64,
 }
 
-/// A path that differs from what it is to be.
+/// A path that differs from the version to restore.
 struct Wanted {
     change: FileChange,
     reason: Option<ConflictReason>,
 }
 
 impl Planner<'_> {
-    /// The plan for all changes of a thread.
+    /// Plans the rewind from all changes of a thread.
     pub(crate) fn plan(&self, changes: Vec<Change>) -> Result<RestorePlan, FsError> {
         let mut by_path: BTreeMap<VPath, Vec<Change>> = BTreeMap::new();
         for change in changes {
@@ -157,7 +159,7 @@ impl Planner<'_> {
         for (path, above) in below {
             let goes = wanted.get(&above).filter(|above| above.change.to.is_directory()).map(|above| above.reason);
             match (goes, wanted.get_mut(&path)) {
-                // Only together with what is in the way.
+                // Restored only together with the ancestor that is in the way.
                 (Some(reason), Some(own)) => own.reason = own.reason.or(reason),
                 (None, Some(_)) => {
                     wanted.remove(&path);
@@ -181,7 +183,7 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// Why a version cannot be put back.
+    /// Returns the reason a version cannot be restored.
     fn missing(&self, to: &FileVersion) -> Option<String> {
         match to {
             FileVersion::Unrecorded { reason } => Some(reason.clone()),
@@ -191,7 +193,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Why what is there cannot be replaced: it could not be brought back.
+    /// Returns the reason the current version cannot be replaced: it could not be restored later.
     fn would_be_lost(&self, now: &FileVersion) -> Option<String> {
         match now {
             FileVersion::Unrecorded { reason } => Some(format!("what is there cannot be kept: {reason}")),
@@ -202,9 +204,9 @@ impl Planner<'_> {
         }
     }
 
-    /// A directory goes only with all that it holds: one that holds something else stays.
+    /// Removes a directory only with all its contents: a directory that contains other files stays.
     fn directories(&self, wanted: &mut BTreeMap<VPath, Wanted>, plan: &mut RestorePlan) -> Result<(), FsError> {
-        // What lies below others first.
+        // Deepest directories first.
         let going = wanted.iter().rev().filter(|(_, wanted)| wanted.change.now.is_directory());
         let going: Vec<VPath> = going.map(|(path, _)| path.clone()).collect();
         for path in going {
@@ -228,7 +230,8 @@ impl Planner<'_> {
     }
 }
 
-/// The changes that were made. The process may have ended at one: what came next tells whether it was made.
+/// Returns the changes that were made. If the process died at a change, the version that follows shows whether it was
+/// made.
 fn settled(changes: Vec<Change>, now: &FileVersion) -> Vec<Change> {
     let mut out: Vec<Change> = Vec::new();
     let mut next = now.clone();
@@ -239,12 +242,12 @@ fn settled(changes: Vec<Change>, now: &FileVersion) -> Vec<Change> {
         }
     }
     out.reverse();
-    // Two that need the same directory may both have made it.
+    // Two concurrent changes that need the same directory may both have recorded its creation.
     out.dedup_by(|later, before| later.after.is_directory() && before.after.is_directory());
     out
 }
 
-/// What becomes of a path that was changed after the checkpoint; `first` is the first change after it.
+/// Returns the planned change of a path; `first` is the index of the first change after the checkpoint.
 fn file_change(path: &VPath, changes: &[Change], first: usize, now: FileVersion) -> Option<FileChange> {
     let (earlier, later) = changes.split_at_checked(first)?;
     let (next, last) = (later.first()?, later.last()?);
@@ -259,7 +262,7 @@ fn conflict_reason(changes: &[Change], first: usize, change: &FileChange) -> Opt
     if !change.now.same(&change.left) {
         return Some(ConflictReason::Changed);
     }
-    // What was there before the last rewind was asked about then.
+    // Conflicts before the last rewind were decided then.
     let back = changes.iter().rposition(|change| change.actor.is_rewind()).filter(|at| *at >= first);
     let mut found = changes.iter().enumerate().skip(back.unwrap_or(first));
     let between = found.any(|(at, change)| {

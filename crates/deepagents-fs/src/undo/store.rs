@@ -1,4 +1,4 @@
-//! Where changes are recorded, and what is removed from there.
+//! Configuration and garbage collection of the undo database.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use deepagents_core::state::State;
 use super::cursor::{FileUndo, ThreadLog};
 use super::{Database, UndoCursor, UndoError};
 
-/// Where what runs change is recorded, and how much of it.
+/// Location and limits of the undo database.
 ///
-/// One SQLite file serves any number of workspaces, threads and processes; it must lie outside of the workspaces. It
-/// grows with what runs change; [`UndoStore::gc`] removes what belongs to threads that are no more. These methods block
-/// the thread that they are called on.
+/// One SQLite file serves any number of workspaces, threads and processes. It must lie outside the workspaces. It grows
+/// with the changes that runs make; [`UndoStore::gc`] removes the data of deleted threads. All methods block the
+/// calling thread.
 ///
 /// ```
 /// use deepagents_fs::{LocalBackend, LocalOptions, UndoStore};
@@ -24,27 +24,29 @@ use super::{Database, UndoCursor, UndoError};
 pub struct UndoStore {
     /// The database file.
     pub file: PathBuf,
-    /// Bytes of the largest file whose content is recorded; 32 MiB by default. A larger one can be changed, and the
-    /// change not be undone.
+    /// Maximum size in bytes of a file whose content is recorded; 32 MiB by default. Changes to larger files are
+    /// allowed but cannot be undone.
     pub max_file: u64,
-    /// Bytes that are recorded of a directory deleted as a whole; 256 MiB by default.
+    /// Maximum number of bytes recorded when a directory is deleted as a whole; 256 MiB by default.
     pub max_tree: u64,
-    /// Files that are recorded of a directory deleted as a whole; 10,000 by default.
+    /// Maximum number of files recorded when a directory is deleted as a whole; 10,000 by default.
     pub max_tree_files: usize,
 }
 
 impl UndoStore {
-    /// Records in a database file, which is created with the directories above it when there is something to record.
+    /// Creates a store with default limits. The file and its parent directories are created when there is something to
+    /// record.
     pub fn at(file: impl Into<PathBuf>) -> Self {
         Self { file: file.into(), max_file: 32 << 20, max_tree: 256 << 20, max_tree_files: 10_000 }
     }
 
-    /// Removes the logs of threads of which `lives` says no, and all contents that no log needs. Runs that change files
-    /// meanwhile lose nothing; but `lives` must know of threads that began a moment ago, so look each up when it is
-    /// asked about instead of in a list from before.
+    /// Deletes the logs of threads for which `lives` returns `false`, and all contents that no log references.
+    ///
+    /// Concurrent runs lose nothing, provided that `lives` knows of threads that were just created: look each thread up
+    /// when asked rather than in a list made earlier.
     ///
     /// # Errors
-    /// When the database cannot be read or changed.
+    /// Returns an error if the database cannot be read or written.
     pub fn gc(&self, mut lives: impl FnMut(&str) -> bool) -> Result<GcStats, UndoError> {
         let database = Database::new(self)?;
         let Some(mut logs) = database.read(|tx| tx.logs())? else { return Ok(GcStats::default()) };
@@ -54,11 +56,11 @@ impl UndoStore {
         Ok(stats)
     }
 
-    /// Gives a copy of a thread its own log of what was changed before it was made, so that it does not depend on the
-    /// thread it was copied from. `state` is the copy's. A copy that runs does this when it first changes a file.
+    /// Gives a copied thread its own log of the changes made before the copy, so that it no longer depends on its
+    /// source. `state` is the state of the copy. A copy that runs does this by itself when it first changes a file.
     ///
     /// # Errors
-    /// When the database cannot be read or changed.
+    /// Returns an error if the database cannot be read or written.
     pub fn adopt(&self, thread: &str, state: &State) -> Result<(), UndoError> {
         let (database, cursor) = (Database::new(self)?, state.get::<FileUndo>());
         if !database.exists() {
@@ -74,11 +76,11 @@ impl UndoStore {
         })
     }
 
-    /// Forgets what is needed only to go back further than to any of these states of a thread, whose present state is
-    /// `here`. Contents that no log needs are removed by the next [`gc`](Self::gc).
+    /// Deletes the entries that are not needed to return to `here`, the thread's current state, or to any state in
+    /// `others`. The next [`gc`](Self::gc) deletes contents that no log references any more.
     ///
     /// # Errors
-    /// When the database cannot be read or changed.
+    /// Returns an error if the database cannot be read or written.
     pub fn trim<'a>(&self, here: &'a State, others: impl IntoIterator<Item = &'a State>) -> Result<(), UndoError> {
         let (database, Some(cursor)) = (Database::new(self)?, here.get::<FileUndo>()) else { return Ok(()) };
         if !database.exists() {
@@ -96,14 +98,14 @@ impl UndoStore {
     }
 }
 
-/// What [`UndoStore::gc`] removed.
+/// Counts of what [`UndoStore::gc`] deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcStats {
-    /// Logs of threads in directories.
+    /// Number of logs; a thread has one for each directory.
     pub logs: usize,
-    /// Contents.
+    /// Number of file contents.
     pub contents: usize,
-    /// Bytes of these contents.
+    /// Total size of these contents in bytes.
     pub bytes: u64,
 }

@@ -1,54 +1,54 @@
-//! One version of what is at a path.
+//! Recorded versions of a file.
 
 use std::io::{self, ErrorKind, Read};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What was at a path.
+/// Recorded version of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileVersion {
-    /// Nothing.
+    /// Nothing existed.
     Absent,
     /// A file.
     File {
-        /// SHA-256 of its content, in hexadecimal digits; of a file that is larger than what is recorded a mark made of
-        /// the time of its last change.
+        /// SHA-256 of the content in hexadecimal; for a file too large to record, a mark made of its modification time.
         hash: String,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// Its permission bits.
+        /// Permission bits.
         mode: u32,
-        /// Whether the content is in the undo database; of larger files only size and time are known.
+        /// Whether the undo database has the content; of larger files only size and time are recorded.
         stored: bool,
     },
     /// A directory.
     Directory {
-        /// Its permission bits; none where it is made with those that new directories have.
+        /// Permission bits; `None` for the default mode of new directories.
         mode: Option<u32>,
     },
     /// A symbolic link.
     Link {
-        /// Where it led.
+        /// Target of the link.
         target: String,
     },
     /// Something that cannot be recorded.
     Unrecorded {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl FileVersion {
-    /// Whether both have the same content; permission bits do not count, and what was not recorded equals nothing.
+    /// Returns whether both have the same content. Ignores permission bits; an unrecorded version equals nothing, not
+    /// even itself.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, Self::Absent) | (Self::Directory { .. }, Self::Directory { .. }) => true,
             (Self::File { hash: a, size, .. }, Self::File { hash: b, size: other, .. }) => {
-                // A hash and a time say nothing about each other; then the size has to do.
+                // A hash cannot be compared with a time mark, so equal sizes have to suffice.
                 size == other && (a == b || a.starts_with(TIME) != b.starts_with(TIME))
             }
             (Self::Link { target: a }, Self::Link { target: b }) => a == b,
@@ -56,7 +56,7 @@ impl FileVersion {
         }
     }
 
-    /// Whether it is a directory.
+    /// Returns whether this is a directory.
     pub(crate) fn is_directory(&self) -> bool {
         matches!(self, Self::Directory { .. })
     }
@@ -66,20 +66,20 @@ impl FileVersion {
     }
 }
 
-/// What a mark of time begins with; no hash does.
+/// Prefix of time marks, with which no hash begins.
 const TIME: &str = "time:";
 
-/// Stands for the hash of a file that is larger than what is recorded.
+/// Returns the mark that replaces the hash of a file too large to record.
 pub(crate) fn time_mark(modified: jiff::Timestamp) -> String {
     format!("{TIME}{}", modified.as_nanosecond())
 }
 
-/// The SHA-256 of a content, in hexadecimal digits.
+/// Returns the SHA-256 of content in hexadecimal.
 pub(crate) fn hash_of(content: &[u8]) -> String {
     digits(&Sha256::digest(content))
 }
 
-/// The hash and size of what is read, held in memory only in part.
+/// Returns the hash and size of a stream, holding only one chunk in memory.
 pub(crate) fn hash_stream(mut from: impl Read) -> io::Result<(String, u64)> {
     let (mut hasher, mut size, mut chunk) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {

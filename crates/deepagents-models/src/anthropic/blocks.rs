@@ -1,11 +1,11 @@
-//! Content items of the Messages API as blocks.
+//! Converts content items of the Messages API to blocks.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::args;
 
-/// A whole content item as a block. The item itself is kept only where the block does not say everything.
+/// Converts a complete content item. Keeps the item itself only if the block does not represent everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
     match item.get("type").and_then(Value::as_str).unwrap_or_default() {
         "text" => {
@@ -38,12 +38,12 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
     }
 }
 
-/// A content item whose `input` came as text.
+/// Converts a content item whose `input` arrived as text.
 pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block {
     let is_call = item.get("type").is_some_and(|kind| kind == "tool_use");
     match args::parse(json) {
         Ok(input) => {
-            // No text at all means that the start of the item already held the input.
+            // Without any text, the start of the item already contains the input.
             if !json.trim().is_empty() || !item.get("input").is_some_and(Value::is_object) {
                 item.insert("input".to_owned(), input);
             }
@@ -54,7 +54,7 @@ pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block
     }
 }
 
-/// Marks the last call as cut off, if it has no arguments: the token limit ended the answer there.
+/// Marks the last call as cut off if it has no arguments, because the token limit ended the response there.
 pub(super) fn mark_cut(content: &mut [Block]) {
     if let Some(last) = content.last_mut()
         && let Block::ToolCall(call) = last
@@ -70,7 +70,8 @@ pub(super) fn mark_cut(content: &mut [Block]) {
     }
 }
 
-/// A call that cannot be read. Its item is kept where it says more than any call, with an object for what the API would refuse.
+/// Creates an invalid call. Keeps the item if it contains more than the usual fields, with an object in place of input
+/// that the API would reject.
 fn invalid(mut item: Map<String, Value>, raw: String, error: String) -> Block {
     let (id, name) = (string(&item, "id"), string(&item, "name"));
     item.insert("input".to_owned(), Value::Object(Map::new()));

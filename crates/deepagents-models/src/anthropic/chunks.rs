@@ -1,4 +1,4 @@
-//! Streamed answers of models on Bedrock: events of the Messages API, each wrapped in a chunk.
+//! Streamed responses on Bedrock: events of the Messages API, each wrapped in a chunk.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use super::decode::MessageDecoder;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, parse_json};
 
-/// Takes the events out of their chunks.
+/// Unwraps the events from their chunks.
 pub(super) struct ChunkDecoder(pub(super) MessageDecoder);
 
 impl AnswerDecoder for ChunkDecoder {

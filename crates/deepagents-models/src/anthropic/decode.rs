@@ -1,4 +1,4 @@
-//! Answers of the Messages API, in one piece and streamed.
+//! Decodes responses of the Messages API, complete and streamed.
 
 use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
@@ -8,7 +8,7 @@ use super::blocks::{block, block_with_json, mark_cut, string};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let value = parse_answer(body)?;
     if value.get("type").is_some_and(|kind| kind == "error") {
@@ -20,7 +20,7 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
     let items = match answer.remove("content") {
         Some(Value::Array(items)) => items,
-        // Nothing was said, and why is.
+        // No output, but a stop reason.
         Some(Value::Null) if stop.is_some() => Vec::new(),
         _ => return Err(ModelError::protocol("the answer has no content")),
     };
@@ -51,7 +51,7 @@ fn stop_reason(word: Option<&str>) -> StopReason {
     }
 }
 
-/// `input_tokens` leaves out what was cached; ours counts every prompt token.
+/// `input_tokens` excludes cached tokens; ours counts all prompt tokens.
 fn usage(reported: &Value) -> Usage {
     let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
     let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
@@ -64,7 +64,7 @@ fn usage(reported: &Value) -> Usage {
     }
 }
 
-/// Folds a streamed answer. Blocks keep the order in which they began.
+/// Accumulates a streamed response. Blocks keep the order in which they started.
 #[derive(Default)]
 pub(super) struct MessageDecoder {
     origin: Origin,
@@ -80,7 +80,7 @@ struct Part {
     /// The provider's index of the block.
     index: u64,
     item: Map<String, Value>,
-    /// The input of a call, which comes as pieces of JSON.
+    /// Input of a call, which arrives as pieces of JSON.
     json: String,
     open: bool,
 }
@@ -98,7 +98,7 @@ impl MessageDecoder {
         }
     }
 
-    /// Later counts replace earlier ones; a count that is missing or null leaves the earlier one.
+    /// Later counts replace earlier ones; missing or null counts are ignored.
     fn merge_usage(&mut self, usage: Option<Value>) {
         if let Some(Value::Object(usage)) = usage {
             self.usage.extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
@@ -168,7 +168,7 @@ fn push_delta(item: &Map<String, Value>, key: &str, out: &mut Vec<ModelEvent>, e
 
 impl AnswerDecoder for MessageDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        // Gateways end with a line of another wire.
+        // Some gateways end the stream with `[DONE]`, as in another wire.
         if data.is_empty() || data == "[DONE]" {
             return Ok(Flow::More);
         }
@@ -191,7 +191,7 @@ impl AnswerDecoder for MessageDecoder {
                 return Ok(Flow::Complete);
             }
             "error" => return Err(from_stream(&Value::Object(event))),
-            // `ping`, and whatever comes to be.
+            // `ping`, and future event types.
             _ if event.get("error").is_some_and(|error| !error.is_null()) => {
                 return Err(from_stream(&Value::Object(event)));
             }
@@ -201,15 +201,15 @@ impl AnswerDecoder for MessageDecoder {
     }
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
-        // Everything was said once a stop reason came and no block is open, even if the last frame is missing.
+        // With a stop reason and no open block, the response is complete even if the last frame is missing.
         let complete = self.ended || (self.stop.is_some() && self.blocks.iter().all(|part| !part.open));
         if !self.started || !complete {
             return Err(ModelError::truncated("the stream ended before the answer did"));
         }
-        // Arguments that came, be they none, are whole.
+        // A block that was closed has all its arguments, even if there are none.
         let without_args = self.blocks.last().is_some_and(|part| part.json.trim().is_empty());
         let content = std::mem::take(&mut self.blocks).into_iter().map(|part| {
-            // Some gateways leave the empty input out of the start.
+            // Some gateways omit the empty input at the start of a block.
             let takes_json = part.item.contains_key("input") || !part.json.is_empty();
             if takes_json { block_with_json(part.item, &part.json) } else { block(part.item) }
         });

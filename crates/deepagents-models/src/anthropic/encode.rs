@@ -1,4 +1,4 @@
-//! Request bodies of the Messages API, written straight from the messages.
+//! Encodes requests of the Messages API directly from the messages.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::body::{
 };
 use crate::schema;
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra, stream };
@@ -33,7 +33,7 @@ pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Res
     body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns)
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a Messages,
     request: &'a ModelRequest,
@@ -42,7 +42,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Thinking tokens count towards the limit, so a budget is added to what an answer usually gets.
+    /// Thinking tokens count towards the limit, so a thinking budget is added to the usual output limit.
     fn max_tokens(&self) -> u64 {
         let budget =
             self.extra.get("thinking").and_then(|thinking| thinking.get("budget_tokens")).and_then(Value::as_u64);
@@ -81,7 +81,7 @@ impl Head<'_> {
 }
 
 impl<'a> Head<'a> {
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let tools = || {
             let mut tools: Vec<MarkedTool<'_>> =
@@ -100,7 +100,7 @@ impl<'a> Head<'a> {
         Ok(self.extra.left([("tools", tools), ("system", system)]))
     }
 
-    /// Our tools, then those that the provider runs itself; a cache mark is on the last of them.
+    /// Returns our tools, then those that the provider runs; a cache mark goes on the last one.
     fn tools(&self) -> Vec<AnyTool<'a>> {
         let own = self.request.tools.iter().map(|spec| {
             AnyTool::Own(Tool { name: &spec.name, description: &spec.description, input_schema: &spec.schema })
@@ -110,7 +110,7 @@ impl<'a> Head<'a> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
@@ -122,7 +122,7 @@ impl Serialize for Head<'_> {
         fields.put_some("temperature", settings.temperature)?;
         fields.put_some("top_p", settings.top_p)?;
         fields.put_some("stop_sequences", (!settings.stop.is_empty()).then_some(&settings.stop))?;
-        // Bedrock is asked for a stream by the address.
+        // On Bedrock, the URL requests a stream.
         if self.stream && self.wire.host != Host::Bedrock {
             fields.put("stream", &true)?;
         }
@@ -228,7 +228,7 @@ enum Source<'a> {
     File { file_id: &'a str },
 }
 
-/// How long the name of a tool may be; ids may have any length.
+/// Maximum length of a tool name; IDs may have any length.
 const MOST_OF_NAME: usize = 128;
 
 fn content(block: &Block) -> Result<Content<'_>, &'static str> {
@@ -259,7 +259,7 @@ fn content(block: &Block) -> Result<Content<'_>, &'static str> {
 fn tool_result(result: &ToolMessage, own: bool) -> Content<'_> {
     let id = result.call_id.as_str();
     let mut items: Vec<Item<'_>> = result.content.iter().filter_map(sendable).collect();
-    // No content says that there is no output; of an error the API wants some.
+    // Missing content means no output, but the API requires content for an error.
     if result.is_error && items.is_empty() {
         items.push(Item::Text("(no output)"));
     }

@@ -19,17 +19,17 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "anthropic-messages";
-/// The provider's name in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`].
 pub const PROVIDER: &str = "anthropic";
-/// The address when none is given.
+/// Default base URL.
 pub const BASE_URL: &str = "https://api.anthropic.com";
-/// Tokens an answer may hold when neither the request nor the catalogue says otherwise.
+/// Maximum output tokens if neither the request nor the catalogue sets a limit.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
-/// What is asked for at most without being told: more would only matter to answers that run away.
+/// Upper limit of the default for output tokens: more would matter only for runaway responses.
 const USUAL_MAX_TOKENS: u64 = 32_000;
-/// The fields of a request that are counted.
+/// Request fields that count towards tokens.
 const COUNTED: [&str; 9] = [
     "model",
     "messages",
@@ -42,10 +42,10 @@ const COUNTED: [&str; 9] = [
     "context_management",
 ];
 
-/// A model behind the Messages API, plain or streamed.
+/// A model of the Messages API, plain or streamed.
 ///
-/// What the model said is sent back to it verbatim: thinking blocks with their signatures, server tool items, in
-/// their order. Cache marks become `cache_control`. Thinking is switched on through a request's extra fields.
+/// The model's own output is sent back verbatim and in order: thinking blocks with their signatures, server tool items.
+/// Cache marks become `cache_control`. Enable thinking through a request's extra fields.
 ///
 /// ```
 /// use deepagents_models::{Anthropic, ModelConfig};
@@ -56,10 +56,10 @@ const COUNTED: [&str; 9] = [
 pub type Anthropic = HttpModel<Messages>;
 
 impl Anthropic {
-    /// A model of this name. Nothing is opened until the first call.
+    /// Creates a model with this name. Does not connect until the first call.
     ///
     /// # Errors
-    /// An address or a header that cannot be used.
+    /// Returns an error if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let base = config.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
         let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
@@ -68,10 +68,10 @@ impl Anthropic {
         Ok(Self::at(Host::Anthropic, model.into(), endpoint, config))
     }
 
-    /// A model on Google's Vertex; the address is that of a project's location, the credentials are tokens.
+    /// Creates a model on Google's Vertex. The address is that of a project's location; the credentials are tokens.
     ///
     /// # Errors
-    /// No address; an address or a header that cannot be used.
+    /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn on_vertex(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let base = config.base_url.as_deref().ok_or_else(|| ConfigError::MissingBaseUrl {
@@ -84,11 +84,11 @@ impl Anthropic {
         Ok(Self::at(Host::Vertex, model, endpoint, config))
     }
 
-    /// A model on Amazon's Bedrock, by its native API; for the address and the credentials see
+    /// Creates a model on Amazon Bedrock with the model's native API. For the address and credentials, see
     /// [`Bedrock`](crate::Bedrock).
     ///
     /// # Errors
-    /// No address; an address or a header that cannot be used.
+    /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn on_bedrock(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let method = if config.streaming.unwrap_or(true) { "invoke-with-response-stream" } else { "invoke" };
@@ -114,7 +114,7 @@ impl Anthropic {
     }
 }
 
-/// Who serves the API; hosts other than Anthropic name the model in the address.
+/// Host of the API; hosts other than Anthropic have the model in the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
     Anthropic,
@@ -123,7 +123,7 @@ enum Host {
 }
 
 impl Host {
-    /// The provider's name in the registry and in [`Origin::provider`].
+    /// Returns the name of the provider in the registry and in [`Origin::provider`].
     fn provider(self) -> &'static str {
         match self {
             Self::Anthropic => PROVIDER,
@@ -132,7 +132,7 @@ impl Host {
         }
     }
 
-    /// The version of the API, where it stands in the body.
+    /// Returns the API version, if it belongs in the body.
     fn version(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => None,
@@ -142,7 +142,7 @@ impl Host {
     }
 }
 
-/// The wire of the Messages API: what the encoder and decoder need to know of the model.
+/// Wire of the Messages API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Messages {
     origin: Origin,

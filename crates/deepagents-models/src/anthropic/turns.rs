@@ -1,4 +1,4 @@
-//! Messages grouped into the turns that the API takes, with their cache marks.
+//! Groups messages into the turns of the API, with their cache marks.
 
 use std::ops::Range;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::body::{Extra, has_own_call, is_from, is_thought_by, is_wire_name, last_answer, own_item};
 
-/// Messages of the request's body, their content in one list: a long conversation has thousands of turns with one part
-/// each.
+/// Messages of the request body, with their content in one list: a long conversation has thousands of turns with a
+/// single part.
 pub(super) struct Turns<'a> {
     parts: Vec<Part<'a>>,
     turns: Vec<Span>,
 }
 
-/// Where a turn's parts are.
+/// Range of a turn's parts.
 struct Span {
     role: Role,
     parts: Range<usize>,
-    /// How many messages of the conversation there are up to its end.
+    /// Number of messages of the conversation up to its end.
     upto: usize,
 }
 
-/// Who speaks in a turn.
+/// Role of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
@@ -32,18 +32,18 @@ pub(super) enum Role {
     Assistant,
 }
 
-/// One message of the body.
+/// A message of the body.
 #[derive(Serialize)]
 pub(super) struct Turn<'a> {
     pub(super) role: Role,
     pub(super) content: &'a [Part<'a>],
-    /// How many messages of the conversation there are up to its end.
+    /// Number of messages of the conversation up to its end.
     #[serde(skip)]
     pub(super) upto: usize,
 }
 
 impl<'a> Turns<'a> {
-    /// From the first to the last.
+    /// Iterates over the turns in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Turn<'_>> {
         self.turns.iter().map(|span| Turn {
             role: span.role,
@@ -54,40 +54,40 @@ impl<'a> Turns<'a> {
 }
 
 impl Turn<'_> {
-    /// Whether it is written the same way in every request that has the same messages up to its end. What a user says
-    /// may be joined by what is said next, and marks move.
+    /// Returns whether the turn is encoded the same way in every request with the same messages up to its end. A user
+    /// turn may be merged with the next user message, and marks move.
     pub(super) fn is_settled(&self) -> bool {
-        // Whether a call of the server's stays at its end depends on what follows.
+        // Whether a server tool call at its end is kept depends on what follows.
         self.role == Role::Assistant && !self.content.last().is_some_and(|part| part.item.is_servers_call())
     }
 
-    /// Whether a cache mark is on it.
+    /// Returns whether the turn has a cache mark.
     pub(super) fn is_marked(&self) -> bool {
         self.content.iter().any(|part| part.mark.is_some())
     }
 }
 
-/// One content item.
+/// A content item.
 pub(super) struct Part<'a> {
     pub(super) item: Item<'a>,
     pub(super) mark: Option<CacheTtl>,
 }
 
-/// What a content item is written from.
+/// Source of a content item.
 #[derive(Clone, Copy)]
 pub(super) enum Item<'a> {
-    /// A block, from its canonical view.
+    /// A block in canonical form.
     Block(&'a Block),
     /// The provider's own item.
     Verbatim(&'a Value),
-    /// A text of our own.
+    /// Text added by this encoder.
     Text(&'a str),
-    /// The result of a call, and whether that call is the provider's own item, whose id stays as it is.
+    /// A tool result, and whether its call is the provider's own item, whose ID stays unchanged.
     Result(&'a ToolMessage, bool),
 }
 
 impl Item<'_> {
-    /// Thinking cannot carry a breakpoint.
+    /// Thinking cannot carry a cache breakpoint.
     fn takes_mark(&self) -> bool {
         match self {
             Self::Verbatim(item) => !is_thought(item),
@@ -95,20 +95,20 @@ impl Item<'_> {
         }
     }
 
-    /// A field of the provider's own item.
+    /// Returns a field of the provider's own item.
     fn field(&self, name: &str) -> Option<&Value> {
         if let Self::Verbatim(item) = self { item.get(name) } else { None }
     }
 
-    /// Whether it is a call that the provider answers itself.
+    /// Returns whether this is a call that the provider executes itself.
     fn is_servers_call(&self) -> bool {
         let kind = self.field("type").and_then(Value::as_str);
         kind.is_some_and(|kind| matches!(kind, "server_tool_use" | "mcp_tool_use"))
     }
 }
 
-/// Groups the messages from a position on: results first, then what the user says, as one turn. An answer without words
-/// is not sent, but parts the turns around it.
+/// Groups the messages from a position on into turns. Tool results and subsequent user messages form one turn, results
+/// first. An assistant message without content is not sent, but separates the turns around it.
 pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin) -> Result<Turns<'a>, ModelError> {
     let mut marks: Vec<(usize, CacheTtl)> = request.cache.messages.clone();
     marks.sort_unstable();
@@ -128,7 +128,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             }
             Message::Tool(result) => {
                 check_media(&result.content)?;
-                // Most ids are written the same way in any case.
+                // Most IDs are encoded the same way in either case.
                 let own = !is_wire_name(&result.call_id)
                     && last.is_some_and(|answer| has_own_call(answer, origin, &result.call_id));
                 parts.push(bare(Item::Result(result, own)));
@@ -152,7 +152,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
         {
             part.mark = Some(*ttl);
         }
-        // What was said before an answer without words stays the turn it was, and so what a provider has cached.
+        // Text before an empty assistant message remains a separate turn, so that a provider's cache stays valid.
         let apart = std::mem::take(&mut silent);
         match turns.last_mut() {
             Some(last) if role == Role::User && last.role == Role::User && !apart => {
@@ -168,7 +168,7 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
     Ok(Turns { parts, turns })
 }
 
-/// The first message that carries a cache mark.
+/// Returns the index of the first message with a cache mark.
 pub(super) fn first_marked(request: &ModelRequest) -> Result<usize, ModelError> {
     let marked = || request.cache.messages.iter().map(|(index, _)| *index);
     if let Some(index) = marked().find(|index| *index >= request.messages.len()) {
@@ -180,7 +180,7 @@ pub(super) fn first_marked(request: &ModelRequest) -> Result<usize, ModelError> 
     Ok(marked().min().unwrap_or(usize::MAX))
 }
 
-/// A block of a user's message or of a result, if it can be sent: the API refuses empty text.
+/// Returns an item for a block of a user message or result; `None` for empty text, which the API rejects.
 pub(super) fn sendable(block: &Block) -> Option<Item<'_>> {
     match block {
         Block::Text(text) if text.text.trim().is_empty() => None,
@@ -190,8 +190,9 @@ pub(super) fn sendable(block: &Block) -> Option<Item<'_>> {
     }
 }
 
-/// What of an assistant's message goes back: its own items to their origin, what it thought to the same model, the
-/// canonical view to anyone else. `goes_on` says that nobody has answered it, so that a tool of the server may still run.
+/// Returns the parts of an assistant message that are sent back: its own items to the provider they came from,
+/// reasoning to the same model, and the canonical form to all others. `goes_on` means that the user has not replied, so
+/// a server tool may still be running.
 fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Item<'a>> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     let mut items = Vec::with_capacity(answer.content.len());
@@ -205,7 +206,7 @@ fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) ->
             _ => items.extend(item.map(Item::Verbatim)),
         }
     }
-    // Gateways to other models sign nothing, and want their thoughts back all the same.
+    // Gateways to other models do not sign reasoning, but expect it back.
     let signs = origin.model.contains("claude");
     items.retain(|item| match item {
         Item::Verbatim(item) if is_thought(item) => {
@@ -217,7 +218,7 @@ fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) ->
         let answered: Vec<Value> = items.iter().filter_map(|item| item.field("tool_use_id").cloned()).collect();
         items.retain(|item| !item.is_servers_call() || item.field("id").is_some_and(|id| answered.contains(id)));
     }
-    // An answer that was cut within its thoughts must not end with one.
+    // A response that was cut off in its reasoning must not end with reasoning.
     while items.pop_if(|item| matches!(item, Item::Verbatim(item) if is_thought(item))).is_some() {}
     items
 }
@@ -226,7 +227,7 @@ fn is_thought(item: &Value) -> bool {
     matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
 }
 
-/// The media that a list of blocks holds must be of a kind the API takes.
+/// Checks that media are of types the API accepts.
 fn check_media(content: &[Block]) -> Result<(), ModelError> {
     content.iter().try_for_each(|block| match block {
         Block::Media(media) if !takes(media) => Err(ModelError::invalid(format!(
@@ -245,7 +246,7 @@ fn takes(media: &Media) -> bool {
     }
 }
 
-/// Refuses more breakpoints than the API takes, and a longer time after a shorter one.
+/// Rejects more breakpoints than the API accepts, and a longer TTL after a shorter one.
 pub(super) fn check_marks(request: &ModelRequest, turns: &Turns<'_>, extra: Extra<'_>) -> Result<(), ModelError> {
     let tools = request.cache.tools.filter(|_| !request.tools.is_empty() || !request.provider_tools.is_empty());
     let system = request.system.iter().filter(|block| !block.text.trim().is_empty()).filter_map(|block| block.cache);

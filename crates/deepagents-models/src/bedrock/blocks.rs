@@ -1,21 +1,21 @@
-//! Content blocks of the Converse API as ours.
+//! Converts content blocks of the Converse API to ours.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value, json};
 
 use crate::args;
 
-/// Whether a block is what the model thought.
+/// Returns whether a block is reasoning.
 pub(super) fn is_thought(block: &Value) -> bool {
     block.get("reasoningContent").is_some()
 }
 
-/// Whether the provider itself answers a call; the others are for us, whatever else their type says.
+/// Returns whether the provider executes a call itself. All others are ours, whatever else their type says.
 pub(super) fn is_servers(made: &Value) -> bool {
     made.get("type").is_some_and(|kind| kind == "server_tool_use")
 }
 
-/// A whole block; it is kept itself where ours does not say everything.
+/// Converts a complete block. Keeps the original if ours does not represent everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
     let is_alone = item.len() == 1;
     if let Some(Value::String(text)) = item.get_mut("text") {
@@ -32,7 +32,7 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
         return Block::Text(Text { text, native: native(item) });
     }
     if let Some(made) = item.get_mut("toolUse").filter(|made| !is_servers(made)).and_then(Value::as_object_mut) {
-        // Answers say that a call is one; requests know no such type.
+        // Responses mark calls with a type that requests do not accept.
         made.remove("type");
         let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (id, name) = (field("toolUseId"), field("name"));
@@ -52,7 +52,7 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
     Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) })
 }
 
-/// A call whose input came as text.
+/// Creates a call whose input arrived as text.
 pub(super) fn call(id: String, name: String, raw: String, was_cut: bool) -> Block {
     let cut = was_cut && raw.trim().is_empty();
     match args::parse(&raw) {

@@ -1,4 +1,4 @@
-//! Answers of the Converse API, in one piece and streamed.
+//! Decodes responses of the Converse API, complete and streamed.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,14 +11,14 @@ use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, parse_answer, parse_json};
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = parse_answer(body)?;
     let content = answer.pointer_mut("/output/message/content").map(Value::take);
     let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
     let items = match content {
         Some(Value::Array(items)) => items,
-        // Nothing was said, and why is.
+        // No output, but a stop reason.
         None | Some(Value::Null) if stop.is_some() => Vec::new(),
         _ => return Err(ModelError::protocol("the answer has no message")),
     };
@@ -32,7 +32,7 @@ fn decoded(origin: Origin, content: Vec<Block>, stop: Option<String>, reported: 
     let reason = stop_reason(stop.as_deref());
     let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
     match stop.as_deref() {
-        // What the provider could not read is not in the answer.
+        // The response lacks what the provider could not parse.
         Some(word @ "malformed_model_output") => Err(unread(word)),
         Some(word @ "malformed_tool_use") if !has_calls => Err(unread(word)),
         _ => Ok(Decoded::new(String::new(), origin, content, usage(&reported), reason, stop, reported)),
@@ -55,7 +55,7 @@ fn stop_reason(word: Option<&str>) -> StopReason {
     }
 }
 
-/// `inputTokens` leaves out what was cached; ours counts every prompt token.
+/// `inputTokens` excludes cached tokens; ours counts all prompt tokens.
 fn usage(reported: &Value) -> Usage {
     let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
     let (read, write) = (count("cacheReadInputTokens"), count("cacheWriteInputTokens"));
@@ -68,18 +68,18 @@ fn usage(reported: &Value) -> Usage {
     }
 }
 
-/// A block while it is told.
+/// A block being received.
 #[derive(Default)]
 struct Part {
     /// The provider's index of the block.
     index: u64,
     text: String,
-    /// A call's id and name.
+    /// ID and name of a call.
     call: Option<(String, String)>,
     thought: Option<Thought>,
-    /// What a text is taken from.
+    /// Sources cited by a text.
     citations: Vec<Value>,
-    /// A block of another kind: a call that the provider answers itself, whose input comes as text, or its result.
+    /// Another kind of block: a call that the provider executes itself, whose input arrives as text, or its result.
     other: Map<String, Value>,
 }
 
@@ -110,17 +110,17 @@ impl Part {
     }
 }
 
-/// A block of the provider's own with the input that came for it.
+/// Returns a provider's own block with the input received for it.
 fn with_input(mut item: Map<String, Value>, raw: &str) -> Value {
     if let Some(Value::Object(made)) = item.get_mut("toolUse") {
-        // What was cut cannot be sent as an object.
+        // Truncated input cannot be sent as an object.
         let input = args::parse(raw).unwrap_or_else(|_| json!({}));
         made.entry("input").or_insert(input);
     }
     Value::Object(item)
 }
 
-/// Adds a piece of the result of a call that the provider answered itself.
+/// Adds a piece of the result of a call that the provider executed itself.
 fn add_result(item: &mut Map<String, Value>, piece: &Value) {
     let result = item.entry("toolResult").or_insert_with(|| json!({}));
     let Some(result) = result.as_object_mut() else { return };
@@ -134,7 +134,7 @@ fn add_result(item: &mut Map<String, Value>, piece: &Value) {
     }
 }
 
-/// Adds a piece of bytes that are written as Base64, each piece for itself.
+/// Adds a piece of Base64, of which each piece is encoded separately.
 fn add_encoded(text: &mut String, more: &str) {
     match (BASE64_STANDARD.decode(&*text), BASE64_STANDARD.decode(more)) {
         (Ok(bytes), Ok(more)) => *text = BASE64_STANDARD.encode([bytes, more].concat()),
@@ -142,7 +142,7 @@ fn add_encoded(text: &mut String, more: &str) {
     }
 }
 
-/// Folds a streamed answer. Blocks keep the order in which they began.
+/// Accumulates a streamed response. Blocks keep the order in which they started.
 pub(super) struct ConverseDecoder {
     origin: Origin,
     parts: Vec<Part>,
@@ -156,7 +156,7 @@ impl ConverseDecoder {
         Self { origin, parts: Vec::new(), stop: None, usage: Value::Null, started: false }
     }
 
-    /// The block of an index; a text begins without a word.
+    /// Returns the block with an index; a text starts without a start event.
     fn part(&mut self, event: &Value) -> (usize, Option<&mut Part>) {
         let index = event.get("contentBlockIndex").and_then(Value::as_u64).unwrap_or_default();
         let at = self.parts.iter().position(|part| part.index == index).unwrap_or(self.parts.len());
@@ -228,14 +228,14 @@ impl AnswerDecoder for ConverseDecoder {
                 self.usage = event.get_mut("usage").map(Value::take).unwrap_or_default();
                 return Ok(Flow::Complete);
             }
-            // The end of a block, and whatever comes to be.
+            // The end of a block, and future event types.
             _ => {}
         }
         Ok(Flow::More)
     }
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
-        // The counts come after the end, so an answer is whole without them.
+        // The usage comes after the end, so a response is complete without it.
         if !self.started || self.stop.is_none() {
             return Err(ModelError::truncated("the stream ended before the answer did"));
         }

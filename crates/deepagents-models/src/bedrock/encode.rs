@@ -1,4 +1,4 @@
-//! Request bodies of the Converse API.
+//! Encodes requests of the Converse API.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::Converse;
 use super::messages::{cache_point, messages};
 use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head, write_value};
 
-/// The body of a request. Streamed answers are asked for by the address.
+/// Encodes the body of a request. The URL requests a stream.
 pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBody, ModelError> {
     if request.output_schema.is_some() {
         return Err(ModelError::invalid(
@@ -28,7 +28,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
     let first_marked = marks.min().unwrap_or(usize::MAX);
     let mut known = wire.written.take(&request.messages, first_marked);
     let mut turns = messages(wire, request, known.messages(), first_marked)?;
-    // Two answers in a row are one message, so the second cannot be written after the first.
+    // Two consecutive assistant messages form one, so the second cannot be appended to a cached first.
     if known.messages() > 0 && turns.first().is_some_and(|turn| turn.item.get("role").is_some_and(|r| r == "assistant"))
     {
         known = RunStart::default();
@@ -37,7 +37,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
     body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns.into_iter())
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a Converse,
     request: &'a ModelRequest,
@@ -45,7 +45,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let written = &self.wire.written;
         let chosen = matches!(self.request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
@@ -58,7 +58,7 @@ impl Head<'_> {
         Ok(self.extra.left([("toolConfig", tools), ("system", system)]))
     }
 
-    /// Sampling and the like; what is configured joins what the request says.
+    /// Sampling settings and the like; configured values are merged into those of the request.
     fn inference_config(&self) -> Map<String, Value> {
         let settings = &self.request.settings;
         let mut config = Map::new();
@@ -81,7 +81,7 @@ impl Head<'_> {
         let mut tools: Vec<Value> =
             self.request.tools.iter().map(|spec| tool(&spec.name, &spec.description, &spec.schema)).collect();
         if tools.is_empty() {
-            // A conversation with calls is refused without tools, so those that were called are named.
+            // A conversation with calls is rejected without tools, so declare those that were called.
             tools = called(self.request)
                 .iter()
                 .map(|name| tool(name, "Not on offer now.", &json!({"type": "object"})))
@@ -100,7 +100,7 @@ impl Head<'_> {
             _ if self.request.tools.is_empty() => None,
             ToolChoice::Any => Some(json!({"any": {}})),
             ToolChoice::Tool(name) => Some(json!({"tool": {"name": name}})),
-            // The API has no word for "none".
+            // The API has no equivalent of "none".
             _ => None,
         };
         if let (Some(choice), Value::Object(config)) = (choice, &mut config) {
@@ -123,7 +123,7 @@ fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}})
 }
 
-/// The names of the tools that were called.
+/// Returns the names of the tools that were called.
 fn called(request: &ModelRequest) -> BTreeSet<String> {
     let blocks = request.messages.iter().filter_map(|message| message.as_assistant()).flat_map(|m| &m.content);
     let name = |block: &Block| match block {
@@ -135,7 +135,7 @@ fn called(request: &ModelRequest) -> BTreeSet<String> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
         let config = self.inference_config();

@@ -1,4 +1,4 @@
-//! The conversation as messages of the Converse API, whose roles take turns.
+//! Encodes the conversation as messages of the Converse API, whose roles alternate.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
@@ -8,7 +8,7 @@ use super::Converse;
 use super::blocks::{is_servers, is_thought};
 use crate::body::{Turn, has_own_call, is_from, is_thought_by, last_answer, own_item, wire_name};
 
-/// A place up to which the prompt is to be cached.
+/// Returns a cache point, up to which the prompt is cached.
 pub(super) fn cache_point(ttl: CacheTtl) -> Value {
     match ttl {
         CacheTtl::FiveMinutes => json!({"cachePoint": {"type": "default"}}),
@@ -16,7 +16,7 @@ pub(super) fn cache_point(ttl: CacheTtl) -> Value {
     }
 }
 
-/// A message while it is put together.
+/// A message being assembled.
 struct Draft {
     is_answer: bool,
     /// Results come first.
@@ -26,7 +26,8 @@ struct Draft {
     is_marked: bool,
 }
 
-/// The messages from one on that is the first or follows an answer. Results and what the user says next are one.
+/// Encodes the messages from `from` on, which is the first or follows an assistant message. Results and subsequent user
+/// messages form one message.
 pub(super) fn messages(
     wire: &Converse,
     request: &ModelRequest,
@@ -72,7 +73,7 @@ pub(super) fn messages(
     let turn = |mut draft: Draft| {
         draft.results.append(&mut draft.content);
         let role = if draft.is_answer { "assistant" } else { "user" };
-        // Whether a call of the server's stays at its end depends on what follows.
+        // Whether a server tool call at its end is kept depends on what follows.
         let is_open = draft.results.last().and_then(|item| item.get("toolUse")).is_some_and(is_servers);
         let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked && !is_open;
         Turn { item: json!({"role": role, "content": draft.results}), upto: draft.upto, settled }
@@ -100,7 +101,7 @@ fn blocks(content: &[Block]) -> Result<Vec<Value>, ModelError> {
             _ => {}
         }
     }
-    // A document is refused without a text beside it.
+    // A document without text beside it is rejected.
     let has = |key: &str| blocks.iter().any(|block: &Value| block.get(key).is_some());
     if has("document") && !has("text") {
         blocks.push(json!({"text": "(see the document)"}));
@@ -141,7 +142,7 @@ fn medium(media: &Media, at: usize) -> Result<Value, ModelError> {
     })
 }
 
-/// Names of documents may hold letters, digits, single spaces, hyphens and brackets.
+/// Document names may contain letters, digits, single spaces, hyphens and brackets.
 fn document_name(name: Option<&str>, at: usize) -> String {
     let name = name.unwrap_or_default();
     let legal = |c: char| if c.is_ascii_alphanumeric() || "-()[]".contains(c) { c } else { ' ' };
@@ -149,8 +150,8 @@ fn document_name(name: Option<&str>, at: usize) -> String {
     if words.is_empty() { format!("document {}", at + 1) } else { words.join(" ") }
 }
 
-/// What the model said: its own blocks as they came, what it thought to the same model, the canonical view of what others
-/// said. `goes_on` says that nobody has answered it.
+/// Encodes an assistant message: its own blocks unchanged, reasoning only for the same model, and the canonical form of
+/// other providers' blocks. `goes_on` means that the user has not replied.
 fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Value> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     let item = |block: &Block| {
@@ -167,7 +168,7 @@ fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<V
         }
     };
     let mut items: Vec<Value> = answer.content.iter().filter_map(item).collect();
-    // A thought without a signature cannot be proved to be the model's.
+    // Reasoning without a signature cannot be verified by the model.
     items.retain(|item| {
         let signature = || item.pointer("/reasoningContent/reasoningText/signature");
         item.pointer("/reasoningContent/reasoningText/text").is_none()
@@ -180,7 +181,7 @@ fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<V
         let is_open = |made: &Value| made.get("toolUseId").is_none_or(|id| !answered.contains(id));
         items.retain(|item| !item.get("toolUse").is_some_and(|made| is_servers(made) && is_open(made)));
     }
-    // An answer that was cut within its thoughts must not end with one.
+    // A response that was cut off in its reasoning must not end with reasoning.
     while items.pop_if(|item| is_thought(item)).is_some() {}
     items
 }

@@ -17,18 +17,18 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "bedrock-converse";
-/// The provider's name in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`].
 pub const PROVIDER: &str = "bedrock";
-/// What an address looks like; the region in it is that of the signature.
+/// An example address; its region is also that of the signature.
 pub(crate) const EXAMPLE: &str = "https://bedrock-runtime.us-east-1.amazonaws.com";
 
-/// A model behind Bedrock's Converse API, plain or streamed.
+/// A model of Bedrock's Converse API, plain or streamed.
 ///
-/// Requests are signed with keys of Amazon Web Services ([`Credentials::aws`](crate::Credentials::aws)), for the region
-/// in the address; an API key of Bedrock is sent as it is. Cache marks become cache points. The blocks of an answer go
-/// back to it as they came, reasoning with its signature included.
+/// Requests are signed with AWS keys ([`Credentials::aws`](crate::Credentials::aws)) for the region in the address; a
+/// Bedrock API key is sent as it is. Cache marks become cache points. The blocks of a response are sent back unchanged,
+/// including reasoning with its signature.
 ///
 /// ```
 /// use deepagents_models::{Bedrock, Credentials, ModelConfig};
@@ -43,10 +43,10 @@ pub(crate) const EXAMPLE: &str = "https://bedrock-runtime.us-east-1.amazonaws.co
 pub type Bedrock = HttpModel<Converse>;
 
 impl Bedrock {
-    /// A model, or an inference profile, of this id. Nothing is opened until the first call.
+    /// Creates a model from its ID or that of an inference profile. Does not connect until the first call.
     ///
     /// # Errors
-    /// No address; an address or a header that cannot be used.
+    /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let method = if config.streaming.unwrap_or(true) { "converse-stream" } else { "converse" };
@@ -68,7 +68,7 @@ impl Bedrock {
     }
 }
 
-/// Where a method of a model is called, and how calls are signed.
+/// Creates the endpoint for a method of a model, with signing.
 pub(crate) fn endpoint(
     provider: &str,
     model: &str,
@@ -79,18 +79,18 @@ pub(crate) fn endpoint(
         .base_url
         .as_deref()
         .ok_or_else(|| ConfigError::MissingBaseUrl { provider: provider.to_owned(), example: EXAMPLE.to_owned() })?;
-    // Names of hosts are `bedrock-runtime.REGION.amazonaws.com`, before which an id of an endpoint may stand.
+    // Host names are `bedrock-runtime.REGION.amazonaws.com`, optionally preceded by an endpoint ID.
     let region = base.split('.').skip_while(|part| !part.ends_with("bedrock-runtime")).nth(1).unwrap_or("us-east-1");
     let auth = Auth::SigV4 { region: region.to_owned(), service: "bedrock" };
-    // Ids hold colons, and those of profiles are resource names with slashes.
+    // IDs contain colons, and those of profiles are ARNs with slashes.
     let id = model.replace('%', "%25").replace(':', "%3A").replace('/', "%2F");
     Endpoint::new(base, &format!("/model/{id}/{method}"), auth, &[], config)
 }
 
-/// The fields of a request that are counted.
+/// Request fields that count towards tokens.
 const COUNTED: [&str; 4] = ["messages", "system", "toolConfig", "additionalModelRequestFields"];
 
-/// Asks Bedrock for the number of tokens of an input.
+/// Returns a token count request for an input.
 pub(crate) fn token_count(endpoint: &Endpoint, input: Value) -> TokenCount {
     let path = endpoint.url.path();
     let model = path.rsplit_once('/').map_or(path, |(model, _)| model);
@@ -98,7 +98,7 @@ pub(crate) fn token_count(endpoint: &Endpoint, input: Value) -> TokenCount {
     TokenCount { path: format!("{model}/count-tokens"), body, field: "inputTokens" }
 }
 
-/// The wire of the Converse API: what the encoder and decoder need to know of the model.
+/// Wire of the Converse API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Converse {
     origin: Origin,

@@ -1,4 +1,4 @@
-//! Fields that a configuration and a request merge into the body.
+//! Extra fields that a configuration and a request merge into the body.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::WrittenFields;
 
-/// Fields merged into the body: a model's own, and a request's, which win.
+/// Fields merged into the body: those of the model and those of the request, which win.
 #[derive(Clone, Copy)]
 pub(crate) struct Extra<'a> {
     pub(crate) model: &'a Map<String, Value>,
@@ -19,7 +19,7 @@ impl<'a> Extra<'a> {
         self.request.get(key).or_else(|| self.model.get(key))
     }
 
-    /// Fields that are written already, but those that extra fields replace and those that have no value.
+    /// Filters already encoded fields: drops those that extra fields replace and those without a value.
     pub(crate) fn left<const N: usize>(&self, fields: [(&'static str, Option<Bytes>); N]) -> WrittenFields {
         let fields = fields.into_iter().filter(|(name, _)| self.get(name).is_none());
         fields.filter_map(|(name, text)| Some((name, text?))).collect()
@@ -31,7 +31,7 @@ impl<'a> Extra<'a> {
     }
 }
 
-/// Writes a body's fields, leaving out those that extra fields replace.
+/// Writes the fields of a body, omitting those that extra fields replace.
 pub(crate) struct Fields<'a, M> {
     pub(crate) map: M,
     pub(crate) extra: Extra<'a>,
@@ -48,7 +48,7 @@ impl<M: SerializeMap> Fields<'_, M> {
         value.map_or(Ok(()), |value| self.put(key, &value))
     }
 
-    /// Writes the extra fields, but not those in `except`, which the wire has merged itself.
+    /// Writes the extra fields except those in `except`, which the wire has merged itself.
     pub(crate) fn put_extra(&mut self, except: &[&str]) -> Result<(), M::Error> {
         for (key, value) in self.extra.iter().filter(|(key, _)| !except.contains(&key.as_str())) {
             self.map.serialize_entry(key, value)?;

@@ -1,10 +1,11 @@
-//! Request bodies: what all wires write the same way.
+//! Request bodies: encoding shared by all wires.
 //!
-//! A body is an object whose last field is the array that holds the conversation. Each request sends the whole
-//! conversation again, so what was written for the request before is kept and sent again, and only what was added is
-//! written ([`Written`]). Tools and prompts are the same in most requests: they are written once ([`SharedField`]).
-//! Bodies are made of pieces that requests share, so that a long conversation is not copied to be sent
-//! ([`RequestBody`]). Where requests are signed, the hash of the body is gone on with in the same way.
+//! A body is an object whose last field is the array with the conversation. Each request sends the whole conversation
+//! again, so the encoded form of the previous request is cached, and only what was added is encoded ([`Written`]).
+//! Tools and prompts rarely change and are encoded once ([`SharedField`]).
+//!
+//! A body consists of pieces that requests share, so that a long conversation is not copied for sending
+//! ([`RequestBody`]). For signed requests, the hash of the body is continued in the same way.
 
 mod digest;
 mod extra;
@@ -26,22 +27,22 @@ pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;
 pub(crate) use self::written::{RunStart, Written};
 
-/// One element of the array that holds the conversation.
+/// An element of the conversation array.
 pub(crate) struct Turn<T> {
-    /// What is written.
+    /// The value to encode.
     pub(crate) item: T,
-    /// How many messages of the conversation there are up to its end.
+    /// Number of messages of the conversation up to its end.
     pub(crate) upto: usize,
-    /// Whether it is written the same way in every request that has the same messages up to its end, and so is all
-    /// before it.
+    /// Whether it, and everything before it, is encoded the same way in every request with the same messages up to its
+    /// end.
     pub(crate) settled: bool,
 }
 
-/// Fields behind the head of a body that are written already, by name.
+/// Already encoded fields after the head of a body, by name.
 pub(crate) type WrittenFields = Vec<(&'static str, Bytes)>;
 
-/// Writes a body: the object `head`, the fields `shared`, the array `field`, and in that array `lead`, what is known of
-/// the conversation already and the turns that follow it.
+/// Encodes a body: the object `head`, the fields `shared`, and the array `field` with `lead`, the known start of the
+/// conversation and the remaining turns.
 pub(crate) fn write<T: Serialize>(
     written: &Written,
     mut known: RunStart,
@@ -83,7 +84,7 @@ pub(crate) fn write<T: Serialize>(
     Ok(RequestBody::from_iter(pieces).with_hash(hash))
 }
 
-/// A body without a conversation of its own: an extra field takes its place.
+/// Encodes a body without a conversation of its own, because an extra field replaces it.
 pub(crate) fn write_head(head: &impl Serialize, shared: WrittenFields) -> Result<RequestBody, ModelError> {
     let (mut pieces, mut out) = opened(head, shared)?;
     out.push(b'}');
@@ -91,12 +92,13 @@ pub(crate) fn write_head(head: &impl Serialize, shared: WrittenFields) -> Result
     Ok(pieces.into_iter().collect())
 }
 
-/// A value of a field that is not shared.
+/// Encodes the value of a field that is not shared.
 pub(crate) fn write_value(value: Option<impl Serialize>) -> Result<Option<Bytes>, ModelError> {
     value.map(|value| serde_json::to_vec(&value).map(finished).map_err(failed)).transpose()
 }
 
-/// The object of a head and of fields that are written already, to be gone on with: whole pieces, and what follows them.
+/// Opens an object with a head and already encoded fields, to be continued. Returns the complete pieces and the
+/// unfinished one.
 fn opened(head: &impl Serialize, shared: WrittenFields) -> Result<(Vec<Bytes>, Vec<u8>), ModelError> {
     let (mut pieces, mut out) = (Vec::new(), serde_json::to_vec(head).map_err(failed)?);
     out.pop();
@@ -108,12 +110,12 @@ fn opened(head: &impl Serialize, shared: WrittenFields) -> Result<(Vec<Bytes>, V
     Ok((pieces, out))
 }
 
-/// What stands before the next field of an object.
+/// Returns the separator before the next field of an object.
 fn comma(pieces: &[Bytes], out: &[u8]) -> &'static str {
     if pieces.is_empty() && out.len() <= 1 { "" } else { "," }
 }
 
-/// A piece is there for as long as the model takes, for every agent that waits.
+/// Shrinks the buffer, since the piece lives as long as the call, for every waiting agent.
 fn finished(out: Vec<u8>) -> Bytes {
     out.into_boxed_slice().into()
 }

@@ -1,4 +1,4 @@
-//! Small parts of requests that several providers write alike.
+//! Parts of requests that several providers encode the same way.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ pub(crate) struct CacheControl {
 }
 
 impl From<CacheTtl> for CacheControl {
-    /// Five minutes go without saying.
+    /// Five minutes is the default and is omitted.
     fn from(ttl: CacheTtl) -> Self {
         Self { ttl: (ttl == CacheTtl::OneHour).then_some(ttl) }
     }
 }
 
-/// A text with its cache breakpoint.
+/// A text with an optional cache breakpoint.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "text")]
 pub(crate) struct TextPart<'a> {
@@ -37,22 +37,22 @@ impl<'a> TextPart<'a> {
     }
 }
 
-/// The answer that the messages from a position on follow.
+/// Returns the assistant message directly before a position.
 pub(crate) fn last_answer(request: &ModelRequest, from: usize) -> Option<&AssistantMessage> {
     request.messages.get(from.checked_sub(1)?)?.as_assistant()
 }
 
-/// Whether an answer came from this provider through this wire, so that its items go back as they came.
+/// Returns whether a message came from this provider and API, so that its items are sent back unchanged.
 pub(crate) fn is_from(answer: &AssistantMessage, origin: &Origin) -> bool {
     answer.origin.as_ref().is_some_and(|from| from.api == origin.api && from.provider == origin.provider)
 }
 
-/// Whether an answer is this very model's: what a model thought is signed or encrypted, and another one refuses it.
+/// Returns whether a message came from this very model. Reasoning is signed or encrypted, and other models reject it.
 pub(crate) fn is_thought_by(answer: &AssistantMessage, origin: &Origin) -> bool {
     is_from(answer, origin) && answer.origin.as_ref().is_some_and(|from| is_same_model(&from.model, &origin.model))
 }
 
-/// Whether two names are of one model: a date or a region that only one of them says is that of the other, too.
+/// Returns whether two names refer to the same model. A date or region in only one of the names is ignored.
 fn is_same_model(one: &str, two: &str) -> bool {
     let [one, two] = [one, two].map(|name| {
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -65,7 +65,7 @@ fn is_same_model(one: &str, two: &str) -> bool {
     one == two || undated(one) == two || one == undated(two)
 }
 
-/// A model's name without its date, and without the version that may follow it, as in `-20250929-v1:0` and `-2025-08-07`.
+/// Removes the date from a model's name, and a version after it, as in `-20250929-v1:0` and `-2025-08-07`.
 fn undated(name: &str) -> &str {
     let name = match name.rsplit_once("-v") {
         Some((head, version)) if version.contains(':') => head,
@@ -81,7 +81,8 @@ fn undated(name: &str) -> &str {
     [9, 11].into_iter().filter_map(cut).find(|(_, tail)| is_date(tail)).map_or(name, |(head, _)| head)
 }
 
-/// The provider's own item of a block, where it goes back; a call without a name is refused by whoever made it.
+/// Returns the provider's own item of a block, if it is sent back. Even the provider that made it rejects a call
+/// without a name.
 pub(crate) fn own_item(block: &Block, own: bool) -> Option<&Value> {
     let is_unnamed = match block {
         Block::ToolCall(call) => call.name.is_empty(),
@@ -91,7 +92,7 @@ pub(crate) fn own_item(block: &Block, own: bool) -> Option<&Value> {
     block.native().filter(|_| own && !is_unnamed).map(ProviderItem::value)
 }
 
-/// The texts among some blocks, joined by newlines; borrowed when there is one.
+/// Returns the texts of the blocks, joined by newlines; borrowed if there is only one.
 pub(crate) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a, str> {
     let mut texts = content.into_iter().filter_map(Block::as_text);
     let mut text = Cow::Borrowed(texts.next().unwrap_or_default());
@@ -103,13 +104,13 @@ pub(crate) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a
     text
 }
 
-/// Whether a result of that text is an error that does not say so, for APIs that have no flag for it.
+/// Returns whether a result is an error but its text does not say so, for APIs without an error flag.
 pub(crate) fn lacks_error(result: &ToolMessage, text: &str) -> bool {
     let is_told = || text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error"));
     result.is_error && !result.is_synthetic && !is_told()
 }
 
-/// Whether an answer made a call of this id that is sent as the provider wrote it.
+/// Returns whether a message has a call with this ID that is sent as the provider wrote it.
 pub(crate) fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str) -> bool {
     let made = |block: &Block| match block {
         Block::ToolCall(call) => call.id == id,
@@ -119,15 +120,15 @@ pub(crate) fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str)
     answer.content.iter().any(|block| made(block) && own_item(block, is_from(answer, origin)).is_some())
 }
 
-/// How long a name or an id may be for most providers.
+/// Maximum length of a name or ID for most providers.
 const MOST: usize = 64;
 
-/// Ids and names of other providers' calls may be too long, or hold characters that a provider refuses.
+/// Makes a name or ID valid: those from other providers may be too long, or contain characters that a provider rejects.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     wire_name_within(name, MOST)
 }
 
-/// The same for a provider that takes so many characters, which are more than 17.
+/// The same with another maximum length, which must be more than 17 characters.
 pub(crate) fn wire_name_within(name: &str, most: usize) -> Cow<'_, str> {
     if is_wire_name(name) && name.len() <= most {
         return Cow::Borrowed(name);
@@ -139,18 +140,18 @@ pub(crate) fn wire_name_within(name: &str, most: usize) -> Cow<'_, str> {
     if name.chars().nth(most).is_none() {
         return Cow::Owned(legal.collect());
     }
-    // Two that begin alike stay two.
+    // A hash keeps names with the same start distinct.
     Cow::Owned(legal.take(most.saturating_sub(17)).chain(format!("_{:016x}", stable_hash(name)).chars()).collect())
 }
 
-/// FNV-1a: the same in all versions, which the hasher of the standard library is not.
+/// FNV-1a: unlike the standard library's hasher, the same in all releases.
 pub(crate) fn stable_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Whether an id or name is written as it is.
+/// Returns whether a name or ID is sent unchanged.
 pub(crate) fn is_wire_name(name: &str) -> bool {
-    // By bytes, since every call and result of a long history passes here for every request.
+    // By bytes, since this runs for every call and result of a long history in every request.
     !name.is_empty() && name.bytes().all(|byte| is_legal(char::from(byte)))
 }
 

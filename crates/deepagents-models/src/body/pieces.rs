@@ -1,4 +1,4 @@
-//! A request's body in pieces: what requests have in common is shared, not copied.
+//! Request bodies in pieces, which requests share instead of copying.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use http_body::{Frame, SizeHint};
 
 use super::digest::{BodyHash, PrefixHash};
 
-/// The body of a request, in the order in which its pieces are sent.
+/// The body of a request, as pieces in sending order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestBody {
     pieces: Arc<[Bytes]>,
@@ -19,23 +19,23 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// With its hash, where that is known.
+    /// Sets the hash, if known.
     pub(super) fn with_hash(self, hash: Option<BodyHash>) -> Self {
         Self { hash, ..self }
     }
 
-    /// Its SHA-256 in hexadecimal.
+    /// Returns the SHA-256 in hexadecimal.
     pub(crate) fn sha256(&self) -> String {
         let hash = self.hash.unwrap_or_else(|| PrefixHash::new(self.pieces.to_vec(), &[]).with(&[]));
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Bytes of all pieces.
+    /// Returns the total number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// All of it in one piece.
+    /// Returns all of it as one piece.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         self.pieces.concat()
     }
@@ -55,7 +55,7 @@ impl From<Vec<u8>> for RequestBody {
     }
 }
 
-/// What the HTTP client reads a body from; its length is known, so that it is not sent in chunks.
+/// Converts to a body of known length, so that it is not sent in chunks.
 impl From<RequestBody> for reqwest::Body {
     fn from(body: RequestBody) -> Self {
         Self::wrap(Sending { left: body.len as u64, pieces: body.pieces, next: 0 })

@@ -1,4 +1,4 @@
-//! Fields that many requests have in common, written once.
+//! Fields that many requests have in common, encoded once.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::write_value;
 
-/// How many values of a field are kept: agents that share a client have tools and prompts of their own.
+/// Number of cached values per field: agents that share a client have different tools and prompts.
 const KEPT: usize = 16;
-/// A value of more bytes is written anew each time.
+/// Values with more bytes are not cached.
 const LONGEST: usize = 1 << 20;
 
-/// A field's values as they were written last, each with what it was made of.
+/// Recently encoded values of a field, each with its inputs.
 #[derive(Debug)]
 pub(crate) struct SharedField<K>(Mutex<VecDeque<(K, Bytes)>>);
 
@@ -25,7 +25,7 @@ impl<K> Default for SharedField<K> {
 }
 
 impl<K: PartialEq> SharedField<K> {
-    /// The value that is made of `key`, as JSON. Nothing where there is no value.
+    /// Returns the JSON value for `key`; `None` if there is no value.
     pub(crate) fn get<T: Serialize>(
         &self,
         key: K,
@@ -46,7 +46,7 @@ impl<K: PartialEq> SharedField<K> {
     fn kept(&self, key: &K) -> Option<Bytes> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|(made_of, _)| made_of == key)?;
-        // The one that is not asked for is the one that goes.
+        // Keep recently used values, so that the least recently used is evicted.
         if at > 0
             && let Some(entry) = kept.remove(at)
         {

@@ -1,4 +1,4 @@
-//! What was sent last, kept for the next request: each request sends the whole conversation again, and the same tools.
+//! Cache of encoded requests. Each request sends the whole conversation again, with the same tools.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,12 +11,13 @@ use serde::Serialize;
 use super::SharedField;
 use super::digest::{BodyHash, PrefixHash};
 
-/// Bytes that are kept of one conversation, from its beginning.
+/// Maximum number of bytes cached of one conversation, from its start.
 const MOST_OF_ONE: usize = 8 << 20;
-/// Bytes that are kept of all; beyond, those that have ended are forgotten, and the rest too if that is not enough.
+/// Maximum number of bytes cached in total. Above it, conversations that have ended are dropped, and all others too if
+/// that is not enough.
 const MOST_OF_ALL: usize = 32 << 20;
 
-/// What conversations look like in a request, by their first message.
+/// Encoded conversations, by their first message.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     kept: Mutex<CachedPrefix>,
@@ -25,7 +26,7 @@ pub(crate) struct Written {
     hashes: bool,
 }
 
-/// What the tools of a request are written from.
+/// Inputs of a request's encoded tools.
 type ToolsKey = (Vec<Arc<ToolSpec>>, Vec<Arc<ProviderTool>>, Option<CacheTtl>);
 
 #[derive(Debug, Default)]
@@ -34,43 +35,44 @@ struct CachedPrefix {
     bytes: usize,
 }
 
-/// The beginning of a conversation, written. Messages never change once they are shared, so it stays right for every
-/// conversation that begins with the same ones.
+/// The encoded start of a conversation. Messages never change once shared, so it is valid for every conversation that
+/// starts with the same ones.
 #[derive(Debug, Default)]
 pub(crate) struct RunStart {
-    /// The references keep the addresses from being used again, not the messages alive.
+    /// Weak references prevent reuse of the addresses without keeping the messages alive.
     messages: Vec<Weak<Message>>,
-    /// The conversation that it was written for last, to tell one that only adds to it without comparing messages.
+    /// Version of the conversation it was last encoded for, to recognise one that only adds messages without comparing
+    /// them.
     version: Option<HistoryVersion>,
-    /// Where it may be cut: after so many messages, at so many bytes.
+    /// Where it may be cut: message count and byte offset.
     cuts: Vec<(usize, usize)>,
-    /// The turns, with commas between them. Each piece is more than twice as long as the next, so that they are few and a
-    /// byte is copied a few times only, however long the conversation becomes.
+    /// The encoded turns, separated by commas. Each piece is more than twice as long as the next, so there are few of
+    /// them and each byte is copied only a few times, however long the conversation grows.
     pieces: Vec<Bytes>,
-    /// Bytes of all pieces.
+    /// Total length of the pieces.
     len: usize,
-    /// The hash of the body up to its end, where requests are signed.
+    /// Hash of the body up to its end, for signed requests.
     hash: Option<PrefixHash>,
 }
 
 impl RunStart {
-    /// Messages that are written in it.
+    /// Returns the number of messages in it.
     pub(crate) fn messages(&self) -> usize {
         self.messages.len()
     }
 
-    /// The turns of those messages, with commas between them.
+    /// Returns the encoded turns of those messages, separated by commas.
     pub(crate) fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// Whether nothing is written in it.
+    /// Returns whether it is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds turns that were written after it, up to the last cut: messages and bytes of `added`, each from the
-    /// conversation's start and from that of `added`.
+    /// Appends newly encoded turns up to the last cut. Each cut has a message count from the start of the conversation
+    /// and a byte offset in `added`.
     pub(crate) fn extend(&mut self, messages: &Messages, added: &Bytes, cuts: impl Iterator<Item = (usize, usize)>) {
         let before = self.len;
         let cuts = cuts.map(|(upto, bytes)| (upto, before + bytes));
@@ -82,7 +84,7 @@ impl RunStart {
         let settled = bytes.saturating_sub(before).min(added.len());
         if settled > 0 {
             self.len = bytes;
-            // A part keeps the memory of the whole.
+            // A slice keeps the memory of the whole alive.
             let shares = settled >= added.len() / 2;
             let settled = added.slice(..settled);
             if let Some(hash) = &mut self.hash {
@@ -92,14 +94,14 @@ impl RunStart {
         }
     }
 
-    /// Makes the hash one of a body that has these pieces before the conversation.
+    /// Makes the hash that of a body with these pieces before the conversation.
     pub(super) fn hash_behind(&mut self, head: &[Bytes]) {
         if self.hash.as_ref().is_none_or(|hash| !hash.is_of(head, self.len)) {
             self.hash = Some(PrefixHash::new(head.to_vec(), &self.pieces));
         }
     }
 
-    /// The hash of a body that ends with `added`.
+    /// Returns the hash of a body that ends with `added`.
     pub(super) fn hash_with(&self, added: &[u8]) -> Option<BodyHash> {
         self.hash.as_ref().map(|hash| hash.with(added))
     }
@@ -114,7 +116,7 @@ impl RunStart {
         self.pieces.push(piece);
     }
 
-    /// Leaves what `messages` begins with too, `most` of them at most.
+    /// Cuts it to what `messages` starts with as well, at most `most` messages.
     fn cut(&mut self, messages: &Messages, most: usize) {
         let known = self.messages.len();
         let shared = match &self.version {
@@ -136,30 +138,30 @@ impl RunStart {
         }
     }
 
-    /// How many messages of its own `messages` begins with, `most` at most.
+    /// Returns how many of its messages `messages` starts with, at most `most`.
     fn shared(&self, messages: &Messages, most: usize) -> usize {
         let same = |(mine, theirs): &(&Weak<Message>, &Arc<Message>)| std::ptr::eq(mine.as_ptr(), Arc::as_ptr(theirs));
         self.messages.iter().zip(messages.iter()).take(most).take_while(same).count()
     }
 
-    /// Whether nobody holds the conversation any more.
+    /// Returns whether nobody holds the conversation any more.
     fn has_ended(&self) -> bool {
         self.messages.first().is_none_or(|first| first.strong_count() == 0)
     }
 }
 
 impl Written {
-    /// For bodies that are signed, whose hash is wanted.
+    /// Creates a cache for signed bodies, which need a hash.
     pub(crate) fn hashed() -> Self {
         Self { hashes: true, ..Self::default() }
     }
 
-    /// Whether bodies are hashed.
+    /// Returns whether bodies are hashed.
     pub(super) fn hashes(&self) -> bool {
         self.hashes
     }
 
-    /// The tools of a request, written once for all requests with the same ones.
+    /// Returns a request's encoded tools, encoding them once for all requests with the same ones.
     pub(crate) fn tools<T: Serialize>(
         &self,
         request: &ModelRequest,
@@ -169,7 +171,7 @@ impl Written {
         self.tools.get(key, tools)
     }
 
-    /// The system prompt of a request, written once for all requests with the same one.
+    /// Returns a request's encoded system prompt, encoding it once for all requests with the same one.
     pub(crate) fn system<T: Serialize>(
         &self,
         request: &ModelRequest,
@@ -178,8 +180,8 @@ impl Written {
         self.system.get(request.system.clone(), system)
     }
 
-    /// What is known of how a conversation begins, `most` messages at most. It is handed out, to be given back with
-    /// [`keep`](Self::keep): who asks for the same one meanwhile writes it anew.
+    /// Takes the cached start of a conversation, at most `most` messages, to be returned with [`keep`](Self::keep). A
+    /// concurrent request for the same one encodes it anew.
     pub(crate) fn take(&self, messages: &Messages, most: usize) -> RunStart {
         let Some(first) = messages.get(0) else { return RunStart::default() };
         let taken = {
@@ -193,7 +195,7 @@ impl Written {
         beginning
     }
 
-    /// Keeps a beginning for the next request.
+    /// Stores a start for the next request.
     pub(crate) fn keep(&self, beginning: RunStart) {
         let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,26 +6,26 @@ use deepagents_core::model::Price;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// How the model's name begins.
+    /// Prefix of the model's name.
     pub prefix: String,
-    /// Tokens a request may hold; 0 where unknown.
+    /// Context window in tokens; 0 if unknown.
     pub context_window: u64,
-    /// Tokens an answer may hold; 0 where unknown.
+    /// Maximum output in tokens; 0 if unknown.
     pub max_output: u64,
-    /// Whether pictures can be sent.
+    /// Whether the model accepts images.
     pub images: bool,
-    /// Whether PDF documents can be sent.
+    /// Whether the model accepts PDF documents.
     pub pdf: bool,
-    /// Whether sound can be sent.
+    /// Whether the model accepts audio.
     pub audio: bool,
-    /// Whether video can be sent.
+    /// Whether the model accepts video.
     pub video: bool,
-    /// Whether the provider holds answers to a schema.
+    /// Whether the provider can constrain output to a schema.
     pub structured_output: bool,
-    /// Whether it thinks before it answers.
+    /// Whether the model reasons before it answers.
     pub reasoning: bool,
-    /// List price, where known.
+    /// List price, if known.
     pub price: Option<Price>,
-    /// The day after which the maker does not serve it, as `YYYY-MM-DD`, where one is set.
+    /// Last day on which the maker serves the model, as `YYYY-MM-DD`, if announced.
     pub deprecated: Option<String>,
 }

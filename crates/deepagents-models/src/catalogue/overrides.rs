@@ -1,4 +1,4 @@
-//! What a user knows better.
+//! User overrides of the catalogue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use serde::Deserialize;
 
 use super::{Catalogue, Entry};
 
-/// A list of models that could not be read.
+/// A list of models is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the list of models cannot be read: {0}; write it as {{\"MODEL\": {{\"context_window\": N, \"price\": {{\"input\": USD, \"output\": USD}}}}}}"
 )]
 pub struct CatalogueError(#[from] serde_json::Error);
 
-/// What is said of a model; the rest stays as it is known.
+/// Overrides for a model; unset fields keep their known values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Override {
@@ -30,7 +30,7 @@ struct Override {
     price: Option<OverridePrice>,
 }
 
-/// US dollars for a million tokens.
+/// US dollars per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OverridePrice {
@@ -63,11 +63,11 @@ impl Override {
 }
 
 impl Catalogue {
-    /// This list with what a JSON object says of models, by the beginnings of their names. Fields that it leaves out stay
-    /// as the best match before knew them. Prices are US dollars for a million tokens.
+    /// Returns this catalogue with overrides from a JSON object, keyed by prefixes of model names. Unset fields keep
+    /// the values of the best previous match. Prices are in US dollars per million tokens.
     ///
     /// # Errors
-    /// A text that is no such object; nothing of it is taken then.
+    /// Returns an error if the text is not such an object; none of it is applied then.
     pub fn with_json(&self, json: &str) -> Result<Self, CatalogueError> {
         let given: BTreeMap<String, Override> = serde_json::from_str(json)?;
         let mut rows = self.rows.clone();

@@ -1,15 +1,15 @@
-//! Reading the rows that the script writes.
+//! Parses the generated rows.
 
 use deepagents_core::model::{Price, PriceTier};
 
 use super::Entry;
 
-/// The rows of a text. What is malformed in one is left out; a test compares the counts.
+/// Parses the rows of a text. Malformed rows are skipped; a test compares the counts.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Entry> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(row)
 }
 
-/// Name, tokens of a prompt, tokens of an answer, abilities, prices, prices above a size, last day.
+/// Columns: name, context window, maximum output, capabilities, prices, prices above a threshold, last day.
 fn row(line: &str) -> Option<Entry> {
     let mut cells = line.split('\t');
     let mut next = || cells.next().unwrap_or_default();
@@ -39,7 +39,7 @@ fn row(line: &str) -> Option<Entry> {
     })
 }
 
-/// Prices of prompt and answer, and of what is read from a cache and written to one: as for any prompt where unknown.
+/// Prices of input, output, cache reads and cache writes; the latter two default to the input price.
 fn four(text: &str) -> Option<[f64; 4]> {
     let mut prices = text.split('/').map(|price| price.parse::<f64>().ok());
     let (input, output) = (prices.next()??, prices.next()??);

@@ -1,4 +1,4 @@
-//! A credential that is asked for once by all who need it, and kept while it is valid.
+//! A cached credential that all users request together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::time::Instant;
 
 use super::{Credential, CredentialError, DynSource};
 
-/// How long before its end a credential is renewed, unless its whole life is shorter than ten times that.
+/// How long before its expiry a credential is renewed, unless its lifetime is shorter than ten times that.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// What a source gave, and until when it is used.
+/// A credential from a source, and how long it is used.
 #[derive(Clone, Debug)]
 struct Held {
     credential: Credential,
-    /// `None` where the source wants to be asked each time.
+    /// `None` if the source must be asked each time.
     until: Option<Instant>,
 }
 
 /// A request to the source, shared by all calls that wait for it.
 type Issuing = Shared<BoxFuture<'static, Result<Held, CredentialError>>>;
 
-/// Asks a source for all calls together.
+/// Requests a credential once for all calls.
 pub(super) struct HeldCredential {
     source: Arc<dyn DynSource>,
     current: Mutex<Option<Issuing>>,
@@ -34,7 +34,7 @@ impl HeldCredential {
         Self { source, current: Mutex::default() }
     }
 
-    /// The credential that is held, or a new one.
+    /// Returns the cached credential, or a new one.
     pub(super) async fn get(&self) -> Result<Credential, CredentialError> {
         let issuing = {
             let mut current = self.current();
@@ -46,7 +46,8 @@ impl HeldCredential {
         issuing.await.map(|held| held.credential)
     }
 
-    /// Forgets a credential that was refused. False where the source was asked for it a moment ago: it has no other.
+    /// Discards a rejected credential. Returns `false` if it was not cached: asking the source again would yield no
+    /// other.
     pub(super) fn forget(&self, refused: &Credential) -> bool {
         let mut current = self.current();
         let was_kept = match current.as_ref().and_then(Shared::peek) {
@@ -74,7 +75,7 @@ impl HeldCredential {
     }
 }
 
-/// Whether it is still under way, or gave a credential that is valid.
+/// Returns whether the request is still pending or yielded a valid credential.
 fn is_usable(issuing: &Issuing) -> bool {
     match issuing.peek() {
         None => true,

@@ -1,4 +1,4 @@
-//! Keys and tokens: given once, or asked for when they are needed.
+//! API keys and tokens, fixed or fetched on demand.
 
 mod held;
 mod secret;
@@ -14,31 +14,31 @@ use futures_util::future::BoxFuture;
 use self::held::HeldCredential;
 pub use self::secret::Secret;
 
-/// What proves to a provider who calls.
+/// A credential that authenticates the caller to a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Credential {
-    /// A key that the provider gave out, sent in the header in which that provider takes keys.
+    /// An API key, sent in the header that the provider uses for keys.
     Key(Secret),
     /// An access token (Entra, Google, OAuth), sent as `authorization: Bearer`.
     Token(Secret),
-    /// Keys of Amazon Web Services, which sign each request.
+    /// AWS keys, which sign each request.
     Aws(AwsKeys),
 }
 
-/// Keys of Amazon Web Services.
+/// AWS keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AwsKeys {
-    /// The id of the access key.
+    /// Access key ID.
     pub access_key_id: Secret,
-    /// The secret that goes with it.
+    /// Secret access key.
     pub secret_access_key: Secret,
-    /// The token of a session, for keys that are lent for a time.
+    /// Session token, for temporary keys.
     pub session_token: Option<Secret>,
 }
 
 impl Credential {
-    /// Takes the secret out of a text.
+    /// Removes the secret from a text.
     pub(crate) fn redact(&self, text: &mut String) {
         let mut hide = |secret: &Secret| hide(secret.expose(), text);
         match self {
@@ -52,10 +52,10 @@ impl Credential {
     }
 }
 
-/// From how many bytes on a secret is hidden also where it is a part of a word.
+/// Minimum length in bytes of secrets that are hidden even inside a word.
 const LONG: usize = 8;
 
-/// Takes a secret out of a text. A short one, as local servers are given, may be a part of any word.
+/// Removes a secret from a text. A short one, as used with local servers, may be part of any word.
 pub(crate) fn hide(secret: &str, text: &mut String) {
     if secret.is_empty() || !text.contains(secret) {
         return;
@@ -75,31 +75,31 @@ pub(crate) fn hide(secret: &str, text: &mut String) {
     *text = out;
 }
 
-/// A credential and how long it may be used.
+/// A credential and its lifetime.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The credential.
     pub credential: Credential,
-    /// For how long from now it is valid. It is kept until shortly before its end and then asked for again; without
-    /// it the source is asked before each request.
+    /// Lifetime from now on. The credential is cached until shortly before its expiry; without a lifetime, the source
+    /// is asked before each request.
     pub lifetime: Option<Duration>,
 }
 
 impl Issued {
-    /// An access token that is valid for some time.
+    /// Creates an access token with a lifetime.
     pub fn token(token: impl Into<Secret>, lifetime: Option<Duration>) -> Self {
         Self { credential: Credential::Token(token.into()), lifetime }
     }
 }
 
-/// Why a source gave no credential.
+/// Reason a source returned no credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialError {
-    /// There is none, and asking again will not help: log in, or set the key.
+    /// There is none, and asking again does not help: log in, or set the key.
     #[error("{0}")]
     Refused(String),
-    /// The place it comes from cannot be reached now.
+    /// The source is currently unavailable.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -114,11 +114,11 @@ impl From<CredentialError> for ModelError {
     }
 }
 
-/// Where credentials come from.
+/// A source of credentials.
 ///
-/// Any closure that returns a future of [`Issued`] is one.
+/// Implemented by closures that return a future of [`Issued`].
 pub trait CredentialSource: Send + Sync + 'static {
-    /// Asks for a credential.
+    /// Requests a credential.
     fn issue(&self) -> impl Future<Output = Result<Issued, CredentialError>> + Send;
 }
 
@@ -132,7 +132,7 @@ where
     }
 }
 
-/// The twin of [`CredentialSource`] for which `dyn` works.
+/// Dyn-compatible version of [`CredentialSource`].
 trait DynSource: Send + Sync {
     fn issue(self: Arc<Self>) -> BoxFuture<'static, Result<Issued, CredentialError>>;
 }
@@ -143,9 +143,9 @@ impl<S: CredentialSource> DynSource for S {
     }
 }
 
-/// Credentials of a provider: one that never changes, or a source that is asked for them.
+/// Credentials of a provider: a fixed one, or a source.
 ///
-/// Clones share what was asked for. Nothing of a secret is in `Debug` output, errors or recordings.
+/// Clones share fetched credentials. `Debug` output, errors and recordings contain no secrets.
 ///
 /// ```
 /// use std::time::Duration;
@@ -166,23 +166,23 @@ enum Inner {
 }
 
 impl Credentials {
-    /// Credentials that are asked for.
+    /// Creates credentials that are fetched from a source.
     pub fn from_source(source: impl CredentialSource) -> Self {
         Self(Inner::Source(Arc::new(HeldCredential::new(Arc::new(source)))))
     }
 
-    /// An access token that never changes, sent as `authorization: Bearer`.
+    /// Creates a fixed access token, sent as `authorization: Bearer`.
     pub fn token(token: impl Into<Secret>) -> Self {
         Credential::Token(token.into()).into()
     }
 
-    /// Keys of Amazon Web Services.
+    /// Creates AWS keys.
     pub fn aws(id: impl Into<Secret>, secret: impl Into<Secret>, session_token: Option<Secret>) -> Self {
         let keys = AwsKeys { access_key_id: id.into(), secret_access_key: secret.into(), session_token };
         Credential::Aws(keys).into()
     }
 
-    /// The credential, where it never changes.
+    /// Returns the credential, if it is fixed.
     pub(crate) fn fixed(&self) -> Option<&Credential> {
         match &self.0 {
             Inner::Fixed(credential) => Some(credential),
@@ -190,7 +190,7 @@ impl Credentials {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the key or token is empty.
     pub(crate) fn is_empty(&self) -> bool {
         match self.fixed() {
             Some(Credential::Key(secret) | Credential::Token(secret)) => secret.is_empty(),
@@ -198,7 +198,7 @@ impl Credentials {
         }
     }
 
-    /// The credential to send now.
+    /// Returns the credential to send now.
     pub(crate) async fn get(&self) -> Result<Credential, CredentialError> {
         match &self.0 {
             Inner::Fixed(credential) => Ok(credential.clone()),
@@ -206,7 +206,7 @@ impl Credentials {
         }
     }
 
-    /// Forgets a credential that the provider refused; whether another one may be had.
+    /// Discards a credential that the provider rejected. Returns whether another one may be available.
     pub(crate) fn renew(&self, refused: &Credential) -> bool {
         match &self.0 {
             Inner::Fixed(_) => false,
@@ -216,7 +216,7 @@ impl Credentials {
 }
 
 impl Hash for Credentials {
-    /// Equal for clones, and for equal credentials that never change.
+    /// Equal for clones, and for equal fixed credentials.
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.0 {
             Inner::Fixed(credential) => credential.hash(state),
@@ -232,14 +232,14 @@ impl From<Credential> for Credentials {
 }
 
 impl From<&str> for Credentials {
-    /// A key.
+    /// Creates an API key.
     fn from(key: &str) -> Self {
         Credential::Key(key.into()).into()
     }
 }
 
 impl From<String> for Credentials {
-    /// A key.
+    /// Creates an API key.
     fn from(key: String) -> Self {
         Credential::Key(key.into()).into()
     }

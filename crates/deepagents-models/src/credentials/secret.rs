@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-/// A key or token. `Debug` does not show it.
+/// A key or token, hidden from `Debug` output.
 ///
-/// White space around it, which files and pipes leave, is no part of it.
+/// Surrounding whitespace, as from files and pipes, is removed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// The text itself, to be sent and nothing else.
+    /// Returns the text, to be sent and for no other use.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

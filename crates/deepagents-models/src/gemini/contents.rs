@@ -1,4 +1,4 @@
-//! The conversation as contents of a request.
+//! Encodes the conversation as contents of a request.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{ModelError, ModelRequest};
@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::parts::{is_part, merge_beside, sign_first_call};
 use crate::body::{Turn, is_from, joined, last_answer, own_item, wire_name};
 
-/// The contents from a message on that is the first or follows an answer. The results of an answer's calls are one.
+/// Encodes the contents from message `from` on, which is the first or follows an assistant message. The results of one
+/// message's calls form one content.
 pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns: Vec<Turn<Value>> = Vec::new();
     let mut last = last_answer(request, from);
@@ -33,7 +34,7 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
             Message::Assistant(answer) => {
                 last = Some(answer);
                 let mut parts = assistant(answer, is_from(answer, origin))?;
-                // What the model itself did not sign goes back as it came.
+                // The model's own unsigned output is sent back unchanged.
                 if origin.model.contains("gemini-3") && answer.origin.as_ref() != Some(origin) {
                     sign_first_call(&mut parts);
                 }
@@ -57,7 +58,7 @@ fn content(role: &str, parts: &[Value]) -> Value {
     json!({"role": role, "parts": parts})
 }
 
-/// The id that the model itself gave a call; most calls have none, and then their results must have none.
+/// Returns the ID that the model itself gave a call. Most calls have none, and then their results must have none.
 fn given_id(answer: &AssistantMessage, result: &ToolMessage) -> Option<Value> {
     let made = |block: &&Block| match block {
         Block::ToolCall(call) => call.id == result.call_id,
@@ -81,7 +82,8 @@ fn response(result: &ToolMessage, id: Option<Value>) -> Value {
     json!({"functionResponse": response})
 }
 
-/// Adds a result's media, which follow in a content of their own: as many responses as calls must be in theirs.
+/// Collects a result's media, which follow in a separate content: the results must be as many as the calls, without
+/// anything else.
 fn attach(result: &ToolMessage, attached: &mut Vec<Value>) -> Result<(), ModelError> {
     let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
     let Some(first) = media.next() else { return Ok(()) };
@@ -115,7 +117,7 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
     })
 }
 
-/// What the model said: its own parts as they came, the canonical view of what others said.
+/// Encodes an assistant message: its own parts unchanged, and the canonical form of other providers' blocks.
 fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
     let mut parts: Vec<Value> = Vec::with_capacity(answer.content.len());
     for block in &answer.content {

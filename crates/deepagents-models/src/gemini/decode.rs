@@ -1,4 +1,4 @@
-//! Answers of Gemini's API, in one piece and streamed: a whole answer is read as one large piece.
+//! Decodes responses of Gemini's API, complete and streamed. A complete response is decoded as one large piece.
 
 use deepagents_core::message::{Block, InvalidToolCall, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
@@ -8,7 +8,7 @@ use super::parts::{SIGNATURE, asides, blocks};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
 
-/// An answer that came in one piece; some gateways send a stream as a list.
+/// Decodes a complete response. Some gateways send a stream as a list.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let pieces = match parse_answer(body)? {
         Value::Array(pieces) => pieces,
@@ -22,14 +22,14 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     answer.finish()
 }
 
-/// Folds a streamed answer.
+/// Accumulates a streamed response.
 pub(super) struct ContentDecoder {
     origin: Origin,
     id: String,
     parts: Vec<Map<String, Value>>,
-    /// Fields of the candidate beside its content; later ones replace earlier ones.
+    /// Fields of the candidate other than its content; later ones replace earlier ones.
     candidate: Map<String, Value>,
-    /// Why the prompt was blocked, if it was.
+    /// Reason the prompt was blocked, if it was.
     blocked: Option<String>,
     usage: Map<String, Value>,
     started: bool,
@@ -69,7 +69,7 @@ impl ContentDecoder {
             self.blocked = Some(reason.to_owned());
         }
         let Some(candidates) = piece.get_mut("candidates").and_then(Value::as_array_mut) else { return Ok(()) };
-        // One answer is asked for; more come only where an extra field asks for them.
+        // One candidate is requested; there are more only if an extra field asks for them.
         let first = candidates.iter_mut().find(|c| c.get("index").and_then(Value::as_u64).unwrap_or_default() == 0);
         let Some(Value::Object(candidate)) = first else { return Ok(()) };
         let mut candidate = std::mem::take(candidate);
@@ -91,7 +91,7 @@ impl ContentDecoder {
         if text == Some("") && !part.contains_key(SIGNATURE) {
             return;
         }
-        // A piece of a text joins the one before it; what carries a signature stays the part that it is.
+        // A piece of text is appended to the previous one; a part with a signature remains separate.
         let joins = |last: &Map<String, Value>| {
             last.contains_key("text")
                 && !last.contains_key(SIGNATURE)
@@ -125,7 +125,7 @@ impl ContentDecoder {
         }
     }
 
-    /// An id for a call that came without one: the same one each time.
+    /// Returns a deterministic ID for a call without one.
     fn call_id(&self, at: usize) -> String {
         let answer: String = self.id.chars().filter(char::is_ascii_alphanumeric).collect();
         if answer.is_empty() { format!("call_{at}") } else { format!("call_{answer}_{at}") }
@@ -175,7 +175,7 @@ impl AnswerDecoder for ContentDecoder {
                 piece => self.piece(piece, out)?,
             }
         }
-        // There is no end frame, and pieces may follow one that tells why the model stopped.
+        // There is no end frame, and pieces may follow the one with the finish reason.
         Ok(Flow::More)
     }
 
@@ -202,7 +202,7 @@ impl AnswerDecoder for ContentDecoder {
             content.extend(blocks(part, || self.call_id(at)));
         }
         if let Some(word @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL")) = word.as_deref() {
-            // The model gets to know of it as of any call that cannot be read.
+            // The model is told about it as about any call that cannot be parsed.
             let raw = self.candidate.get("finishMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
             let error = format!("the provider could not read the call ({word})");
             content.push(Block::InvalidToolCall(InvalidToolCall {

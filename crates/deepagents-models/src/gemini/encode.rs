@@ -1,4 +1,4 @@
-//! Request bodies of Gemini's API.
+//! Encodes requests of Gemini's API.
 
 use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::contents::contents;
 use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
 use crate::schema;
 
-/// The body of a request. Streamed answers are asked for by the address.
+/// Encodes the body of a request. The URL requests a stream.
 pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra };
@@ -22,7 +22,7 @@ pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Req
     body::write(&wire.written, known, request, (&head, head.shared()?), ("contents", &[]), turns.into_iter())
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a GenerateContent,
     request: &'a ModelRequest,
@@ -30,7 +30,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Sampling and the like; what is configured joins what the request says.
+    /// Sampling settings and the like; configured values are merged into those of the request.
     fn generation_config(&self) -> Map<String, Value> {
         let settings = &self.request.settings;
         let mut config = Map::new();
@@ -64,9 +64,9 @@ impl Head<'_> {
         Some(json!({"functionCallingConfig": mode}))
     }
 
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
-        // A cached prompt holds these, and the API refuses them beside it.
+        // A cached prompt contains these, and the API rejects them beside it.
         if self.extra.get("cachedContent").is_some() {
             return Ok(WrittenFields::new());
         }
@@ -96,7 +96,7 @@ impl Head<'_> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
         let config = self.generation_config();
@@ -104,7 +104,7 @@ impl Serialize for Head<'_> {
             fields.map.serialize_entry("generationConfig", &config)?;
         }
         fields.put_extra(&["generationConfig"])?;
-        // A cached prompt holds these, and the API refuses them beside it.
+        // A cached prompt contains these, and the API rejects them beside it.
         if self.extra.get("cachedContent").is_none() {
             fields.put_some("toolConfig", self.tool_config())?;
         }

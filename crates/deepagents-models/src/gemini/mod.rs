@@ -1,4 +1,4 @@
-//! Google's Gemini API (`generateContent`), by key or on Vertex.
+//! Google's Gemini API (`generateContent`), with an API key or on Vertex.
 
 mod contents;
 mod decode;
@@ -17,22 +17,22 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "gemini";
-/// The provider's name in the registry and in [`Origin::provider`], by key.
+/// Name of the provider in the registry and in [`Origin::provider`], with an API key.
 pub const PROVIDER: &str = "google";
-/// The provider's name on Vertex.
+/// Name of the provider on Vertex.
 pub const VERTEX: &str = "vertex";
-/// The address when none is given.
+/// Default base URL.
 pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
-/// What an address on Vertex looks like.
+/// An example address on Vertex.
 pub(crate) const VERTEX_EXAMPLE: &str =
     "https://us-central1-aiplatform.googleapis.com/v1/projects/PROJECT/locations/us-central1";
 
-/// A model behind Gemini's API, plain or streamed.
+/// A model of Gemini's API, plain or streamed.
 ///
-/// The parts of an answer go back to it as they came, each with the thought signature that came on it. An
-/// extra field `cachedContent` names a cached prompt, which then takes the place of system prompt and tools.
+/// The parts of a response are sent back unchanged, each with its thought signature. The extra field `cachedContent`
+/// names a cached prompt, which then replaces the system prompt and tools.
 ///
 /// ```
 /// use deepagents_models::{Credentials, Gemini, ModelConfig};
@@ -47,19 +47,19 @@ pub(crate) const VERTEX_EXAMPLE: &str =
 pub type Gemini = HttpModel<GenerateContent>;
 
 impl Gemini {
-    /// A model of this name, by key. Nothing is opened until the first call.
+    /// Creates a model with this name, accessed with an API key. Does not connect until the first call.
     ///
     /// # Errors
-    /// An address or a header that cannot be used.
+    /// Returns an error if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let base = config.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
         Self::at(PROVIDER, &base, model.into(), config)
     }
 
-    /// A model of this name on Vertex; the address is that of a project's location.
+    /// Creates a model with this name on Vertex. The address is that of a project's location.
     ///
     /// # Errors
-    /// No address; an address or a header that cannot be used.
+    /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn on_vertex(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let base = config.base_url.clone().ok_or_else(|| ConfigError::MissingBaseUrl {
             provider: VERTEX.to_owned(),
@@ -86,11 +86,11 @@ impl Gemini {
     }
 }
 
-/// The fields of a request that are counted.
+/// Request fields that count towards tokens.
 const COUNTED: [&str; 6] =
     ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "cachedContent"];
 
-/// The wire of `generateContent`: what the encoder and decoder need to know of the model.
+/// Wire of `generateContent`: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct GenerateContent {
     origin: Origin,

@@ -1,33 +1,34 @@
-//! Parts of an answer as blocks.
+//! Converts parts of a response to blocks.
 
 use deepagents_core::message::{
     Block, InvalidToolCall, Media, MediaKind, MediaSource, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall,
 };
 use serde_json::{Map, Value, json};
 
-/// The key of a signature, on a part or alone behind a medium.
+/// Key of a signature, on a part or in a separate item after a medium.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
 
-/// What a medium says beside its bytes.
+/// Fields of a medium other than its data.
 const BESIDE: [&str; 2] = [SIGNATURE, "thought"];
 
-/// What the model did outside of its parts, such as the pages that it found: kept for the user, never sent back.
+/// Metadata of the response, such as pages it found: kept for the user, never sent back.
 const ASIDE: [&str; 3] = ["groundingMetadata", "urlContextMetadata", "citationMetadata"];
 
-/// Whether an item is a part of a content.
+/// Returns whether an item is a part of a content.
 pub(super) fn is_part(item: &Value) -> bool {
     let is_beside = |key: &str| BESIDE.contains(&key) || ASIDE.contains(&key);
     item.as_object().is_some_and(|item| !item.keys().all(|key| is_beside(key)))
 }
 
-/// Puts what stands alone back on the medium that it came with.
+/// Puts a separate item back on the medium it came with.
 pub(super) fn merge_beside(parts: &mut [Value], item: &Value) {
     let Some(Value::Object(part)) = parts.last_mut() else { return };
     let values = BESIDE.iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())));
     part.extend(values);
 }
 
-/// Marks the first call of an answer where the model did not sign it: models that sign their calls refuse it otherwise.
+/// Marks the first call of a response if the model did not sign it, since models that sign their calls reject it
+/// otherwise.
 pub(super) fn sign_first_call(parts: &mut [Value]) {
     let call = parts.iter_mut().filter_map(Value::as_object_mut).find(|part| part.contains_key("functionCall"));
     if let Some(part) = call {
@@ -35,7 +36,7 @@ pub(super) fn sign_first_call(parts: &mut [Value]) {
     }
 }
 
-/// What a candidate says outside of its parts.
+/// Returns a candidate's metadata outside its parts.
 pub(super) fn asides(candidate: &Map<String, Value>) -> Option<Block> {
     let asides: Map<String, Value> = candidate
         .iter()
@@ -49,7 +50,8 @@ fn item(native: Value) -> Block {
     Block::ProviderItem(ProviderBlock { native: ProviderItem::new(native) })
 }
 
-/// A part as blocks: one, or a medium and what it says beside its bytes. The part itself is kept where the block does not say everything.
+/// Converts a part to blocks: one, or a medium and an item with its other fields. Keeps the part itself if the block
+/// does not represent everything.
 pub(super) fn blocks(part: Map<String, Value>, id: impl FnOnce() -> String) -> Vec<Block> {
     let is_thought = part.get("thought").is_some_and(|thought| thought == true);
     if let Some(Value::String(text)) = part.get("text") {
@@ -84,7 +86,7 @@ fn tool_call(mut call: Map<String, Value>, part: Map<String, Value>, generated: 
         Some(args @ Value::Object(_)) => Block::ToolCall(ToolCall { id, name, args, native }),
         Some(other) => {
             let error = "the arguments are not an object".to_owned();
-            // It goes back with its signature, and an object for what the API would refuse.
+            // It is sent back with its signature, and with an object in place of arguments that the API would reject.
             let native = native.map(|ProviderItem(mut part)| {
                 if let Some(args) = part.pointer_mut("/functionCall/args") {
                     *args = json!({});

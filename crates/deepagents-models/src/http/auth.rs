@@ -1,4 +1,4 @@
-//! How a credential is sent.
+//! Sends credentials.
 
 use std::time::SystemTime;
 
@@ -11,24 +11,24 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::body::RequestBody;
 use crate::credentials::{AwsKeys, Credential, Secret};
 
-/// How a provider takes credentials. Tokens are sent as `authorization: Bearer` everywhere.
+/// How a provider takes credentials. Tokens are always sent as `authorization: Bearer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
     /// `authorization: Bearer KEY`.
     Bearer,
-    /// A key alone under this name.
+    /// The bare key in a header with this name.
     Header(&'static str),
-    /// A signature by the keys of Amazon Web Services, for a service of a region; a key goes as `Bearer`.
+    /// A signature with AWS keys, for a service in a region. An API key is sent as `Bearer`.
     SigV4 {
         /// The region, such as `us-east-1`.
         region: String,
-        /// The service's name in signatures.
+        /// Name of the service in signatures.
         service: &'static str,
     },
 }
 
 impl Auth {
-    /// The headers that prove who calls.
+    /// Returns the authentication headers.
     pub(super) fn headers(
         &self,
         credential: &Credential,

@@ -1,4 +1,4 @@
-//! Amazon's event stream, from bytes as they come.
+//! Incremental decoder for Amazon's event stream.
 
 use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
 use bytes::{Buf, BytesMut};
@@ -8,23 +8,23 @@ use serde_json::Value;
 use super::error::classify;
 use super::frames::Frame;
 
-/// Cuts bytes into events; checksums and lengths are checked by the decoder of Amazon's own kit.
+/// Splits bytes into events. The decoder of the AWS SDK checks checksums and lengths.
 #[derive(Debug, Default)]
 pub(crate) struct AwsEventDecoder {
     buffer: BytesMut,
     frames: MessageFrameDecoder,
 }
 
-/// No frame is longer: the kit refuses more than 16 MiB of payload.
+/// Maximum frame length: the SDK rejects payloads above 16 MiB.
 const LONGEST: usize = 17 << 20;
 
 impl AwsEventDecoder {
-    /// Takes more bytes.
+    /// Feeds more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>, ModelError> {
         let damaged =
             |error: &dyn std::fmt::Display| ModelError::truncated(format!("a frame of the answer is damaged: {error}"));

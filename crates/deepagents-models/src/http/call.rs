@@ -1,4 +1,4 @@
-//! One call of a model: sending, reading, and trying again.
+//! A single model call: sends it, reads the response, and retries.
 
 mod reading;
 mod retry;
@@ -23,7 +23,7 @@ use crate::retry::HoldId;
 use reading::Reading;
 use retry::held;
 
-/// Calls a model. Dropping the stream ends the call.
+/// Calls a model. Dropping the stream cancels the call.
 pub(crate) fn call(
     endpoint: Arc<Endpoint>,
     wire: Arc<dyn Wire>,
@@ -53,30 +53,30 @@ struct Call {
     endpoint: Arc<Endpoint>,
     wire: Arc<dyn Wire>,
     timeout: Option<Duration>,
-    /// Headers of this call alone.
+    /// Headers of this call only.
     headers: Vec<(String, String)>,
     state: State,
-    /// The request's body, built once for all attempts.
+    /// Request body, built once for all attempts.
     body: RequestBody,
     queue: VecDeque<ModelEvent>,
     scratch: Vec<ModelEvent>,
-    /// What the last attempt was sent with.
+    /// Credential of the last attempt.
     credential: Option<Credential>,
-    /// Whether a refused credential was exchanged for another one; that is done once.
+    /// Whether a rejected credential was replaced, which is done once.
     renewed: bool,
-    /// Whether the server said of its last refusal that trying again helps, or that it does not.
+    /// Whether the server said that a retry of its last error helps or does not.
     may_help: Option<bool>,
     failures: u32,
-    /// Retries that were taken out of the budget of the key.
+    /// Number of retries taken from the key's budget.
     retries: u32,
-    /// What it holds other calls back with while it waits.
+    /// Hold on other calls while this one waits.
     hold: Option<HoldId>,
     began: Instant,
 }
 
 enum State {
     New(Box<ModelRequest>),
-    /// Ready to send at this moment.
+    /// Send at this time.
     Backoff(Instant),
     Reading(Box<Reading>),
     Done,
@@ -104,7 +104,7 @@ impl Call {
                         self.queue.push_back(ModelEvent::Retry { error, after });
                     }
                     None => {
-                        // What was read before the error is void, so the error comes first.
+                        // Output before the error is void, so discard it and return the error.
                         self.queue.clear();
                         self.state = State::Done;
                         return Some(Err(error));
@@ -126,7 +126,7 @@ impl Call {
         ModelError::transport(format!("the call took longer than the {limit:?} it was given (settings.timeout)"))
     }
 
-    /// Takes the key out of an error, should a provider or library have put it there.
+    /// Removes the key from an error, in case a provider or library included it.
     fn redacted(&self, mut error: ModelError) -> ModelError {
         let info = error.info_mut();
         for text in std::iter::once(&mut info.message).chain(&mut info.code).chain(&mut info.request_id) {
@@ -135,7 +135,7 @@ impl Call {
         error
     }
 
-    /// The answer is whole.
+    /// Completes the response.
     fn finish(&mut self, output: ModelOutput) {
         self.endpoint.backoff.succeeded(self.endpoint.backoff_key, self.retries);
         self.queue.push_back(ModelEvent::Finished(Box::new(output)));
@@ -149,7 +149,7 @@ impl Call {
                 self.state = State::Backoff(Instant::now());
             }
             State::Backoff(until) => {
-                // A timer costs a millisecond even when it is due.
+                // A timer takes a millisecond even if it is already due.
                 if *until > Instant::now() {
                     sleep_until(*until).await;
                 }

@@ -1,4 +1,4 @@
-//! HTTP clients, made when first needed and shared.
+//! HTTP clients, created on first use and shared.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use reqwest::Client;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// How long a connection may take for what is no model.
+/// Connect timeout for requests to anything but models.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How many connections to one host wait for a next request. Where many agents speak HTTP/1.1, a connection is often opened
-/// while another one comes free; without a bound two thirds more are kept than ever work at the same time.
+/// Maximum number of idle connections per host. With many agents on HTTP/1.1, a connection is often opened just as
+/// another becomes free; without a limit, two thirds more are kept than are ever used at the same time.
 const IDLE: usize = 32;
 
-/// What tells shared clients apart.
+/// Distinguishes shared clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKind {
     /// Whether the system's certificates are needed.
@@ -25,7 +25,7 @@ pub(crate) struct ClientKind {
     pub(crate) proxy: Option<String>,
 }
 
-/// The clients that all models of one registry share, so that they share connections.
+/// HTTP clients shared by all models of a registry, so that they share connections.
 #[derive(Clone, Default)]
 pub struct ClientPool(Arc<Mutex<HashMap<ClientKind, Client>>>);
 
@@ -34,7 +34,7 @@ impl ClientPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client of this kind.
+    /// Returns the client of this kind.
     pub(crate) async fn get(&self, kind: &ClientKind) -> Result<Client, ModelError> {
         if let Some(client) = self.clients().get(kind) {
             return Ok(client.clone());
@@ -52,13 +52,13 @@ impl ClientPool {
     }
 }
 
-/// Begins an HTTP client for what is no model, such as pages of the web: with the certificates that the system trusts, no
-/// proxy, and no redirects.
+/// Returns a builder for an HTTP client for anything but models, such as web pages: with the system's trusted
+/// certificates, no proxy, and no redirects.
 ///
 /// # Errors
-/// When the certificates cannot be read.
+/// Returns an error if the certificates cannot be read.
 pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
-    // They are read from files.
+    // The certificates are read from files.
     let tls = tokio::task::spawn_blocking(|| tls(true)).await;
     let tls = tls.map_err(|_| ModelError::transport("the making of the HTTP client was cancelled"))?;
     let builder = Client::builder().connect_timeout(CONNECT).redirect(reqwest::redirect::Policy::none());
@@ -67,7 +67,7 @@ pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
 }
 
 fn build(kind: &ClientKind) -> Result<Client, ModelError> {
-    // A redirect would carry the key to another host, so it is reported instead of followed.
+    // A redirect would send the key to another host, so it is reported rather than followed.
     let mut builder = Client::builder()
         .connect_timeout(kind.connect)
         .tcp_keepalive(Duration::from_secs(60))
@@ -93,8 +93,8 @@ fn unmade(error: &dyn std::fmt::Display) -> ModelError {
     ModelError::transport(format!("the HTTP client could not be made: {error}"))
 }
 
-/// TLS with the certificates that the system trusts, or none. The provider of cryptography is ours alone, not that of the
-/// process: ring, which takes a fraction of the time of others to build.
+/// Creates a TLS configuration with the system's trusted certificates, or with none. Uses ring as a private crypto
+/// provider instead of the process default, as it takes a fraction of the build time of others.
 fn tls(system: bool) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

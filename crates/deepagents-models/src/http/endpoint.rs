@@ -1,4 +1,4 @@
-//! Where a model's calls go and what goes with each.
+//! Address of a model's calls, and everything sent with them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::hook::{Answered, Attempt, CallHook};
 use crate::retry::{BackoffKey, RetryPolicy, SharedBackoff};
 use deepagents_core::model::ModelError;
 
-/// Where a model's calls go and what goes with each.
+/// Address of a model's calls, and everything sent with them.
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) timeouts: Timeouts,
@@ -30,7 +30,7 @@ pub(crate) struct Endpoint {
     pub(crate) backoff_key: BackoffKey,
     auth: Auth,
     pub(crate) credentials: Option<Credentials>,
-    /// Of every request, without its credential.
+    /// Headers of every request, without the credential.
     headers: HeaderMap,
     pub(crate) hook: Option<Arc<dyn CallHook>>,
     client: Option<Client>,
@@ -39,7 +39,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Checks and joins what is configured. Nothing is opened yet.
+    /// Validates and merges the configuration. Does not connect.
     pub(crate) fn new(
         base_url: &str,
         path: &str,
@@ -63,7 +63,7 @@ impl Endpoint {
             insert(&mut headers, name, value, true)?;
         }
         if let Some(credential) = credentials.as_ref().and_then(Credentials::fixed) {
-            // What can never be sent is refused now.
+            // Reject a credential that can never be sent right away.
             auth.headers(credential, &url, &headers, &RequestBody::default())
                 .map_err(|_| ConfigError::BadCredential)?;
         }
@@ -91,7 +91,7 @@ impl Endpoint {
         })
     }
 
-    /// The client for this address.
+    /// Returns the client for this address.
     pub(crate) async fn client(&self) -> Result<Client, ModelError> {
         match &self.client {
             Some(client) => Ok(client.clone()),
@@ -99,26 +99,27 @@ impl Endpoint {
         }
     }
 
-    /// The proxy that calls go through.
+    /// Returns the proxy for calls.
     pub(crate) fn proxy(&self) -> Option<&str> {
-        // A client of the caller's own has its own.
+        // A client passed in by the caller has its own proxy setting.
         self.kind.proxy.as_deref().filter(|_| self.client.is_none())
     }
 
-    /// Takes what proves who calls out of a text, should a provider or library have put it there.
+    /// Removes credentials and secret headers from a text, in case a provider or library included them.
     pub(crate) fn redact(&self, credential: Option<&Credential>, of_call: &[(String, String)], text: &mut String) {
         credential.iter().for_each(|credential| credential.redact(text));
         let own = self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
         let given = of_call.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (_, value) in own.chain(given).filter(|(name, _)| proves_identity(name)) {
             hide(value.trim(), text);
-            // A scheme is no secret, and what follows it is told alone.
+            // The scheme is not secret, and the part after it may appear on its own.
             value.split_once(' ').into_iter().for_each(|(_, secret)| hide(secret.trim(), text));
         }
     }
 
-    /// The headers of a request to an address: those configured win over those of the call, those that a hook adds over
-    /// both, and all of these over the credential's. A hook is shown none that may hold a secret.
+    /// Returns the headers of a request. Configured headers override those of the call, headers added by a hook
+    /// override both, and all of these override those of the credential. A hook does not see headers that may contain a
+    /// secret.
     pub(crate) fn headers(
         &self,
         credential: Option<&Credential>,
@@ -150,7 +151,7 @@ impl Endpoint {
         Ok(headers)
     }
 
-    /// Tells a hook what came back.
+    /// Passes the response to the hook.
     pub(crate) fn answered(&self, attempt: &Attempt<'_>, status: StatusCode, headers: &HeaderMap, after: Duration) {
         let Some(hook) = &self.hook else { return };
         let attempt = Attempt { url: &public(attempt.url), ..*attempt };
@@ -161,12 +162,12 @@ impl Endpoint {
         hook.response(&attempt, &Answered { status: status.as_u16(), headers: &shown, after });
     }
 
-    /// Asks something of the same server, beside a call; the answer's body.
+    /// Sends another request to the same server; returns the body of the response.
     pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Vec<u8>, ModelError> {
         self.ask(Method::POST, url, body).await
     }
 
-    /// Fetches what is at its own address.
+    /// Fetches the endpoint's own URL.
     pub(crate) async fn get(&self) -> Result<Vec<u8>, ModelError> {
         self.ask(Method::GET, &self.url, Bytes::new()).await
     }
@@ -197,7 +198,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a header of this name says who calls, so that its value is a secret.
+/// Returns whether a header with this name authenticates the caller, so that its value is secret.
 pub(crate) fn proves_identity(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.split(['-', '_']).any(|word| {
@@ -206,11 +207,11 @@ pub(crate) fn proves_identity(name: &str) -> bool {
     })
 }
 
-/// An address without what may be secret in it: a name and a password before the host.
+/// Returns the URL without user name and password.
 fn public(url: &Url) -> Cow<'_, Url> {
     let mut shown = Cow::Borrowed(url);
     if !url.username().is_empty() || url.password().is_some() {
-        // An address of a server has a host, so it can be without them.
+        // Cannot fail, as the URL of a server has a host.
         let _ = shown.to_mut().set_username("").and_then(|()| shown.to_mut().set_password(None));
     }
     shown

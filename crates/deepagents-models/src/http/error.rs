@@ -1,4 +1,4 @@
-//! Failures of the transport and of providers, as typed errors.
+//! Converts transport and provider failures to typed errors.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::error_body::{MODERATION, quote, read, words};
 use super::rate_limit;
 
-/// The headers that providers put their id of a request into.
+/// Headers in which providers return a request ID.
 pub(super) const REQUEST_ID: [&str; 7] = [
     "request-id",
     "x-request-id",
@@ -21,7 +21,7 @@ pub(super) const REQUEST_ID: [&str; 7] = [
     "cf-request-id",
 ];
 
-/// An answer whose status is not a success.
+/// Converts a response with an error status.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let (mut info, codes) = match serde_json::from_slice::<Value>(body) {
         Ok(value) => read(&value),
@@ -45,14 +45,14 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
         info.retry_after = rate_limit::resets_after(headers).or_else(|| rate_limit::told(&info.message));
     }
     info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
-    // Amazon names the class of its errors in a header, with an address behind it.
+    // Amazon puts the error class in a header, followed by a URL.
     let amazon = header("x-amzn-errortype").and_then(|kind| kind.split(':').next().map(str::to_owned));
     info.code = info.code.or_else(|| amazon.clone());
     let codes: Vec<String> = codes.into_iter().chain(amazon).collect();
     classify(Some(status), &codes, info)
 }
 
-/// That an answer is compressed, if it is: that is not asked for, and cannot be read.
+/// Returns a message if a response is compressed, which was not requested and cannot be read.
 pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     const KNOWN: [&str; 5] = ["gzip", "x-gzip", "br", "deflate", "zstd"];
     let is_known = |encoding: &&str| KNOWN.iter().any(|known| encoding.trim().eq_ignore_ascii_case(known));
@@ -60,8 +60,8 @@ pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     Some(format!("the server compresses its answers without being asked (content-encoding: {encoding})"))
 }
 
-/// That an answer is a page for people or another text and none of an API, if it is: the address is wrong, and asking again
-/// would not help. What a server calls JSON or events is read as such, and so is what looks like it.
+/// Returns a message if a response is a web page or other text instead of an API response: then the address is wrong,
+/// and a retry would not help. Responses labelled as JSON or events are accepted, and so are those that look like them.
 pub(super) fn page(headers: &HeaderMap, body: &[u8], url: &Url) -> Option<String> {
     let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let is_page = kind.contains("html") || kind.contains("text/plain");
@@ -77,13 +77,13 @@ pub(super) fn page(headers: &HeaderMap, body: &[u8], url: &Url) -> Option<String
     Some(format!("{server}{path} answered with {what} and not as an API does; is the address right?{hint}"))
 }
 
-/// An error inside a streamed answer whose status was a success; `value` is the whole event.
+/// Converts an error inside a streamed response with a success status; `value` is the whole event.
 pub(crate) fn from_stream(value: &Value) -> ModelError {
     let (mut info, codes) = read(value);
     if info.message.is_empty() {
         info.message = quote(&value.to_string());
     }
-    // The status within the event tells the class; that of the answer was another one.
+    // The status in the event determines the class; the response itself had another.
     let status = info.status.take();
     match classify(status, &codes, info) {
         ModelError::RateLimited(mut info) => {
@@ -108,23 +108,23 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
     {
         return ModelError::ContextLength(info);
     }
-    // Limits of one request alone: waiting does not help, a shorter one does.
+    // Limits of a single request: a shorter one helps, waiting does not.
     if says(&["request too large for", "extra usage is required for long context"]) {
         return ModelError::ContextLength(info);
     }
-    // Filters refuse what is asked, so it is refused again.
+    // A content filter would reject the same request again.
     if has(&["content_filter", "content_policy_violation", MODERATION]) {
         return ModelError::Invalid(info);
     }
-    // What was not in the form of a call may be so the next time.
+    // A malformed call may be well-formed the next time.
     if has(&["tool_use_failed"]) {
         return ModelError::Overloaded(info);
     }
-    // A limit of a day is not one that a run waits for.
+    // A run does not wait for a daily limit.
     if codes.iter().any(|code| code.contains("PerDay")) {
         return ModelError::Auth(info);
     }
-    // Google says the same of every limit, also of one that ends in a second.
+    // Google reports all limits this way, even one that ends in a second.
     let may_wait = info.retry_after.is_some() || has(&["RESOURCE_EXHAUSTED"]);
     if status == Some(402)
         || has(&["insufficient_quota", "billing_error", "billing_not_active", "insufficient_balance"])
@@ -183,13 +183,14 @@ pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -
     }
 }
 
-/// Whether a code is of what is asked, which is refused each time: of pictures, policies and forms.
+/// Returns whether a code rejects the content of a request, which would be rejected each time: images, policies and
+/// formats.
 fn is_refusal(code: &str) -> bool {
     ["invalid_", "unsupported_"].iter().any(|start| code.starts_with(start))
         || ["image", "policy"].iter().any(|part| code.split('_').any(|word| word == *part))
 }
 
-/// What providers say when a prompt is too long, in lower case.
+/// Phrases in providers' errors for a prompt that is too long, in lower case.
 const TOO_LONG: &[&str] = &[
     "prompt is too long",
     "input is too long",
@@ -204,7 +205,7 @@ const TOO_LONG: &[&str] = &[
     "context window exceeded",
     "context limit exceeded",
     "input tokens exceed the configured limit",
-    // Names of errors that gateways put into the text.
+    // Error names that gateways put in the text.
     "context_length_exceeded",
     "contextwindowexceedederror",
     "too large for model with",
@@ -220,7 +221,7 @@ const TOO_LONG: &[&str] = &[
     "prompt exceeds max length",
 ];
 
-/// `retry-after-ms`, or `retry-after` in seconds or as a date.
+/// Reads `retry-after-ms`, or `retry-after` in seconds or as a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
     let seconds = |text: &str, unit: f64| {
@@ -232,7 +233,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = header("retry-after")?;
     seconds(text, 1.0).or_else(|| {
-        // A date counts from the server's own clock, which nearly every answer shows.
+        // A date is relative to the server's own clock, which nearly every response includes.
         #[allow(clippy::disallowed_methods, reason = "the server means the time of the world")]
         let here = SystemTime::now;
         let now = header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(here);
@@ -241,7 +242,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// A failure below HTTP, in words that say what to look at.
+/// Converts a failure below HTTP, with a hint at what to check.
 pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&str>) -> ModelError {
     let parsed = |proxy: &str| {
         let whole = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
@@ -278,14 +279,14 @@ pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&s
     ModelError::transport(message)
 }
 
-/// What to do where a proxy asks who calls.
+/// Returns advice for a proxy that requires authentication.
 fn refused_by(proxy: &str) -> String {
     format!(
         "the proxy {proxy} wants a name and a password; write them into its address: http://NAME:PASSWORD@HOST:PORT"
     )
 }
 
-/// `scheme://host:port`: no path, no credentials.
+/// Returns `scheme://host:port`, without path and credentials.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port_or_known_default()
@@ -385,7 +386,7 @@ mod tests {
             Some(Duration::from_secs(30))
         );
         assert_eq!(after(&[("retry-after", "-3")]), None);
-        // Without a clock of the server's, ours counts.
+        // If the server's clock is unknown, ours is used.
         assert_eq!(after(&[("retry-after", "Sat, 21 Nov 1998 07:00:30 GMT")]), Some(Duration::ZERO));
         assert!(after(&[("retry-after", "Wed, 21 Nov 2598 07:00:30 GMT")]) > Some(Duration::from_secs(1_000_000_000)));
     }

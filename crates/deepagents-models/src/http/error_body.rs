@@ -1,17 +1,17 @@
-//! What the bodies of errors say, in the many forms that there are.
+//! Reads error bodies in their many formats.
 
 use std::time::Duration;
 
 use deepagents_core::model::ErrorInfo;
 use serde_json::{Map, Value};
 
-/// How much of an unreadable answer is quoted, in characters.
+/// Number of characters quoted from an unreadable response.
 const QUOTED: usize = 400;
 
-/// The code of what a gateway's own moderation refuses, which tells it by its reasons alone.
+/// Code for requests rejected by a gateway's own moderation, which it marks only by stating reasons.
 pub(super) const MODERATION: &str = "moderation";
 
-/// Where the words of an error stand, the best first.
+/// Where the message of an error may be, the best first.
 const WORDS: [&str; 13] = [
     "message",
     "Message",
@@ -28,9 +28,9 @@ const WORDS: [&str; 13] = [
     "faultstring",
 ];
 
-/// What an error says, and its codes, the most specific first. Understands `{error: {message, type, code}}`,
-/// `{error: "…"}`, `{message, type, code}`, `{detail: …}`, `{errors: […]}` and arrays of them; of others, which say
-/// something in another way, it quotes what they are.
+/// Returns an error's details and its codes, the most specific first. Understands `{error: {message, type, code}}`,
+/// `{error: "…"}`, `{message, type, code}`, `{detail: …}`, `{errors: […]}` and arrays of them; quotes other formats as
+/// they are.
 pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let top = first(value);
     let error = ["error", "errors"].iter().find_map(|key| top.get(key).filter(|error| !error.is_null()));
@@ -41,7 +41,7 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let status = ["code", "status"].iter().filter_map(|key| number(key)).find(|status| (400..600).contains(status));
     let mut message = match (message_of(error), top.as_object().filter(|_| error.is_string())) {
-        // The kind of the error alone, and beside it what is meant.
+        // The kind of error only, with the message beside it.
         (Some(kind), Some(top)) => {
             match ["message", "error_description"].iter().find_map(|key| message_of(top.get(*key)?)) {
                 Some(more) => format!("{kind}: {more}"),
@@ -51,7 +51,7 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
         (words, _) => words.or_else(|| message_of(top)).unwrap_or_default(),
     };
     if let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")).filter(|raw| !raw.is_null()) {
-        // Gateways put the words of the provider behind them here.
+        // Gateways put the underlying provider's message here.
         let raw = raw.as_str().map_or_else(|| raw.to_string(), str::to_owned);
         message = format!("{message}: {}", quote(&raw));
     }
@@ -82,12 +82,12 @@ fn first(value: &Value) -> &Value {
     value.as_array().and_then(|list| list.first()).unwrap_or(value)
 }
 
-/// Whether a body says nothing at all.
+/// Returns whether a body contains nothing.
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The words in an error, whatever they are called.
+/// Returns the message of an error, whatever its field is called.
 fn message_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
@@ -96,7 +96,7 @@ fn message_of(value: &Value) -> Option<String> {
             (!texts.is_empty()).then(|| texts.join("; "))
         }
         Value::Object(map) => WORDS.iter().find_map(|key| match map.get(*key)? {
-            // A list says which part of the request is meant.
+            // A list says which part of the request is at fault.
             detail @ (Value::Array(_) | Value::Object(_)) if *key == "detail" => Some(quote(&detail.to_string())),
             words => message_of(words),
         }),
@@ -104,14 +104,14 @@ fn message_of(value: &Value) -> Option<String> {
     }
 }
 
-/// The names of Google's limits that are reached, among the details.
+/// Returns the names of Google's exceeded quotas, from the details.
 fn quotas(error: &Value) -> impl Iterator<Item = String> {
     let lists = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let violations = lists(error, "details").into_iter().flat_map(move |detail| lists(&detail, "violations"));
     violations.filter_map(|violation| violation.get("quotaId")?.as_str().map(str::to_owned))
 }
 
-/// How long Google asks to wait: `retryDelay` among the details, as in `34.5s`.
+/// Returns the delay that Google requests: `retryDelay` in the details, as in `34.5s`.
 fn retry_delay(error: &Value) -> Option<Duration> {
     let details = error.get("details").and_then(Value::as_array)?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
@@ -119,7 +119,7 @@ fn retry_delay(error: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// What a body that is no JSON says. A page, which proxies and other servers answer with, says it in its title.
+/// Summarises a body that is not JSON. Of a web page, as sent by proxies and other servers, returns the title.
 pub(super) fn words(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return quote(body);
@@ -131,7 +131,7 @@ pub(super) fn words(body: &str) -> String {
     }
 }
 
-/// The beginning of a text.
+/// Returns the start of a text.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(QUOTED) {

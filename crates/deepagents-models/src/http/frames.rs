@@ -1,4 +1,4 @@
-//! The pieces that a streamed answer is cut into, whatever cuts them.
+//! Splits a streamed response into frames, whatever the framing.
 
 use deepagents_core::model::ModelError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -12,29 +12,29 @@ use super::lines::LineDecoder;
 use super::sse::SseDecoder;
 use crate::decoded::Decoded;
 
-/// One piece of a streamed answer.
+/// A frame of a streamed response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The event's name; empty when it has none.
+    /// Name of the event; empty if it has none.
     pub(crate) name: String,
-    /// What it holds.
+    /// Data of the event.
     pub(crate) data: String,
 }
 
-/// How streamed answers are cut.
+/// Framing of a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-sent events.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
     /// Amazon's event stream: binary frames with checksums.
     AwsEvents,
 }
 
 impl Framing {
-    /// How an answer is cut; `None` when it came in one piece. Some servers name no content type, or
-    /// that of JSON for events, so the beginning of the body decides, too: JSON opens with a brace or a bracket.
+    /// Detects the framing of a response; `None` if it is not streamed. Some servers send no content type, or that of
+    /// JSON for events, so the start of the body counts too: JSON starts with a brace or a bracket.
     pub(crate) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         if kind.contains("amazon.eventstream") {
@@ -47,7 +47,7 @@ impl Framing {
             return Some(Self::Lines);
         }
         if body.first() == Some(&0) {
-            // The length of a frame, which is never that of gigabytes.
+            // The length of a frame, which never reaches gigabytes.
             return Some(Self::AwsEvents);
         }
         if kind.contains("json") {
@@ -60,7 +60,7 @@ impl Framing {
     }
 }
 
-/// Cuts bytes into frames as they come.
+/// Splits bytes into frames as they arrive.
 pub(crate) enum FrameDecoder {
     Sse(SseDecoder),
     Lines(LineDecoder),
@@ -76,7 +76,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes more bytes.
+    /// Feeds more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match self {
             Self::Sse(decoder) => decoder.push(bytes),
@@ -85,7 +85,7 @@ impl FrameDecoder {
         }
     }
 
-    /// No more bytes come.
+    /// Marks the end of the bytes.
     pub(crate) fn end(&mut self) {
         match self {
             Self::Sse(decoder) => decoder.end(),
@@ -94,12 +94,12 @@ impl FrameDecoder {
         }
     }
 
-    /// The answer that a stream holds outside of its frames, once it has ended: some servers answer in one piece under
-    /// the type of a stream, and tell of errors that way.
+    /// Returns the response contained outside the frames of a stream that has ended. Some servers send a complete
+    /// response, or an error, with the content type of a stream.
     pub(crate) fn outside(&mut self, wire: &dyn Wire) -> Option<Result<Decoded, ModelError>> {
         let Self::Sse(decoder) = self else { return None };
         let text = decoder.take_outside();
-        // Servers that put an error where a field of the stream is meant.
+        // Some servers put an error where a field of the stream belongs.
         if let Some(Ok(error)) = text.strip_prefix("error:").map(|text| serde_json::from_str::<Value>(text.trim())) {
             return Some(Err(from_stream(&serde_json::json!({"error": error}))));
         }
@@ -112,10 +112,10 @@ impl FrameDecoder {
         (!decoder.has_events()).then(|| wire.decode(text.as_bytes()))
     }
 
-    /// The next whole frame.
+    /// Returns the next complete frame.
     ///
     /// # Errors
-    /// A frame that is damaged, or one that says that the call failed.
+    /// Returns an error if a frame is damaged, or if it reports that the call failed.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>, ModelError> {
         match self {
             Self::Sse(decoder) => Ok(decoder.next()),

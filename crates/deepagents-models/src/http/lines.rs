@@ -1,19 +1,19 @@
-//! JSON values, one a line, from bytes as they come.
+//! Incremental decoder for JSON lines.
 
 use super::frames::Frame;
 
-/// Cuts bytes into lines. Pieces may end anywhere; the last line may lack its end.
+/// Splits bytes into lines. Chunks may end anywhere; the last line may lack its terminator.
 #[derive(Debug, Default)]
 pub(crate) struct LineDecoder {
     buffer: Vec<u8>,
     at: usize,
-    /// How far the unread part was searched for a line's end.
+    /// End of the part already searched for a line end.
     searched: usize,
     ended: bool,
 }
 
 impl LineDecoder {
-    /// Takes more bytes.
+    /// Feeds more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.buffer.drain(..self.at);
@@ -23,12 +23,12 @@ impl LineDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// No more bytes come.
+    /// Marks the end of the bytes.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The next line that is not blank.
+    /// Returns the next non-blank line.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! JSON that is nearly JSON, as some servers and models write it.
+//! Repairs almost valid JSON, as some servers and models write it.
 
 use std::borrow::Cow;
 
 use deepagents_core::json::mend_escapes;
 
-/// The text with what JSON does not know made into what it does: halves of surrogate pairs become U+FFFD, numbers that are
-/// none become null, and line breaks and the like within texts are escaped.
+/// Repairs invalid JSON: unpaired surrogates become U+FFFD, non-finite numbers become null, and control characters in
+/// strings are escaped.
 pub(crate) fn mended(text: &str) -> String {
     let text = mend_escapes(text);
     let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text.as_str(), false);
     while let Some(next) = rest.chars().next() {
         let (put, taken) = match next {
-            // What is escaped ends no text.
+            // An escaped quotation mark does not end a string.
             '\\' if quoted => as_it_is(rest, 1 + rest.chars().nth(1).map_or(0, char::len_utf8)),
             next if quoted && next < ' ' => (Cow::Owned(format!("\\u{:04x}", u32::from(next))), 1),
             _ if !quoted => match NO_NUMBERS.iter().find(|word| rest.starts_with(*word)) {
@@ -20,7 +20,7 @@ pub(crate) fn mended(text: &str) -> String {
             },
             _ => as_it_is(rest, next.len_utf8()),
         };
-        // A quotation mark within a text is a part of an escape.
+        // A quotation mark inside a string is handled as part of its escape.
         quoted ^= next == '"';
         out.push_str(&put);
         rest = rest.get(taken..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The one HTTP layer under all wires: clients, calls with retries, errors, server-sent events.
+//! The HTTP layer shared by all wires: clients, calls with retries, errors, server-sent events.
 
 mod auth;
 mod aws_events;
@@ -33,42 +33,42 @@ pub(crate) use token_count::{TokenCount, count_tokens, fields_of};
 use crate::body::RequestBody;
 use crate::decoded::Decoded;
 
-/// One provider's format: how a request is written and an answer read.
+/// The wire format of a provider: encodes requests and decodes responses.
 pub(crate) trait Wire: Send + Sync + 'static {
-    /// Asks the server for what must be known before a request can be written.
+    /// Asks the server for what must be known before encoding a request.
     fn prepare<'a>(&'a self, _endpoint: &'a Endpoint) -> BoxFuture<'a, Result<(), ModelError>> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// The request's body.
+    /// Encodes the body of a request.
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError>;
-    /// How the provider is asked for the number of tokens of a request, if it has an endpoint for that.
+    /// Returns the request for a token count, if the provider has an endpoint for it.
     fn token_count(&self, _endpoint: &Endpoint, _request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
         Ok(None)
     }
-    /// Reads an answer that came in one piece.
+    /// Decodes a complete response.
     fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
-    /// Reads a streamed answer.
+    /// Returns a decoder for a streamed response.
     fn answer_decoder(&self) -> Box<dyn AnswerDecoder>;
 }
 
-/// Whether a streamed answer goes on.
+/// Whether a streamed response continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It does.
+    /// More events follow.
     More,
-    /// Its end frame was read.
+    /// The end frame was read.
     Complete,
 }
 
-/// Folds the events of a streamed answer.
+/// Accumulates the events of a streamed response.
 pub(crate) trait AnswerDecoder: Send + Sync {
-    /// Takes one event and tells what is new.
+    /// Processes an event and appends what is new to `out`.
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError>;
-    /// The whole answer; [`ModelError::Truncated`] when its end was not seen.
+    /// Returns the complete response; [`ModelError::Truncated`] if its end was not seen.
     fn finish(&mut self) -> Result<Decoded, ModelError>;
 }
 
-/// Reads a recorded answer: the path that live answers take, without the network.
+/// Decodes a recorded response in the same way as a live one, without the network.
 pub(crate) fn decode_recorded(
     wire: &dyn Wire,
     status: u16,
@@ -90,12 +90,12 @@ pub(crate) fn decode_recorded(
     decoder.outside(wire).unwrap_or_else(|| answer.finish())
 }
 
-/// Reads JSON that a provider sent; `what` it is is told where it is none.
+/// Parses JSON sent by a provider; `what` names it in the error.
 pub(crate) fn parse_json(what: &str, bytes: &[u8]) -> Result<Value, ModelError> {
     read_json(bytes).map_err(|error| ModelError::protocol(format!("{what} is not valid JSON: {error}")))
 }
 
-/// Reads an answer that came in one piece; one that ends in the middle was cut on its way.
+/// Parses a complete response. One that ends early was truncated in transit.
 pub(crate) fn parse_answer(bytes: &[u8]) -> Result<Value, ModelError> {
     read_json(bytes).map_err(|error| {
         let message = format!("the answer is not valid JSON: {error}");
@@ -110,8 +110,8 @@ fn read_json(bytes: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// Adds a piece of a field: texts, lists and objects grow, everything else is replaced. That is right for the fields we
-/// know and the best guess for new ones.
+/// Merges a delta into a field: strings, arrays and objects are extended, everything else is replaced. This is correct
+/// for known fields and the best guess for new ones.
 pub(crate) fn merge_delta(target: &mut Value, delta: Value) {
     match (target, delta) {
         (Value::String(text), Value::String(more)) => text.push_str(&more),

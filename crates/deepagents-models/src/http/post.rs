@@ -1,4 +1,4 @@
-//! Plain requests, for services of the user's that are no models.
+//! Plain HTTP requests to services other than models.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use reqwest::Url;
 use super::ClientPool;
 use super::client::ClientKind;
 
-/// How long a connection may take.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What a service answered.
+/// Response of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostAnswer {
     /// The HTTP status.
     pub status: u16,
-    /// The body; bytes that are not UTF-8 are replaced.
+    /// The body, with invalid UTF-8 replaced.
     pub body: String,
 }
 
 impl ClientPool {
-    /// Posts JSON to a service that is no model, such as one that an application tells of what happens, and gives its
-    /// answer, whatever its status. Redirects are not followed. An answer of more than so many bytes is an error. There is no
-    /// limit of time but for connecting: dropping the future gives the request up.
+    /// Posts JSON to a service that is not a model, such as a webhook, and returns its response, whatever the status.
+    /// Does not follow redirects. A response of more than `limit` bytes is an error. There is no timeout except for
+    /// connecting; drop the future to cancel the request.
     ///
     /// # Errors
-    /// When the address or a header cannot be used, and when there is no answer.
+    /// Returns an error if the address or a header cannot be used, or if there is no response.
     pub async fn post(
         &self,
         url: &str,
@@ -45,11 +45,11 @@ impl ClientPool {
         answer(request.body(body), limit).await
     }
 
-    /// Gets a document from a service that is no model, such as the keys of an issuer of tokens, as [`post`](Self::post)
-    /// does.
+    /// Fetches a document from a service that is not a model, such as the keys of a token issuer, with the same rules
+    /// as [`post`](Self::post).
     ///
     /// # Errors
-    /// When the address cannot be used, and when there is no answer.
+    /// Returns an error if the address cannot be used, or if there is no response.
     pub async fn fetch(&self, url: &str, proxy: Option<String>, limit: usize) -> Result<PostAnswer, ModelError> {
         let (client, address) = self.client_of(url, proxy).await?;
         answer(client.get(address).header("accept", "application/json"), limit).await
@@ -63,7 +63,7 @@ impl ClientPool {
     }
 }
 
-/// Sends a request, and reads its answer.
+/// Sends a request and reads the response.
 async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<PostAnswer, ModelError> {
     let failed = |error: reqwest::Error| ModelError::transport(error.without_url().to_string());
     let response = request.send().await.map_err(failed)?;

@@ -1,22 +1,22 @@
-//! When a limit that a refused call ran into is reset, as the headers of its answer say.
+//! Determines when an exceeded limit resets, from response headers.
 
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 
-/// What comes before what is left of a limit, in the names of headers. What follows the word says of which limit: requests,
-/// tokens; of some servers nothing.
+/// Prefixes of headers with the remainder of a limit. The next word tells which limit: requests, tokens; some servers
+/// omit it.
 const REMAINING: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-remaining", "ratelimit-remaining"];
 
-/// Seconds since 1970 from which on a number is a moment and no time.
+/// From this value on, a number of seconds is a Unix timestamp rather than a duration.
 const MOMENT: f64 = 1e9;
-/// From which on it counts milliseconds.
+/// From this value on, it is a timestamp in milliseconds.
 const MILLISECONDS: f64 = 1e12;
 
-/// The longest time until a limit of which nothing is left is reset.
+/// Returns the longest time until the reset of an exhausted limit.
 pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    // A moment counts from the server's own clock, which every answer shows.
+    // Timestamps are relative to the server's own clock, which every response includes.
     let now = text("date").and_then(|date| httpdate::parse_http_date(date).ok());
     let now = now.and_then(|now| now.duration_since(std::time::UNIX_EPOCH).ok());
     let used_up = headers.iter().filter(|(name, value)| {
@@ -28,7 +28,7 @@ pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
     used_up.filter_map(|(name, _)| reset(name.as_str())).max()
 }
 
-/// How long the words of a refusal ask to wait, as in "Please try again in 1m3.5s" and "retry after 34 seconds".
+/// Extracts the delay from a message such as "Please try again in 1m3.5s" or "retry after 34 seconds".
 pub(super) fn told(words: &str) -> Option<Duration> {
     let words = words.to_lowercase();
     let after = ["try again in ", "retry in ", "retry after "].iter().find_map(|lead| words.split_once(lead))?.1;
@@ -47,7 +47,8 @@ pub(super) fn told(words: &str) -> Option<Duration> {
     parts(&format!("{time}{unit}"))
 }
 
-/// A time such as `6m0.5s`, `20ms` or `3` (seconds), or one until a moment: seconds or milliseconds since 1970, or a date.
+/// Parses a duration such as `6m0.5s`, `20ms` or `3` (seconds), or the time until a timestamp: Unix seconds or
+/// milliseconds, or a date.
 fn time_until(text: &str, now: Option<Duration>) -> Option<Duration> {
     let until = |moment: Duration| Some(moment.saturating_sub(now?));
     if let Ok(number) = text.parse::<f64>() {
@@ -61,7 +62,7 @@ fn time_until(text: &str, now: Option<Duration>) -> Option<Duration> {
     parts(text).or_else(|| until(rfc3339(text)?))
 }
 
-/// Numbers with units, as in `1h2m3.5s`.
+/// Parses numbers with units, as in `1h2m3.5s`.
 fn parts(text: &str) -> Option<Duration> {
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
@@ -83,7 +84,7 @@ fn parts(text: &str) -> Option<Duration> {
     if text.is_empty() { None } else { Duration::try_from_secs_f64(sum).ok() }
 }
 
-/// The time since 1970 of a moment such as `2026-11-23T06:00:00Z`.
+/// Returns the Unix time of a timestamp such as `2026-11-23T06:00:00Z`.
 fn rfc3339(text: &str) -> Option<Duration> {
     let moment: jiff::Timestamp = text.parse().ok()?;
     Duration::try_from(moment.duration_since(jiff::Timestamp::UNIX_EPOCH)).ok()

@@ -1,19 +1,19 @@
-//! How long answers may be: what a server sends without an end must not fill the memory.
+//! Size limits for responses: an endless response must not exhaust memory.
 
 use deepagents_core::model::{ModelError, ModelEvent};
 use reqwest::{Response, Url};
 
 use super::error::from_transport;
 
-/// Bytes of an answer in one piece, of one event of a streamed one, and of what all its events say. Pictures come in one
-/// event.
+/// Maximum number of bytes of a complete response, of a single event, and of the content of all events. An image
+/// arrives in a single event.
 const LONGEST: usize = 64 << 20;
-/// Bytes of a streamed answer, most of which are the names of its fields.
+/// Maximum number of bytes of a streamed response, most of which are field names.
 const LONGEST_STREAM: usize = 512 << 20;
-/// Bytes that are read of an answer that is an error.
+/// Number of bytes read of an error response.
 const ERROR_BODY: usize = 64 << 10;
 
-/// The body of an answer in one piece. Of an error only the beginning is read.
+/// Reads the body of a complete response. Of an error response, reads only the start.
 pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, ModelError> {
     let is_success = response.status().is_success();
     let mut body = Vec::new();
@@ -30,24 +30,24 @@ pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, M
     Ok(body)
 }
 
-/// How long a streamed answer is so far.
+/// Size of a streamed response so far.
 #[derive(Debug, Default)]
 pub(super) struct StreamSize {
     bytes: usize,
-    /// Bytes that came after the last whole event.
+    /// Number of bytes since the last complete event.
     since_event: usize,
-    /// Bytes of texts and arguments.
+    /// Number of bytes of text and arguments.
     content: usize,
 }
 
 impl StreamSize {
-    /// More bytes came.
+    /// Adds received bytes.
     pub(super) fn add(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.since_event = self.since_event.saturating_add(bytes);
     }
 
-    /// An event was whole, and held this.
+    /// Adds a complete event with its content.
     pub(super) fn event(&mut self, content: &[ModelEvent]) {
         self.since_event = 0;
         let length = |event: &ModelEvent| match event {
@@ -60,7 +60,7 @@ impl StreamSize {
     }
 
     /// # Errors
-    /// The answer is longer than any is.
+    /// Returns an error if the response exceeds a limit.
     pub(super) fn check(&self) -> Result<(), ModelError> {
         match self {
             Self { since_event, .. } if *since_event > LONGEST => Err(too_long("one event of it", LONGEST)),
@@ -71,7 +71,7 @@ impl StreamSize {
     }
 }
 
-/// Not tried again: whoever sends without an end does so again.
+/// Not retried: a server that sends endless data will do so again.
 fn too_long(what: &str, limit: usize) -> ModelError {
     let limit = limit >> 20;
     ModelError::protocol(format!(

@@ -1,31 +1,31 @@
-//! Server-sent events, from bytes as they come.
+//! Incremental decoder for server-sent events.
 
 use super::frames::Frame;
 
-/// Cuts a byte stream into events. Pieces may end anywhere, also within a character.
+/// Splits a byte stream into events. Chunks may end anywhere, even within a character.
 ///
-/// Unlike a browser it gives out a last event that lacks its blank line: some servers close right after it.
+/// Unlike a browser, it returns a last event without its blank line, since some servers close right after it.
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
     buffer: Vec<u8>,
-    /// Where the unread part of the buffer begins.
+    /// Start of the unread part of the buffer.
     at: usize,
-    /// How far the unread part was searched for a line's end.
+    /// End of the part already searched for a line end.
     searched: usize,
     event: Frame,
     has_data: bool,
-    /// Whether there was an event.
+    /// Whether there has been an event.
     has_events: bool,
-    /// Lines that are no part of an event.
+    /// Lines that do not belong to an event.
     outside: String,
     ended: bool,
 }
 
-/// How much is kept of what is no part of an event.
+/// Maximum number of bytes kept of those lines.
 const OUTSIDE: usize = 16 << 20;
 
 impl SseDecoder {
-    /// Takes more bytes.
+    /// Feeds more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.buffer.drain(..self.at);
@@ -35,7 +35,7 @@ impl SseDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// No more bytes come.
+    /// Marks the end of the bytes.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
@@ -49,7 +49,7 @@ impl SseDecoder {
                 let next = self.buffer.get(end + 1);
                 let crlf = self.buffer.get(end) == Some(&b'\r');
                 if crlf && next.is_none() && !self.ended {
-                    // The line feed of a CRLF pair may be in the next piece.
+                    // The line feed of a CRLF pair may be in the next chunk.
                     self.searched = end;
                     return None;
                 }
@@ -83,7 +83,7 @@ impl SseDecoder {
                 self.event.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.event.name),
-            // A comment has no name.
+            // A comment has an empty field name.
             "" | "id" | "retry" => {}
             _ if self.outside.len() + line.len() < OUTSIDE => {
                 self.outside.push_str(line);
@@ -93,17 +93,17 @@ impl SseDecoder {
         }
     }
 
-    /// The lines that are no part of an event.
+    /// Takes the lines that do not belong to an event.
     pub(crate) fn take_outside(&mut self) -> String {
         std::mem::take(&mut self.outside)
     }
 
-    /// Whether there was an event.
+    /// Returns whether there has been an event.
     pub(crate) fn has_events(&self) -> bool {
         self.has_events
     }
 
-    /// The next whole event.
+    /// Returns the next complete event.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         while let Some((start, end)) = self.line() {
             if start < end {

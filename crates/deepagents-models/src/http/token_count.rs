@@ -1,4 +1,4 @@
-//! Asking a provider how many tokens a request has.
+//! Asks a provider for the number of tokens in a request.
 
 use deepagents_core::model::ModelError;
 use reqwest::Url;
@@ -7,24 +7,25 @@ use serde_json::{Map, Value};
 use super::{Endpoint, parse_json};
 use crate::body::RequestBody;
 
-/// A question for the number of tokens of a request.
+/// A request for a token count.
 pub(crate) struct TokenCount {
-    /// The path of the endpoint, with its query if it has one.
+    /// Path of the endpoint, with its query if any.
     pub(crate) path: String,
-    /// What it is sent.
+    /// Body to send.
     pub(crate) body: Map<String, Value>,
-    /// The field of its answer that holds the number.
+    /// Field of the response that holds the count.
     pub(crate) field: &'static str,
 }
 
-/// The fields of a body that an endpoint takes; others it refuses.
+/// Returns only the body fields that an endpoint accepts, as it rejects others.
 pub(crate) fn fields_of(body: &RequestBody, known: &[&str]) -> Result<Map<String, Value>, ModelError> {
     let Value::Object(mut fields) = parse_json("the request", &body.to_vec())? else { return Ok(Map::new()) };
     fields.retain(|name, _| known.contains(&name.as_str()));
     Ok(fields)
 }
 
-/// Asks, once; nothing where the server has no such endpoint, as servers that imitate a provider may not.
+/// Asks once, without retries. Returns `None` if the server has no such endpoint, as servers that imitate a provider
+/// may not.
 pub(crate) async fn count_tokens(endpoint: &Endpoint, question: TokenCount) -> Result<Option<u64>, ModelError> {
     let mut url: Url = endpoint.url.clone();
     url.set_query(None);

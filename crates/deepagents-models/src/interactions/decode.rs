@@ -1,4 +1,4 @@
-//! Answers of the Interactions API, in one piece and streamed.
+//! Decodes responses of the Interactions API, complete and streamed.
 
 use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
@@ -9,7 +9,7 @@ use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let Value::Object(interaction) = parse_answer(body)? else {
         return Err(ModelError::protocol("the answer is not an object"));
@@ -19,19 +19,19 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     decoder.finish()
 }
 
-/// A step while it is told.
+/// A step being received.
 struct Part {
     index: u64,
     step: Map<String, Value>,
-    /// The arguments of a call, which come as pieces of JSON.
+    /// Arguments of a call, which arrive as pieces of JSON.
     json: String,
 }
 
-/// Folds a streamed answer. Steps keep the order in which they began.
+/// Accumulates a streamed response. Steps keep the order in which they started.
 pub(super) struct InteractionDecoder {
     origin: Origin,
     parts: Vec<Part>,
-    /// The interaction without its steps, once its end came.
+    /// The interaction without its steps, once its end has arrived.
     interaction: Option<Map<String, Value>>,
 }
 
@@ -75,7 +75,7 @@ impl InteractionDecoder {
                     content.push(Value::Object(delta));
                 }
             }
-            // A signature, or fields of a step of the provider's own.
+            // A signature, or fields of a provider's own step.
             _ => {
                 delta.remove("type");
                 for (key, value) in delta {
@@ -85,7 +85,7 @@ impl InteractionDecoder {
         }
     }
 
-    /// Takes the whole interaction, the last thing that comes. A streamed one has told its steps before.
+    /// Processes the complete interaction, which comes last. In a stream, its steps were sent before.
     fn end(&mut self, mut interaction: Map<String, Value>) -> Result<(), ModelError> {
         if interaction.get("error").is_some_and(|error| !error.is_null()) {
             return Err(from_stream(&Value::Object(interaction)));
@@ -113,7 +113,7 @@ impl InteractionDecoder {
     }
 }
 
-/// Adds to the last text of a list.
+/// Appends to the last text of a list.
 fn push_text(list: &mut Value, more: &str) {
     let Value::Array(list) = list else { return };
     match list.last_mut().and_then(|last| last.get_mut("text")) {
@@ -164,7 +164,7 @@ impl AnswerDecoder for InteractionDecoder {
             _ if event.get("error").is_some_and(|error| !error.is_null()) => {
                 return Err(from_stream(&Value::Object(event)));
             }
-            // The end of a step, and whatever comes to be.
+            // The end of a step, and future event types.
             _ => {}
         }
         Ok(Flow::More)

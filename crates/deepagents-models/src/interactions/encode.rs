@@ -1,4 +1,4 @@
-//! Request bodies of the Interactions API.
+//! Encodes requests of the Interactions API.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
@@ -12,7 +12,7 @@ use crate::body::{
 };
 use crate::schema;
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let head = Head { wire, request, extra, stream };
@@ -24,7 +24,8 @@ pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result
     body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
 }
 
-/// The steps from a message on that is the first or follows an answer. The results of an answer's calls are one.
+/// Encodes the steps from message `from` on, which is the first or follows an assistant message. The results of one
+/// message's calls form one step.
 fn steps(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns: Vec<Turn<Value>> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
@@ -98,7 +99,7 @@ fn function_result(result: &ToolMessage) -> Result<Value, ModelError> {
     Ok(item)
 }
 
-/// What the model said: its own steps as they came, the canonical view of what others said.
+/// Encodes an assistant message: its own steps unchanged, and the canonical form of other providers' blocks.
 fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     let call = |id: &str, name: &str, args: Value| json!({"type": "function_call", "id": id, "name": wire_name(name), "arguments": args});
     let step = |block: &Block| match (block, own_item(block, own)) {
@@ -113,7 +114,7 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     answer.content.iter().filter_map(step).collect()
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a Steps,
     request: &'a ModelRequest,
@@ -122,7 +123,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Sampling and the like; what is configured joins what the request says.
+    /// Sampling settings and the like; configured values are merged into those of the request.
     fn generation_config(&self) -> Map<String, Value> {
         let settings = &self.request.settings;
         let choice = match &self.request.tool_choice {
@@ -147,7 +148,7 @@ impl Head<'_> {
         config
     }
 
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let tools = || {
             let tools = self.tools();
@@ -169,7 +170,7 @@ impl Head<'_> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
         fields.put("model", &self.wire.origin.model)?;

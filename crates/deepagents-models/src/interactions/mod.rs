@@ -1,4 +1,4 @@
-//! Google's Interactions API, stateless: nothing is stored by the provider, and its steps are sent back one by one.
+//! Google's Interactions API, used statelessly: the provider stores nothing, and its steps are sent back one by one.
 
 mod decode;
 mod encode;
@@ -17,15 +17,15 @@ use crate::decoded::Decoded;
 use crate::gemini::BASE_URL;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "gemini-interactions";
-/// The provider's name in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`].
 pub const PROVIDER: &str = "google-interactions";
 
-/// A model behind Google's Interactions API, plain or streamed.
+/// A model of Google's Interactions API, plain or streamed.
 ///
-/// Requests say `store: false`, so each step that the service gave (thoughts with their signature, words, calls, its own
-/// tools) goes back to it verbatim and in order. For everything else see [`Gemini`](crate::Gemini).
+/// Requests set `store: false`, so each step from the service (thoughts with their signature, text, calls, its own
+/// tools) is sent back verbatim and in order. For everything else, see [`Gemini`](crate::Gemini).
 ///
 /// ```
 /// use deepagents_models::{Interactions, ModelConfig};
@@ -36,10 +36,10 @@ pub const PROVIDER: &str = "google-interactions";
 pub type Interactions = HttpModel<Steps>;
 
 impl Interactions {
-    /// A model of this name. Nothing is opened until the first call.
+    /// Creates a model with this name. Does not connect until the first call.
     ///
     /// # Errors
-    /// An address or a header that cannot be used.
+    /// Returns an error if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let base = config.base_url.as_deref().unwrap_or(BASE_URL);
@@ -58,7 +58,7 @@ impl Interactions {
     }
 }
 
-/// The wire of the Interactions API: what the encoder and decoder need to know of the model.
+/// Wire of the Interactions API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Steps {
     origin: Origin,

@@ -1,14 +1,14 @@
-//! Steps of an interaction as blocks.
+//! Converts steps of an interaction to blocks.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value};
 
-/// A field's text.
+/// Returns the text of a field.
 pub(super) fn text<'a>(step: &'a Map<String, Value>, key: &str) -> &'a str {
     step.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A whole step as a block.
+/// Converts a complete step.
 pub(super) fn block(mut step: Map<String, Value>) -> Block {
     let native = |step: Map<String, Value>| ProviderItem::new(Value::Object(step));
     match text(&step, "type") {
@@ -23,7 +23,7 @@ pub(super) fn block(mut step: Map<String, Value>) -> Block {
                         Value::String(raw) => (raw, "the arguments are not valid JSON".to_owned()),
                         other => (other.to_string(), "the arguments are not an object".to_owned()),
                     };
-                    // The API wants an object.
+                    // The API requires an object.
                     step.insert("arguments".to_owned(), Value::Object(Map::new()));
                     Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: Some(native(step)) })
                 }
@@ -33,7 +33,7 @@ pub(super) fn block(mut step: Map<String, Value>) -> Block {
     }
 }
 
-/// The texts of a step's parts.
+/// Returns the texts of a step's parts.
 fn words(step: &Map<String, Value>, field: &str) -> String {
     let parts = step.get(field).and_then(Value::as_array).into_iter().flatten();
     parts.filter_map(|part| part.get("text")?.as_str()).collect()

@@ -1,4 +1,4 @@
-//! How much of a prompt the server is to read.
+//! Determines the context size to request from the server.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,35 +8,35 @@ use serde_json::{Value, json};
 
 use crate::http::{Endpoint, parse_json};
 
-/// What is asked for at least.
+/// Minimum context size to request.
 const LEAST: u64 = 8192;
-/// Tokens that an answer is given when the request does not say.
+/// Output tokens to plan for if the request sets no limit.
 const ANSWER: u64 = 4096;
 /// A token of most texts has more bytes than this, so that estimates are rather too high.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// How much the model can read, and how much it was asked to read.
+/// The model's maximum context size, and the size requested so far.
 #[derive(Debug)]
 pub(super) struct ContextSize {
-    /// `Some(None)` where the server does not know.
+    /// `Some(None)` if the server does not know.
     limit: OnceLock<Option<u64>>,
-    /// The largest size that was asked for.
+    /// The largest size requested so far.
     asked: AtomicU64,
 }
 
 impl ContextSize {
-    /// `known` is the size that the catalogue knows.
+    /// `known` is the size from the catalogue.
     pub(super) fn new(known: Option<u64>) -> Self {
         let limit = OnceLock::new();
         if known.is_some() {
-            // Nobody else has the lock.
+            // Cannot fail, as the lock was just created.
             let _ = limit.set(known);
         }
         Self { limit, asked: AtomicU64::new(LEAST) }
     }
 
-    /// Asks the server how much the model can read, once. A server that does not say is asked no more; where it cannot be
-    /// reached, the failure of the call itself says so.
+    /// Asks the server for the model's maximum context size, once. A server that does not report it is not asked again.
+    /// If it cannot be reached, the call itself reports that.
     pub(super) async fn learn(&self, endpoint: &Endpoint, model: &str) {
         if self.limit.get().is_some() {
             return;
@@ -48,29 +48,29 @@ impl ContextSize {
             Err(ModelError::Transport(_)) => return,
             Err(_) => None,
         };
-        // Another call may have learnt the same.
+        // A concurrent call may have set it already.
         let _ = self.limit.set(limit);
     }
 
-    /// The size to ask for, for a body of so many bytes and an answer of so many tokens.
+    /// Returns the size to request for a body of this many bytes and a response of this many tokens.
     pub(super) fn size(&self, bytes: usize, answer: Option<u64>) -> Result<u64, ModelError> {
         let prompt = (bytes as u64).div_ceil(BYTES_PER_TOKEN);
         let needed = prompt.saturating_add(answer.unwrap_or(ANSWER));
         let limit = self.limit.get().copied().flatten();
-        // What is only somewhat too long by this estimate, the server judges: it is told not to cut.
+        // If the prompt is only slightly too long by this estimate, let the server decide: it is told not to truncate.
         if let Some(limit) = limit.filter(|limit| prompt / 2 > *limit) {
             return Err(ModelError::ContextLength(
                 format!("the prompt has about {prompt} tokens, and the model reads {limit}; the server would cut it")
                     .into(),
             ));
         }
-        // In steps, since each change loads the model again.
+        // Grow in powers of two, since each change reloads the model.
         let size = needed.checked_next_power_of_two().unwrap_or(needed).min(limit.unwrap_or(u64::MAX));
         Ok(self.asked.fetch_max(size, Ordering::Relaxed).max(size).min(limit.unwrap_or(u64::MAX)))
     }
 }
 
-/// `model_info` names the size behind the name of the architecture, such as `qwen3.context_length`.
+/// In `model_info`, the key of the size is prefixed by the architecture, as in `qwen3.context_length`.
 fn context_length(shown: &Value) -> Option<u64> {
     let info = shown.get("model_info")?.as_object()?;
     info.iter().find(|(key, _)| key.ends_with(".context_length")).and_then(|(_, value)| value.as_u64())

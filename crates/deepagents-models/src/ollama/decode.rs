@@ -1,4 +1,4 @@
-//! Answers of Ollama's API: lines that each hold a piece of the message, or one that holds it whole.
+//! Decodes responses of Ollama's API: lines with a piece of the message each, or one with the whole message.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream};
 
-/// Bytes of a value that is written over several lines; it is read anew with each.
+/// Maximum number of bytes of a value that spans several lines; it is parsed again with each line.
 const LONGEST_INDENTED: usize = 1 << 20;
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = ChatDecoder::new(origin.clone());
-    // Some servers in between leave out that these are lines, or write a value over several.
+    // Some intermediate servers do not declare that these are lines, or spread a value over several.
     for value in serde_json::Deserializer::from_slice(body).into_iter() {
         let value = value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
         answer.line(value, &mut Vec::new())?;
@@ -24,13 +24,13 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     answer.finish()
 }
 
-/// Folds a streamed answer: a thought, a text and calls, in the order in which they began.
+/// Accumulates a streamed response: reasoning, text and calls, in the order in which they started.
 pub(super) struct ChatDecoder {
     origin: Origin,
     content: Vec<Block>,
-    /// The lines of a value that goes on.
+    /// Lines of an unfinished value.
     begun: String,
-    /// The last line, which holds the counts.
+    /// The last line, with the token counts.
     end: Option<Value>,
 }
 
@@ -88,7 +88,8 @@ impl ChatDecoder {
         out.push(ModelEvent::Text { block, delta });
     }
 
-    /// Calls come whole. Older servers give them no id; ids are for one answer, so its position will do.
+    /// Handles a complete call. Older servers send no ID; IDs need to be unique only within a response, so the position
+    /// suffices.
     fn call(&mut self, call: &Value, out: &mut Vec<ModelEvent>) {
         let block = self.content.len();
         let field = |value: Option<&Value>, key: &str| {

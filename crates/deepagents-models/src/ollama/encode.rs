@@ -1,4 +1,4 @@
-//! Request bodies of Ollama's API.
+//! Encodes requests of Ollama's API.
 
 use deepagents_core::message::{Block, Media, MediaSource};
 use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
@@ -10,7 +10,7 @@ use super::OllamaChat;
 use super::messages::messages;
 use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head, write_value};
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };
     let mut head = Head { wire, request, extra, stream, num_ctx: None };
@@ -29,17 +29,18 @@ pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> R
     if head.options().contains_key("num_ctx") {
         return Ok(body);
     }
-    // The size stands before the conversation, and is known once that is written; the second time it is copied.
+    // The context size precedes the conversation but depends on its encoded size; the second time, the cached encoding
+    // is used.
     let (media, count) = media(request);
     let bytes = body.len().saturating_sub(media).saturating_add(count * BYTES_PER_IMAGE);
     head.num_ctx = Some(wire.context.size(bytes, request.settings.max_tokens)?);
     write(&head)
 }
 
-/// What a picture counts for, whatever its size: models see it in tiles.
+/// Number of bytes that an image counts for, whatever its size: models see it in tiles.
 const BYTES_PER_IMAGE: usize = 6000;
 
-/// Bytes of the pictures in the conversation, and how many there are.
+/// Returns the total bytes of the images in the conversation, and their number.
 fn media(request: &ModelRequest) -> (usize, usize) {
     if !request.messages.has_media() {
         return (0, 0);
@@ -51,7 +52,7 @@ fn media(request: &ModelRequest) -> (usize, usize) {
     sizes.fold((0, 0), |(bytes, count), size| (bytes + size, count + 1))
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a OllamaChat,
     request: &'a ModelRequest,
@@ -61,7 +62,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Sampling and the like; what is configured joins what the request says.
+    /// Sampling settings and the like; configured values are merged into those of the request.
     fn options(&self) -> Map<String, Value> {
         let settings = &self.request.settings;
         let mut options = Map::new();
@@ -81,7 +82,7 @@ impl Head<'_> {
         options
     }
 
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let tools = || {
             let tools = self.tools();
@@ -92,7 +93,7 @@ impl Head<'_> {
         Ok(self.extra.left([("tools", tools)]))
     }
 
-    /// The API cannot be told which tool to call, so a choice is made by what is on offer.
+    /// The API has no tool choice, so the choice is made by which tools are declared.
     fn tools(&self) -> Vec<Value> {
         let offered = self.request.tools.iter().filter(|spec| match &self.request.tool_choice {
             ToolChoice::None => false,
@@ -108,12 +109,12 @@ impl Head<'_> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
         fields.put("model", &self.wire.origin.model)?;
         fields.put("stream", &self.stream)?;
-        // A prompt that is too long is to be an error.
+        // A prompt that is too long must be an error.
         fields.put("truncate", &false)?;
         fields.put("shift", &false)?;
         let options = self.options();

@@ -1,4 +1,4 @@
-//! The conversation as Ollama takes it.
+//! Encodes the conversation for Ollama.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin};
 use deepagents_core::model::{ModelError, ModelRequest};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::body::{Turn, is_from, joined, lacks_error};
 
-/// The messages from one on that is the first or follows an answer.
+/// Encodes the messages from `from` on, which is the first or follows an assistant message.
 pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns = Vec::new();
     for (index, message) in (from..).zip(request.messages.tail(from)) {
@@ -36,7 +36,7 @@ fn object(role: &str, content: &str) -> Map<String, Value> {
     Map::from_iter([("role".to_owned(), json!(role)), ("content".to_owned(), json!(content))])
 }
 
-/// A message of words and pictures.
+/// Encodes a message of text and images.
 fn plain(role: &str, content: &[Block]) -> Result<Option<Map<String, Value>>, ModelError> {
     let text = joined(content);
     let images = content.iter().filter_map(|b| if let Block::Media(media) = b { Some(image(media)) } else { None });
@@ -61,7 +61,7 @@ fn image(media: &Media) -> Result<&str, ModelError> {
     }
 }
 
-/// What the model said. What others thought is theirs.
+/// Encodes an assistant message. Reasoning is sent back only to the provider it came from.
 fn assistant(answer: &AssistantMessage, own: bool) -> Option<Map<String, Value>> {
     let texts = answer.content.iter().filter(|block| block.as_text().is_some_and(|text| !text.is_empty()));
     let text = joined(texts);

@@ -19,20 +19,21 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "ollama";
-/// The provider's name in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`].
 pub const PROVIDER: &str = "ollama";
-/// The address when none is given.
+/// Default base URL.
 pub const BASE_URL: &str = "http://localhost:11434";
 
-/// A model behind Ollama's own API, plain or streamed.
+/// A model of Ollama's own API, plain or streamed.
 ///
-/// The server reads as much of a prompt as `num_ctx` says and cuts the rest in silence, so each request says how much
-/// it needs: enough for itself and an answer, never less than before (a change loads the model again), and at most
-/// what the model can read, which `/api/show` tells once. A longer request is a
-/// [`ModelError::ContextLength`] that is never sent. An extra field `options.num_ctx` settles it instead. `think` and
-/// `keep_alive` are extra fields too.
+/// By default, the server reads only `num_ctx` tokens of a prompt and silently drops the rest. So each request sets the
+/// size it needs: enough for itself and a response, never less than before (a change reloads the model), and at most
+/// what the model supports, which is asked once from `/api/show`.
+///
+/// A prompt estimated at more than twice that maximum fails with [`ModelError::ContextLength`] without being sent. Set
+/// the extra field `options.num_ctx` to override the size. `think` and `keep_alive` are extra fields too.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, Ollama};
@@ -42,14 +43,14 @@ pub const BASE_URL: &str = "http://localhost:11434";
 pub type Ollama = HttpModel<OllamaChat>;
 
 impl Ollama {
-    /// A model of this name. Nothing is opened until the first call.
+    /// Creates a model with this name. Does not connect until the first call.
     ///
     /// # Errors
-    /// An address or a header that cannot be used.
+    /// Returns an error if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let base = config.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
-        // People know the address of the compatible API too.
+        // Users may give the address of the OpenAI-compatible API.
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let endpoint = Endpoint::new(base, "/api/chat", Auth::Bearer, &[], &config)?;
         let profile = config.profile(&model);
@@ -67,7 +68,7 @@ impl Ollama {
     }
 }
 
-/// The wire of Ollama's API: what the encoder and decoder need to know of the model.
+/// Wire of Ollama's API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct OllamaChat {
     origin: Origin,

@@ -1,4 +1,4 @@
-//! What the model said, as the service takes it back.
+//! Encodes assistant messages to be sent back to the service.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::items::{Content, Part};
 use super::part::thinking_item;
 use crate::body::{TextPart, joined, own_item, wire_name};
 
-/// What the model said, as the service takes it back.
+/// An assistant message to be sent back to the service.
 #[derive(Serialize)]
 pub(super) struct Assistant<'a> {
     role: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Assistant<'a> {
     refusal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     audio: Option<AudioId<'a>>,
-    /// What only the service itself understands: reasoning, and fields that we do not know.
+    /// What only the service itself understands: reasoning, and unknown fields.
     #[serde(flatten)]
     own: OwnFields<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,7 +31,7 @@ pub(super) struct Assistant<'a> {
 }
 
 impl<'a> Assistant<'a> {
-    /// The message, if it says something; `own` says whether it is this service's.
+    /// Creates the message if it has content; `own` says whether it came from this service.
     pub(super) fn new(blocks: &'a [Block], own: bool, dialect: &'a Dialect) -> Option<Self> {
         let says_something = blocks.iter().any(|block| match block {
             Block::Text(text) => !text.text.is_empty(),
@@ -71,7 +71,7 @@ impl<'a> Assistant<'a> {
     }
 }
 
-/// What the model said aloud goes back by its name.
+/// Audio output is sent back by its ID.
 #[derive(Serialize)]
 struct AudioId<'a> {
     id: &'a str,
@@ -82,7 +82,7 @@ fn audio_id(block: &Block) -> Option<AudioId<'_>> {
     Some(AudioId { id })
 }
 
-/// An item of a content array that only the service understands.
+/// Returns an item of a content array that only the service understands.
 fn content_item(block: &Block) -> Option<&Value> {
     match block {
         Block::ProviderItem(opaque) => Some(opaque.native.value()).filter(|item| item.get("type").is_some()),
@@ -90,7 +90,7 @@ fn content_item(block: &Block) -> Option<&Value> {
     }
 }
 
-/// A block as an item of a content array.
+/// Converts a block to an item of a content array.
 fn part(block: &Block) -> Option<Part<'_>> {
     match block {
         Block::Text(text) if !text.text.is_empty() => Some(Part::Text(TextPart::new(&text.text, None))),
@@ -132,7 +132,7 @@ fn own_fields<'a>(blocks: &'a [Block], dialect: &Dialect) -> OwnFields<'a> {
     }
     for block in blocks.iter().filter(|_| dialect.unknown_fields) {
         if let (Block::ProviderItem(opaque), None) = (block, content_item(block)) {
-            // Sources are told beside the message, and are no part of it.
+            // Sources are sent beside the message and are not part of it.
             fields.extend(verbatim(opaque.native.value()).filter(|(name, _)| !SOURCES.contains(name)));
         }
     }
@@ -152,7 +152,7 @@ struct Function<'a> {
     arguments: Arguments<'a>,
 }
 
-/// Arguments travel as JSON within a text.
+/// Arguments are sent as JSON inside a string.
 enum Arguments<'a> {
     Value(&'a Value),
     Raw(&'a str),
@@ -185,7 +185,7 @@ fn call<'a>(block: &'a Block, own: bool, dialect: &Dialect) -> Option<Call<'a>> 
     }
 }
 
-/// Ids that the service gave itself stay as they are; those of others are brought into its form.
+/// Returns the call ID to send: unchanged if the service created it, otherwise converted to its format.
 pub(super) fn provider_call_id<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, str> {
     if own { Cow::Borrowed(id) } else { conform(dialect.call_ids, id) }
 }

@@ -1,4 +1,4 @@
-//! Ids of tool calls, for services that are particular about them.
+//! Tool call IDs for services that restrict them.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::body::stable_hash;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The id in the form that a service takes: the same one for the same id, always.
+/// Returns the ID in the format of a service, always the same one for the same ID.
 pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
     match ids {
         CallIds::Any => Cow::Borrowed(id),
@@ -31,7 +31,7 @@ pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
     }
 }
 
-/// An id for a call that came without one.
+/// Creates an ID for a call without one.
 pub(super) fn generated(ids: CallIds, answer: &str, index: usize) -> String {
     let answer: String = answer.chars().filter(char::is_ascii_alphanumeric).collect();
     let id = if answer.is_empty() { format!("call_{index}") } else { format!("call_{answer}_{index}") };

@@ -1,4 +1,4 @@
-//! Tool calls of an answer, put together from their pieces.
+//! Assembles the tool calls of a response from their pieces.
 
 use deepagents_core::model::ModelEvent;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use super::part::{Call, Part};
 use super::read::{take_text, whole_number};
 
 impl MessageDecoder {
-    /// A call or a piece of one. Servers disagree on what they repeat: index, id, both or neither.
+    /// Processes a call or a piece of one. Servers differ in what they repeat: index, ID, both or neither.
     pub(super) fn call(&mut self, position: usize, mut delta: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let id = take_text(&mut delta, "id");
         let index = if self.plain { Some(position as u64) } else { delta.get("index").and_then(whole_number) };
@@ -16,7 +16,7 @@ impl MessageDecoder {
         if delta.get("type").is_some_and(|kind| kind == "function") {
             delta.remove("type");
         }
-        // A call of another form, whose input is a text of its own.
+        // A custom call, whose input is free text.
         let custom = delta.remove("custom");
         let (mut function, is_custom) = match (delta.remove("function"), custom) {
             (Some(Value::Object(function)), _) => (function, false),
@@ -30,15 +30,15 @@ impl MessageDecoder {
         let more = match function.remove(if is_custom { "input" } else { "arguments" }) {
             Some(Value::String(text)) => text,
             None | Some(Value::Null) => String::new(),
-            // An object is what is meant; anything else is refused where the call is read.
+            // Should be an object; anything else is rejected when the call is parsed.
             Some(other) => other.to_string(),
         };
-        // Servers that number nothing say each call whole, with its name.
+        // Servers without indices send each call whole, with its name.
         let is_whole = |call: &Call| serde_json::from_str::<Map<String, Value>>(&call.raw).is_ok();
         let may_be_next = id.is_empty() && !name.is_empty() && !more.is_empty();
         let found = self.parts.iter().rposition(|part| match part {
             Part::Call(call) => match index {
-                // A new id under an old index is another call, if it has a name.
+                // A new ID with a known index is another call, if it has a name.
                 Some(_) if call.index == index => {
                     let is_next = may_be_next && !call.name.is_empty() && is_whole(call);
                     !is_next && (id.is_empty() || call.id.is_empty() || call.id == id || name.is_empty())

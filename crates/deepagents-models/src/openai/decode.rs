@@ -1,4 +1,4 @@
-//! Answers of Chat Completions, in one piece and streamed: a whole message is read as one large delta.
+//! Decodes responses of Chat Completions, complete and streamed. A complete message is decoded as one large delta.
 
 use deepagents_core::message::{Block, Origin, ProviderBlock, ProviderItem};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
@@ -10,7 +10,7 @@ use super::read::{is_empty, merge_detail, usage};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
     let value = parse_answer(body)?;
     if !value.get("choices").is_some_and(Value::is_array) && !is_error(&value) {
@@ -26,7 +26,7 @@ pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<D
     answer.finish()
 }
 
-/// Whether a piece says that the call failed; some servers do so without the usual key.
+/// Returns whether a chunk reports that the call failed; some servers do so without the usual key.
 fn is_error(chunk: &Value) -> bool {
     let has = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
     chunk.get("error").is_some_and(says)
@@ -34,34 +34,34 @@ fn is_error(chunk: &Value) -> bool {
         || (!has("choices") && has("message"))
 }
 
-/// Whether what stands under `error` tells of one: some servers always have that field.
+/// Returns whether the value of `error` is an error: some servers always send the field.
 fn says(error: &Value) -> bool {
     !is_empty(error) && error != false
 }
 
-/// What services call an end that is theirs and not the model's: of these answers a part is missing.
+/// Finish reasons for a failure of the service; such responses are incomplete.
 const FAILED: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
 
-/// Folds a streamed answer.
+/// Accumulates a streamed response.
 pub(super) struct MessageDecoder {
     origin: Origin,
     dialect: Dialect,
     id: String,
     pub(super) parts: Vec<Part>,
-    /// Fields of the message that we do not know.
+    /// Unknown fields of the message.
     fields: Map<String, Value>,
     usage: Value,
     stop: Option<String>,
     started: bool,
     done: bool,
-    /// Whether the answer came in one piece, where positions of calls are what counts.
+    /// Whether the response is complete, so that calls are identified by position.
     pub(super) plain: bool,
 }
 
-/// What some services tell beside the answer: the pages that it is taken from.
+/// Sources that some services send beside the response.
 pub(super) const SOURCES: [&str; 2] = ["citations", "search_results"];
 
-/// The fields of a message in which reasoning comes as text.
+/// Message fields with reasoning as text.
 const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 impl MessageDecoder {
@@ -102,7 +102,7 @@ impl MessageDecoder {
             }
         }
         let Some(choices) = chunk.get_mut("choices").and_then(Value::as_array_mut) else { return Ok(()) };
-        // One answer is asked for; more come only where an extra field asks for them.
+        // One choice is requested; there are more only if an extra field asks for them.
         let first = choices.iter_mut().find(|c| c.get("index").and_then(Value::as_u64).unwrap_or_default() == 0);
         let Some(Value::Object(choice)) = first else { return Ok(()) };
         if choice.get("error").is_some_and(says) {
@@ -118,7 +118,7 @@ impl MessageDecoder {
             }
         }
         if let Some(stop) = choice.get("finish_reason").and_then(Value::as_str).filter(|stop| !stop.is_empty()) {
-            // What a filter stops may have no message.
+            // A response stopped by a filter may have no message.
             self.started = true;
             self.stop = Some(stop.to_owned());
         }
@@ -146,7 +146,7 @@ impl MessageDecoder {
                 }
             }
         }
-        // The predecessor of tool calls: one a message, without an id. Some servers say the same call in both ways.
+        // The legacy form of tool calls: one per message, without an ID. Some servers send the same call in both forms.
         let has_calls = self.parts.iter().any(|part| matches!(part, Part::Call(call) if !call.id.is_empty()));
         if let (Some(Value::Object(function)), false) = (legacy, has_calls) {
             let mut call = Map::new();
@@ -165,7 +165,7 @@ impl MessageDecoder {
             ReasoningForm::Field(field) => Some(field),
             _ => None,
         };
-        // Some servers say the same thing in both fields.
+        // Some servers send the same text in both fields.
         let mut text = None;
         for field in usual.into_iter().chain(REASONING_FIELDS) {
             if let Some(Value::String(more)) = delta.remove(field)
@@ -192,7 +192,7 @@ impl MessageDecoder {
         }
     }
 
-    /// Adds to the thought at a position, or to a new one at the end.
+    /// Adds to the reasoning at a position, or to a new one at the end.
     fn thought(&mut self, at: Option<usize>, add: impl FnOnce(&mut Thought)) -> usize {
         let block = at.unwrap_or_else(|| {
             self.parts.push(Part::Reasoning(Thought::default()));
@@ -207,7 +207,7 @@ impl MessageDecoder {
     fn text(&mut self, more: String, out: &mut Vec<ModelEvent>) {
         let is_text = |part: &Part| matches!(part, Part::Text(_));
         let at = match self.dialect.reasoning {
-            // Items of a content array are in order, so text after a thought is another text.
+            // Items of a content array are in order, so text after reasoning is a separate text.
             ReasoningForm::Content => {
                 self.parts.len().checked_sub(1).filter(|_| self.parts.last().is_some_and(is_text))
             }
@@ -221,7 +221,7 @@ impl MessageDecoder {
         self.more_text(at, more, Part::Refusal, out);
     }
 
-    /// What the model said aloud: its pieces grow, and its words are text.
+    /// Merges a piece of audio output; its transcript is text.
     fn audio(&mut self, more: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let block = self.parts.iter().position(|part| matches!(part, Part::Audio(_))).unwrap_or(self.parts.len());
         if block == self.parts.len() {
@@ -240,7 +240,7 @@ impl MessageDecoder {
         }
     }
 
-    /// Adds to the text at a position, or a new one at the end.
+    /// Appends to the text at a position, or adds a new one at the end.
     fn more_text(
         &mut self,
         at: Option<usize>,
@@ -259,7 +259,7 @@ impl MessageDecoder {
         out.push(ModelEvent::Text { block, delta: more });
     }
 
-    /// An item of a content array.
+    /// Processes an item of a content array.
     fn item(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
         let Value::Object(mut item) = item else { return };
         let kind = item.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -311,7 +311,7 @@ impl MessageDecoder {
     }
 }
 
-/// Whether an answer with this finish reason is whole. Local servers have words of their own for it.
+/// Returns whether a response with this finish reason is complete. Local servers use their own values.
 fn is_end(word: &str) -> bool {
     matches!(
         word,

@@ -1,10 +1,10 @@
-//! How the many services that speak Chat Completions differ, as data.
+//! Differences between services that implement Chat Completions, as data.
 
 use super::services;
 
-/// How a service speaks Chat Completions.
+/// A service's variant of Chat Completions.
 ///
-/// A dialect of a service that is not listed starts from [`Dialect::custom`]:
+/// Start the dialect of an unlisted service from [`Dialect::custom`]:
 ///
 /// ```
 /// use deepagents_models::{Dialect, ModelConfig, OpenAiChat};
@@ -19,74 +19,73 @@ use super::services;
 pub struct Dialect {
     /// The part of a model's name before the colon.
     pub name: &'static str,
-    /// The service's name in [`Origin::provider`](deepagents_core::message::Origin::provider), where it is another one.
+    /// Name of the service in [`Origin::provider`](deepagents_core::message::Origin::provider), if different.
     pub service: Option<&'static str>,
-    /// Its address, where it has a fixed one; the path of the call is `/chat/completions` below it.
+    /// Base URL, if fixed; calls go to `/chat/completions` below it.
     pub base_url: Option<&'static str>,
-    /// The environment variable that usually holds the key. The library never reads it.
+    /// Environment variable that usually holds the key. The library never reads it.
     pub key_variable: Option<&'static str>,
-    /// Whether calls without a key are refused.
+    /// Whether the service rejects calls without a key.
     pub key_required: bool,
-    /// The header that carries the key alone; `None` sends `authorization: Bearer`.
+    /// Header for the bare key; `None` sends `authorization: Bearer`.
     pub key_header: Option<&'static str>,
-    /// The field for the answer's token limit.
+    /// Field for the output token limit.
     pub max_tokens_field: &'static str,
-    /// The role of the system prompt.
+    /// Role of the system prompt.
     pub system_role: &'static str,
-    /// What the model thought: where it stands in answers and whether it is sent back.
+    /// Where reasoning is in responses, and whether it is sent back.
     pub reasoning: ReasoningForm,
-    /// What stands in for the reasoning before calls that another service's model made, where the service refuses them
-    /// without.
+    /// Placeholder reasoning before calls of another service's model, if the service rejects calls without reasoning.
     pub missing_reasoning: Option<&'static str>,
-    /// Whether token counts of streams must be asked for (`stream_options.include_usage`).
+    /// Whether usage in streams must be requested (`stream_options.include_usage`).
     pub asks_usage: bool,
-    /// How answers are held to a schema.
+    /// How output is constrained to a schema.
     pub output: OutputForm,
-    /// The word for "some tool must be called".
+    /// Value of the tool choice that requires a call to some tool.
     pub any_tool: &'static str,
-    /// Whether `parallel_tool_calls` is known.
+    /// Whether the service supports `parallel_tool_calls`.
     pub parallel_field: bool,
-    /// Which ids of calls are taken.
+    /// Which call IDs the service accepts.
     pub call_ids: CallIds,
-    /// Whether arguments that are not JSON may be sent back as they came; elsewhere `{}` takes their place.
+    /// Whether arguments that are not valid JSON may be sent back unchanged; otherwise `{}` replaces them.
     pub malformed_arguments: bool,
-    /// Whether message fields that we do not know (annotations, audio) may be sent back.
+    /// Whether unknown message fields (annotations, audio) may be sent back.
     pub unknown_fields: bool,
-    /// Whether `cache_control` on content parts is passed on.
+    /// Whether `cache_control` on content parts is supported.
     pub cache_marks: bool,
 }
 
-/// How what a model thought travels.
+/// Location of reasoning in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningForm {
-    /// Nothing is shown; whatever comes is kept and not sent back.
+    /// Not exposed; anything received is kept and not sent back.
     Hidden,
-    /// In a field of the message, sent back in the same field.
+    /// In a field of the message, and sent back in it.
     Field(&'static str),
-    /// As items of a content array, sent back in place.
+    /// As items of a content array, and sent back in place.
     Content,
 }
 
-/// How answers are held to a schema.
+/// How output is constrained to a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputForm {
     /// `response_format: {type: json_schema}`.
     JsonSchema,
-    /// `response_format: {type: json_object}`, the schema being told in the system prompt.
+    /// `response_format: {type: json_object}`, with the schema in the system prompt.
     JsonObject,
-    /// Not at all; such a request is refused.
+    /// Not supported; such requests are rejected.
     None,
 }
 
-/// Which ids of tool calls a service takes.
+/// Which tool call IDs a service accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallIds {
     /// Any text.
     Any,
-    /// Texts of so many bytes; longer ones are replaced by a hash.
+    /// Texts of up to this many bytes; longer ones are replaced by a hash.
     AtMost(usize),
     /// Nine letters or digits; others are replaced by a hash of the same form.
     NineAlphanumerics,
@@ -124,27 +123,27 @@ impl Dialect {
         ..Self::service("openai-chat", "https://api.openai.com/v1", "OPENAI_API_KEY")
     };
 
-    /// A service that refuses calls without a key.
+    /// Creates a service that rejects calls without a key.
     pub(super) const fn service(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { key_required: true, ..Self::local(name, base_url, key_variable) }
     }
 
-    /// A server that people run themselves.
+    /// Creates a server that users run themselves.
     pub(super) const fn local(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Self {
         Self { name, base_url: Some(base_url), key_variable: Some(key_variable), ..Self::BASE }
     }
 
-    /// The dialects of known services, `custom` last.
+    /// Returns the dialects of known services, `custom` last.
     pub fn all() -> &'static [Self] {
         &services::TABLE
     }
 
-    /// The dialect of a service.
+    /// Returns the dialect of a known service.
     pub fn named(name: &str) -> Option<Self> {
         services::TABLE.iter().find(|dialect| dialect.name == name).cloned()
     }
 
-    /// What most servers understand; the address must be given.
+    /// Returns the dialect that most servers understand; the address must be configured.
     pub const fn custom() -> Self {
         Self::BASE
     }

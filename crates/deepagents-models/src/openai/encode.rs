@@ -1,4 +1,4 @@
-//! Request bodies of Chat Completions.
+//! Encodes requests of Chat Completions.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::items::{Content, Item, Part, items};
 use crate::body::{self, Extra, Fields, RequestBody, TextPart, WrittenFields, write_head};
 use crate::schema;
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if chat.dialect.output == OutputForm::None && request.output_schema.is_some() {
         return Err(ModelError::invalid(format!(
@@ -35,7 +35,7 @@ pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<
     body::write(&chat.written, known, request, (&head, head.shared()?), ("messages", &lead), items.into_iter())
 }
 
-/// The system prompt: one text, or parts where some carry cache marks that the service honours.
+/// Returns the system prompt: a single text, or parts if some carry cache marks that the service supports.
 fn system<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Option<Item<'a>> {
     let blocks = || request.system.iter().filter(|block| !block.text.trim().is_empty());
     let role = chat.dialect.system_role;
@@ -56,7 +56,7 @@ fn system<'a>(chat: &'a Chat, request: &'a ModelRequest) -> Option<Item<'a>> {
     Some(Item::plain(role, content))
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     chat: &'a Chat,
     request: &'a ModelRequest,
@@ -88,7 +88,7 @@ impl Head<'_> {
 }
 
 impl Head<'_> {
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let tools = || {
             let own = self.request.tools.iter().map(|spec| AnyTool::Own(Tool::new(spec)));
@@ -101,7 +101,7 @@ impl Head<'_> {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (settings, dialect) = (&self.request.settings, &self.chat.dialect);
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };

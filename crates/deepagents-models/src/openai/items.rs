@@ -1,4 +1,4 @@
-//! The messages of a Chat Completions body, written straight from ours.
+//! Encodes the messages of a Chat Completions body directly from ours.
 
 use std::borrow::Cow;
 
@@ -12,18 +12,18 @@ use super::assistant::{Assistant, provider_call_id};
 use super::dialect::{CallIds, Dialect};
 use crate::body::{TextPart, Turn, is_from, joined, lacks_error, last_answer};
 
-/// One message of the body.
+/// A message of the body.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Item<'a> {
-    /// What the system or the user says, or the result of a call.
+    /// A system or user message, or a tool result.
     Plain {
         role: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<Cow<'a, str>>,
         content: Content<'a>,
     },
-    /// What the model said.
+    /// An assistant message.
     Assistant(Assistant<'a>),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The conversation as the service takes it, from a message on that is the first or follows an answer.
+/// Encodes the conversation from message `from` on, which is the first or follows an assistant message.
 pub(super) fn items<'a>(
     chat: &'a Chat,
     request: &'a ModelRequest,
@@ -61,7 +61,7 @@ pub(super) fn items<'a>(
 ) -> Result<Vec<Turn<Item<'a>>>, ModelError> {
     let dialect = &chat.dialect;
     let mut items = Vec::with_capacity(request.messages.len().saturating_sub(from));
-    // Media of the results before, which a result cannot hold.
+    // Media of the preceding results, which a result cannot contain.
     let mut attached: Vec<Part<'a>> = Vec::new();
     let mut last = last_answer(request, from);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
@@ -102,7 +102,7 @@ pub(super) fn items<'a>(
     Ok(items)
 }
 
-/// A user's content: one text where that says it all.
+/// Encodes a user's content: as a single text if possible.
 fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>, ModelError> {
     if mark.is_none() && content.iter().all(|block| block.as_text().is_some()) {
         return Ok(Content::Text(joined(content)));
@@ -123,7 +123,7 @@ fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>
     Ok(Content::Parts(parts))
 }
 
-/// A result as text. The API has no flag for errors, so the text says it.
+/// Encodes a tool result as text. The API has no error flag, so the text says so.
 fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: Option<CacheTtl>) -> Item<'a> {
     let mut text = joined(&result.content);
     let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
@@ -139,7 +139,7 @@ fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: 
     Item::Plain { role: "tool", tool_call_id: Some(provider_call_id(&result.call_id, own, dialect)), content }
 }
 
-/// Adds a result's media, which follow in a message of the user.
+/// Collects a result's media, which follow in a user message.
 fn attach<'a>(result: &'a ToolMessage, attached: &mut Vec<Part<'a>>) -> Result<(), ModelError> {
     let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
     let Some(first) = media.next() else { return Ok(()) };
@@ -151,7 +151,7 @@ fn attach<'a>(result: &'a ToolMessage, attached: &mut Vec<Part<'a>>) -> Result<(
     Ok(())
 }
 
-/// A medium as a part of a user's content.
+/// A medium as a part of a user message.
 #[derive(serde::Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum MediaPart<'a> {
@@ -179,7 +179,7 @@ pub(super) enum File<'a> {
     Inline { filename: &'a str, file_data: Address<'a> },
 }
 
-/// Where the bytes are, as one text: an address or the bytes themselves.
+/// Location of the data as text: a URL, or the data itself.
 pub(super) struct Address<'a>(&'a Media);
 
 impl Serialize for Address<'_> {

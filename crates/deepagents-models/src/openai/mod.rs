@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions API, and the services that speak dialects of it.
+//! OpenAI's Chat Completions API, and services with dialects of it.
 
 mod assistant;
 mod call_id;
@@ -25,13 +25,13 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "openai-chat";
 
-/// A model behind Chat Completions, plain or streamed.
+/// A model of Chat Completions, plain or streamed.
 ///
-/// What the model said goes back to the same service as it came, reasoning and the text of arguments included, as far
-/// as its [`Dialect`] takes it. Images in tool results, which this API does not know, follow in a user message.
+/// The model's output is sent back to the same service unchanged, including reasoning and the text of arguments, as far
+/// as its [`Dialect`] accepts it. The API does not support images in tool results, so they follow in a user message.
 ///
 /// ```
 /// use deepagents_models::{Dialect, ModelConfig, OpenAiChat};
@@ -42,10 +42,11 @@ pub const API: &str = "openai-chat";
 pub type OpenAiChat = HttpModel<Chat>;
 
 impl OpenAiChat {
-    /// A model of this name. Nothing is opened until the first call.
+    /// Creates a model with this name. Does not connect until the first call.
     ///
     /// # Errors
-    /// No address where the service has no fixed one; an address or a header that cannot be used.
+    /// Returns an error if there is no address and the service has no fixed one, or if an address or a header cannot be
+    /// used.
     pub fn new(mut dialect: Dialect, model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let Some(base) = config.base_url.as_deref().or(dialect.base_url) else {
@@ -56,7 +57,8 @@ impl OpenAiChat {
         };
         let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
         let endpoint = Endpoint::new(base, "/chat/completions", auth, &[], &config)?;
-        // A gateway hands the request to services of other wires, which need arguments that are JSON and may know marks.
+        // A gateway forwards the request to services with other wires, which need valid JSON arguments and may support
+        // marks.
         dialect.malformed_arguments &= !model.starts_with("anthropic/") && !model.starts_with("google/");
         dialect.cache_marks &= model.starts_with("anthropic/");
         let mut profile = config.profile(&model);
@@ -82,7 +84,7 @@ impl OpenAiChat {
     }
 }
 
-/// The wire of Chat Completions: what the encoder and decoder need to know of the model.
+/// Wire of Chat Completions: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Chat {
     origin: Origin,

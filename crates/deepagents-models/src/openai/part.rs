@@ -1,4 +1,4 @@
-//! What an answer is made of while it is read, and the blocks it becomes.
+//! Parts of a response being decoded, and their conversion to blocks.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value, json};
@@ -7,29 +7,29 @@ use super::call_id;
 use super::dialect::{Dialect, ReasoningForm};
 use crate::args;
 
-/// A piece of an answer; each becomes one block.
+/// A part of a response, which becomes one block.
 pub(super) enum Part {
     Text(String),
     Refusal(String),
-    /// What was said aloud, with its words.
+    /// Audio output with its transcript.
     Audio(Map<String, Value>),
     Reasoning(Thought),
     Call(Call),
-    /// An item of a content array that we do not know.
+    /// An unknown item of a content array.
     Item(Value),
 }
 
-/// What the model thought.
+/// Reasoning.
 #[derive(Default)]
 pub(super) struct Thought {
     pub(super) text: String,
-    /// The message field it came in.
+    /// The message field it arrived in.
     pub(super) field: Option<&'static str>,
     /// Structured pieces beside the text, some of them signed or encrypted.
     pub(super) details: Vec<Value>,
-    /// More fields of an item of a content array.
+    /// Further fields of an item of a content array.
     pub(super) item: Map<String, Value>,
-    /// What the item holds, in its order: its words, and what they refer to.
+    /// Content of the item in order: text, and references.
     pub(super) pieces: Vec<Value>,
 }
 
@@ -40,23 +40,23 @@ pub(super) struct Call {
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) name: String,
-    /// The arguments, as text; some servers send them as an object.
+    /// Arguments as text; some servers send them as an object.
     pub(super) raw: String,
-    /// Fields of the call that we do not know.
+    /// Unknown fields of the call.
     pub(super) fields: Map<String, Value>,
-    /// Fields of its `function` that we do not know.
+    /// Unknown fields of its `function`.
     pub(super) function: Map<String, Value>,
-    /// Whether it is of a tool whose input is text in a form of its own, which no tool of ours takes.
+    /// Whether the tool takes free text as input, which none of our tools does.
     pub(super) is_custom: bool,
-    /// Whether its beginning was told.
+    /// Whether its start was reported.
     pub(super) announced: bool,
 }
 
-/// What a part needs to know of its answer to become a block.
+/// Context of the response needed to convert a part to a block.
 pub(super) struct Whole<'a> {
     pub(super) dialect: &'a Dialect,
     pub(super) answer: &'a str,
-    /// The call that the token limit cut, if it did.
+    /// Index of the call that the token limit cut off, if any.
     pub(super) cut: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Thought {
             item.insert("thinking".to_owned(), Value::Array(pieces));
         }
         let native = if field.is_none() && details.is_empty() {
-            // An item of a content array; what it usually says is built from the text again.
+            // An item of a content array; its usual content is rebuilt from the text.
             (!item.is_empty()).then(|| {
                 let mut native = thinking_item(&text);
                 add(&mut native, &item);
@@ -112,12 +112,12 @@ impl Thought {
     }
 }
 
-/// Whether a piece of a thought holds words alone.
+/// Returns whether a piece of reasoning is plain text.
 fn is_words(piece: &Value) -> bool {
     piece.get("type").is_some_and(|kind| kind == "text")
 }
 
-/// Adds a piece of a thought; words that follow on words are one piece.
+/// Adds a piece of reasoning; consecutive texts are merged.
 pub(super) fn add_piece(pieces: &mut Vec<Value>, piece: Value) {
     if let (Some(last), Some(more)) = (pieces.last_mut().filter(|last| is_words(last)), piece.get("text"))
         && let (true, Some(Value::String(text)), Value::String(more)) = (is_words(&piece), last.get_mut("text"), more)
@@ -128,7 +128,7 @@ pub(super) fn add_piece(pieces: &mut Vec<Value>, piece: Value) {
     pieces.push(piece);
 }
 
-/// A thought as an item of a content array.
+/// Returns reasoning as an item of a content array.
 pub(super) fn thinking_item(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
 }
@@ -149,7 +149,7 @@ impl Call {
             Ok(args) => {
                 let more = self.says_more();
                 let rewritten = args.to_string();
-                // What had to be mended goes back as it was meant.
+                // Repaired arguments are sent back in their repaired form.
                 let told = if is_empty || args::is_json(&self.raw) { &self.raw } else { &rewritten };
                 let native = (more || (!is_empty && rewritten != *told)).then(|| self.native(told));
                 Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
@@ -158,7 +158,7 @@ impl Call {
         }
     }
 
-    /// Nobody here takes such an input; it goes back as it came.
+    /// No tool here accepts such input; it is sent back unchanged.
     fn custom(self) -> Block {
         let mut custom = json!({"name": self.name, "input": self.raw});
         add(&mut custom, &self.function);

@@ -1,13 +1,14 @@
-//! Reading small things out of answers.
+//! Helpers for reading responses.
 
 use deepagents_core::message::Usage;
 use serde_json::{Map, Value};
 
-/// Pieces of one structured thought share an index and, where they have one, an id: their texts grow, the rest is replaced.
+/// Merges a piece of structured reasoning. Pieces of the same item share an index and, if present, an ID: their texts
+/// are appended, the rest is replaced.
 pub(super) fn merge_detail(details: &mut Vec<Value>, detail: Value) {
     let same = |other: &&mut Value| {
         let ids = [other.get("id"), detail.get("id")].map(|id| id.filter(|id| !id.is_null()));
-        // What belongs to two calls is two pieces, although some services number both alike.
+        // Pieces that belong to two calls are distinct, although some services give both the same index.
         let differ = matches!(ids, [Some(one), Some(two)] if one != two);
         let keys = ["index", "type"];
         !differ && detail.get("index").is_some() && keys.iter().all(|key| other.get(key) == detail.get(key))
@@ -35,7 +36,7 @@ pub(super) fn usage(reported: &Value) -> Usage {
     let (input, answer) =
         (count(&["prompt_tokens"]).unwrap_or_default(), count(&["completion_tokens"]).unwrap_or_default());
     let reasoning = count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or_default();
-    // Some services leave reasoning out of the answer's tokens; their total tells.
+    // Some services exclude reasoning from the output tokens, which the total reveals.
     let apart = count(&["total_tokens"]) == Some(input.saturating_add(answer).saturating_add(reasoning));
     Usage {
         input,
@@ -49,7 +50,7 @@ pub(super) fn usage(reported: &Value) -> Usage {
     }
 }
 
-/// A count or an index, also where it is written as `5.0` or as a text.
+/// Reads a count or an index, also if written as `5.0` or as a string.
 pub(super) fn whole_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => {

@@ -1,8 +1,8 @@
-//! The services that speak Chat Completions, and what each does its own way.
+//! Services that implement Chat Completions, with their differences.
 
 use super::dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
-/// The dialects of known services, `custom` last.
+/// Dialects of known services, `custom` last.
 pub(super) static TABLE: [Dialect; 20] = [
     Dialect::OPENAI,
     Dialect {
@@ -14,7 +14,7 @@ pub(super) static TABLE: [Dialect; 20] = [
         unknown_fields: false,
         ..Dialect::OPENAI
     },
-    // Providers behind it are chosen by the extra field `provider`.
+    // The extra field `provider` selects the providers behind it.
     Dialect {
         reasoning: ReasoningForm::Field("reasoning"),
         malformed_arguments: true,
@@ -56,7 +56,7 @@ pub(super) static TABLE: [Dialect; 20] = [
         reasoning: ReasoningForm::Field("reasoning"),
         ..Dialect::service("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY")
     },
-    // It searches by itself and knows no tools of ours; what it thought stands in the text.
+    // Searches by itself and does not support our tools; its reasoning is part of the text.
     Dialect {
         reasoning: ReasoningForm::Hidden,
         asks_usage: false,
@@ -71,7 +71,7 @@ pub(super) static TABLE: [Dialect; 20] = [
         parallel_field: false,
         ..Dialect::service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY")
     },
-    // Calls are refused by thinking models where nothing was thought before them.
+    // Reasoning models reject calls without reasoning before them.
     Dialect {
         missing_reasoning: Some(" "),
         any_tool: "auto",

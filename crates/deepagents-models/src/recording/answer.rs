@@ -1,9 +1,9 @@
-//! What a model answered.
+//! A recorded response.
 
 use deepagents_core::model::{ModelError, ModelEvent, ModelOutput};
 use serde::{Deserialize, Serialize};
 
-/// What a model answered: the events as they came, and the whole answer or the failure. With neither, it broke off.
+/// A model's response: its events, and the complete output or the error. With neither, it broke off.
 ///
 /// ```
 /// use deepagents_core::model::ModelEvent;
@@ -25,18 +25,18 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it ended without an answer and without a failure: the process or the call ended first.
+    /// Returns whether it ended without output or error, because the process or the call ended first.
     pub fn broke_off(&self) -> bool {
         self.output.is_none() && self.error.is_none()
     }
 
-    /// The items of the model's stream, again.
+    /// Replays the items of the model's stream.
     pub fn play(self) -> impl Iterator<Item = Result<ModelEvent, ModelError>> {
         let output = self.output.map(|output| Ok(ModelEvent::Finished(output)));
         self.events.into_iter().map(Ok).chain(output).chain(self.error.map(Err))
     }
 
-    /// Adds an item of the model's stream; says whether it was the last one.
+    /// Adds an item of the model's stream. Returns whether it was the last.
     pub(super) fn add(&mut self, item: Option<&Result<ModelEvent, ModelError>>) -> bool {
         match item {
             Some(Ok(ModelEvent::Finished(output))) => self.output = Some(output.clone()),

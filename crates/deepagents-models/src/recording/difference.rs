@@ -1,20 +1,20 @@
-//! Where two requests part.
+//! Finds the first difference between two requests.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Characters shown of a value.
+/// Number of characters shown of a value.
 const SHOWN: usize = 60;
 
-/// The first place where something is not as it was recorded.
+/// The first difference from a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The field, as in `messages[2].content[0].text`.
+    /// Path of the field, as in `messages[2].content[0].text`.
     pub path: String,
-    /// What was recorded there, shortened; `nothing` where there is no such field.
+    /// The recorded value, shortened; `nothing` if there is no such field.
     pub expected: String,
-    /// What is there now, shortened; `nothing` where there is no such field.
+    /// The current value, shortened; `nothing` if there is no such field.
     pub got: String,
 }
 
@@ -26,8 +26,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The first place where two values differ, in the order of the expected one's fields, depth first; the order of keys
-/// does not matter.
+/// Returns the first difference between two values, depth-first in the order of the expected one's fields. The order of
+/// keys does not matter.
 pub fn first_difference(expected: &Value, got: &Value) -> Option<Difference> {
     walk(&mut String::new(), Some(expected), Some(got))
 }
@@ -61,7 +61,7 @@ fn walk(path: &mut String, expected: Option<&Value>, got: Option<&Value>) -> Opt
             None
         }
         (Some(Value::String(left)), Some(Value::String(right))) if left != right => {
-            // Long texts usually begin alike: show them from a little before the place where they part.
+            // Long texts usually start the same, so show them from shortly before the difference.
             let same = left.chars().zip(right.chars()).take_while(|(a, b)| a == b).count();
             let from = if same < SHOWN / 2 { 0 } else { same - SHOWN / 4 };
             Some(Difference { path: path.clone(), expected: quoted(left, from), got: quoted(right, from) })

@@ -1,4 +1,4 @@
-//! The lines that every recording has.
+//! Lines common to all recordings.
 
 use deepagents_core::model::{ChatModel, ModelProfile};
 use serde::{Deserialize, Serialize};
@@ -6,32 +6,33 @@ use serde_json::{Map, Value};
 
 use super::Answer;
 
-/// The version of the format that is written. It grows when a field changes its meaning or goes away, not when one is added.
+/// Version of the format that is written. It increases when a field changes its meaning or is removed, not when one is
+/// added.
 pub(super) const VERSION: u64 = 2;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Header {
-    /// The version of the format.
+    /// Format version.
     pub v: u64,
-    /// What made it, as in `deepagents 0.1.0`.
+    /// Program that made the recording, as in `deepagents 0.1.0`.
     #[serde(default)]
     pub program: String,
-    /// The main agent's name, in recordings of runs.
+    /// Name of the main agent, in recordings of runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model, `provider:model`.
+    /// The model, as `provider:model`.
     pub model: String,
-    /// What the model can do; agents are built by it.
+    /// Capabilities of the model, on which the construction of agents depends.
     pub profile: ModelProfile,
-    /// The application's own, such as how to build the agent again.
+    /// Application data, such as how to build the agent again.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub options: Value,
 }
 
 impl Header {
-    /// The header of a recording of this model.
+    /// Creates the header for recording this model.
     pub fn new(model: &dyn ChatModel) -> Self {
         Self {
             v: VERSION,
@@ -44,7 +45,7 @@ impl Header {
     }
 }
 
-/// A line as it is written. When it is read its `kind` is looked at first.
+/// A line as written. A reader looks at its `kind` first.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Line {
@@ -53,7 +54,7 @@ pub(super) enum Line {
     Answer(AnswerLine),
 }
 
-/// What a model is asked: what is not as in the request before of the same agent.
+/// A model request: its differences from the previous request of the same agent.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RequestLine {
     pub(super) path: Vec<String>,
@@ -62,7 +63,7 @@ pub(super) struct RequestLine {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) aside: bool,
     pub(super) digest: String,
-    /// So many messages are those of the request before.
+    /// Number of messages taken from the previous request.
     pub(super) kept: usize,
     pub(super) messages: Vec<Value>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -77,7 +78,7 @@ pub(super) struct AnswerLine {
     pub(super) answer: Answer,
 }
 
-/// A request and its answer, in recordings of models of version 1.
+/// A request and its response, in model recordings of version 1.
 #[derive(Deserialize)]
 pub(super) struct ExchangeLine {
     pub(super) seq: u64,

@@ -1,4 +1,4 @@
-//! Reading a recording.
+//! Reads recordings.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,46 +13,46 @@ use super::line::{AnswerLine, ExchangeLine, RequestLine, VERSION};
 use super::request::fingerprint;
 use super::{Answer, Difference, Header, RecordingError, Request};
 
-/// What a recording says of its models.
+/// The model exchanges of a recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recording {
     /// The first line.
     pub header: Header,
-    /// What the models of each agent were asked, by the agent's path, in the order in which they were.
+    /// Exchanges of each agent, by the agent's path, in request order.
     pub exchanges: HashMap<Vec<String>, Vec<Exchange>>,
-    /// The last line, from 1, where it lacks its end and was passed over.
+    /// Number of the last line, from 1, if it was incomplete and skipped.
     pub cut: Option<usize>,
 }
 
-/// What a model was asked, and its answer.
+/// A model request and its response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exchange {
-    /// Its place among all requests of the recording, from 0.
+    /// Position among all requests of the recording, from 0.
     pub seq: u64,
-    /// Count of the agent's answers before it.
+    /// Number of the agent's responses before it.
     pub turn: u32,
-    /// Whether it was asked beside the agent's conversation.
+    /// Whether the request was outside the agent's conversation.
     pub aside: bool,
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// The answer; nothing where the process ended first.
+    /// The response; `None` if the process ended first.
     pub answer: Option<Answer>,
 }
 
 impl Exchange {
-    /// Whether there is an end to the answer.
+    /// Returns whether the response is complete.
     pub fn is_whole(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| !answer.broke_off())
     }
 }
 
-/// Takes the first exchange with this request out of those that `among` holds of.
+/// Removes and returns the first exchange with this request for which `among` is true.
 ///
 /// # Errors
-/// When there is none: the first of those that share the longest conversation with the request, if there are any, and where
-/// the request differs from it.
+/// If there is none, returns the first of the exchanges that share the longest conversation with the request, and its
+/// first difference from the request; `None` if there are no such exchanges.
 pub fn take_exchange<'a>(
     exchanges: &'a mut Vec<Exchange>,
     request: &Request,
@@ -67,10 +67,10 @@ pub fn take_exchange<'a>(
     Err(nearest.and_then(|nearest| Some((nearest, nearest.request.difference(request)?))))
 }
 
-/// Opens a recording and reads it, on a thread where that may block.
+/// Opens a recording and reads it on a blocking thread.
 ///
 /// # Errors
-/// [`RecordingError::Open`], and those of `read`.
+/// Returns [`RecordingError::Open`], or an error of `read`.
 #[allow(clippy::disallowed_methods, reason = "a recorder opens the one file it is given")]
 pub async fn open<T: Send + 'static>(
     path: impl Into<PathBuf>,
@@ -86,11 +86,12 @@ pub async fn open<T: Send + 'static>(
 }
 
 impl Recording {
-    /// Reads a recording to its end; blocks while it does. Lines that are not about models are given to `other`, which may
-    /// say what is wrong with them.
+    /// Reads a recording to its end; blocks. Lines that are not about models are passed to `other`, which may reject
+    /// them with a message.
     ///
     /// # Errors
-    /// [`RecordingError`] when it cannot be read, is none, is of a newer version, or is damaged.
+    /// Returns a [`RecordingError`] if the input cannot be read, is not a recording, is of a newer version, or is
+    /// damaged.
     pub fn read(
         mut reader: impl BufRead,
         mut other: impl FnMut(&[u8]) -> Result<(), String>,
@@ -110,7 +111,7 @@ impl Recording {
             let taken = match serde_json::from_slice::<Kind>(&bytes) {
                 Ok(Kind { kind }) => loader.take(&mut recording, &kind, &bytes, &mut other),
                 Err(_) if bytes.iter().all(u8::is_ascii_whitespace) => Ok(()),
-                // Only the last line can lack its end.
+                // Only the last line can be incomplete.
                 Err(_) if !bytes.ends_with(b"\n") => {
                     recording.cut = Some(line);
                     Ok(())
@@ -134,7 +135,7 @@ fn header(bytes: &[u8]) -> Result<Header, RecordingError> {
         return Err(foreign("it is empty"));
     }
     let first: Value = serde_json::from_slice(bytes).map_err(|_| foreign("its first line is not JSON"))?;
-    // Recordings of runs had a kind of their own in version 1.
+    // In version 1, recordings of runs had a separate kind.
     if !first.get("kind").is_some_and(|kind| kind == "recording" || kind == "run_recording") {
         return Err(foreign("its first line is not of the kind `recording`"));
     }
@@ -146,9 +147,9 @@ fn header(bytes: &[u8]) -> Result<Header, RecordingError> {
 
 #[derive(Default)]
 struct Loader {
-    /// Requests so far.
+    /// Number of requests so far.
     requests: u64,
-    /// The last request of each agent, those beside the conversation apart.
+    /// Last request of each agent, separately for requests outside the conversation.
     last: HashMap<(Vec<String>, bool), Request>,
 }
 
@@ -198,7 +199,7 @@ fn answer(recording: &mut Recording, line: AnswerLine) -> Result<(), String> {
     }
 }
 
-/// Reads what version 1 wrote of models: whole exchanges, in the order in which they ended.
+/// Reads the model lines of version 1: complete exchanges, in the order in which they ended.
 fn exchange(recording: &mut Recording, line: ExchangeLine) -> Result<(), String> {
     if fingerprint(&line.request) != line.fingerprint {
         return Err("the fingerprint is not that of the request".to_owned());

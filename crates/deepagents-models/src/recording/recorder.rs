@@ -1,4 +1,4 @@
-//! Writing down what models are asked and answer.
+//! Records model requests and responses.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use futures_util::{FutureExt, StreamExt, stream};
 use super::line::{AnswerLine, Line, RequestLine};
 use super::{Answer, Header, LineWriter, RecordingError, Request};
 
-/// A model that writes down every exchange with the model it wraps, and changes nothing.
+/// Wraps a model and records every exchange without changing it.
 ///
-/// An exchange is written before its last event is handed on, so what a reader has seen end is in the recording; if it
-/// cannot be written, the call fails with [`ModelError::Invalid`]. An answer that is dropped half way is written as far as
-/// it went. Writing happens on a thread of its own.
+/// An exchange is written before its last event is returned, so every response that a reader has seen end is in the
+/// recording. If it cannot be written, the call fails with [`ModelError::Invalid`]. A response that is dropped early is
+/// written up to that point. Writing happens on a separate thread.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,18 +45,18 @@ pub struct RecordingModel {
 }
 
 impl RecordingModel {
-    /// Records into a writer, which is flushed after every line.
+    /// Records to a writer, flushing it after every line.
     ///
     /// # Errors
-    /// [`RecordingError::Write`] when the writing thread cannot be started.
+    /// Returns [`RecordingError::Write`] if the writing thread cannot be started.
     pub fn new(model: impl ChatModel, sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
         Ok(Self::with_writer(Arc::new(model), LineWriter::new(sink)?))
     }
 
-    /// Records into a new file.
+    /// Records to a new file.
     ///
     /// # Errors
-    /// As [`LineWriter::create`].
+    /// Same as [`LineWriter::create`].
     pub async fn create(model: impl ChatModel, path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
         Ok(Self::with_writer(Arc::new(model), LineWriter::create(path).await?))
     }
@@ -70,7 +70,7 @@ impl RecordingModel {
     /// Waits until every exchange that has ended or was dropped is written.
     ///
     /// # Errors
-    /// [`RecordingError::Write`] when any of them could not be.
+    /// Returns [`RecordingError::Write`] if any of them could not be written.
     pub async fn flush(&self) -> Result<(), RecordingError> {
         self.recorder.writer.flush().await
     }
@@ -104,25 +104,25 @@ impl ChatModel for RecordingModel {
     }
 }
 
-/// The last request of each agent, those beside the conversation apart.
+/// Last request of each agent, separately for requests outside the conversation.
 type LastRequests = HashMap<(Arc<[String]>, bool), Request>;
 
-/// Writes the lines of model calls.
+/// Writes the recording's lines for model calls.
 #[derive(Debug)]
 pub struct ModelRecorder {
     writer: LineWriter,
-    /// Whether a call fails that cannot be written.
+    /// Whether a call that cannot be recorded fails.
     strict: bool,
-    /// Requests so far, by agent.
+    /// Number of requests so far, by agent.
     asked: Mutex<HashMap<Arc<[String]>, u64>>,
     /// Used on the writing thread.
     last: Arc<Mutex<LastRequests>>,
 }
 
 impl ModelRecorder {
-    /// Writes with a writer. Where a call cannot be written it fails with [`ModelError::Invalid`] if `strict` is true;
-    /// otherwise it goes on, and all that was before is written when a model is asked. [`LineWriter::flush`] tells what could
-    /// not be written in any case.
+    /// Creates a recorder. If a call cannot be recorded and `strict` is set, it fails with [`ModelError::Invalid`].
+    /// Otherwise it continues, and the recorder flushes all earlier lines before each model call. [`LineWriter::flush`]
+    /// always reports write errors.
     pub fn new(writer: LineWriter, strict: bool) -> Self {
         Self { writer, strict, asked: Mutex::default(), last: Arc::default() }
     }
@@ -132,8 +132,8 @@ impl ModelRecorder {
         self.writer.submit(move || Line::Recording(header));
     }
 
-    /// Asks a model and records what it is asked and answers. `path` is that of the agent, `turn` the count of its
-    /// answers, `aside` is true for a request beside its conversation.
+    /// Calls a model and records its request and response. `path` identifies the agent, `turn` is the number of its
+    /// responses so far, and `aside` marks a request outside its conversation.
     pub fn stream(
         &self,
         path: &Arc<[String]>,
@@ -155,13 +155,13 @@ impl ModelRecorder {
             last.insert(key, request);
             Line::Request(RequestLine { path, n, turn, aside, digest, kept, messages, fields })
         });
-        // Until here, so that lines are in the order of their numbers.
+        // Held until here so that lines are in the order of their numbers.
         drop(asked);
         let (writer, strict) = (self.writer.clone(), self.strict);
         let events = async move {
             if !strict {
-                // A process that is killed while the model works leaves all that was before. What cannot be written is no
-                // reason to end a run.
+                // If the process is killed while the model works, all earlier lines are on disk. A write error does not
+                // end the run.
                 let _ = writer.flush().await;
             }
             model.stream(request)
@@ -176,10 +176,10 @@ fn not_recorded(error: &RecordingError) -> ModelError {
     ModelError::invalid(format!("the exchange could not be recorded: {error}"))
 }
 
-/// Hands on an answer and writes it down once it has ended or its reader has dropped it.
+/// Passes on a response, and records it when it ends or is dropped.
 struct Tee {
     events: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    /// `None` once it is written.
+    /// `None` once written.
     answer: Option<AnswerLine>,
     writer: LineWriter,
     strict: bool,

@@ -1,4 +1,4 @@
-//! The model that answers from a recording.
+//! A model that responds from a recording.
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -10,28 +10,29 @@ use futures_util::stream;
 
 use super::{Answer, Exchange, Header, Recording, RecordingError, Request, open, take_exchange};
 
-/// Which recorded exchange answers a request.
+/// How a request is matched to a recorded exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Matching {
-    /// The first unplayed one with the same request, wherever it is: agents may run at the same time.
+    /// The first exchange with the same request that was not played yet, at any position: agents may run concurrently.
     #[default]
     ByRequest,
-    /// The next one, which must have the same request.
+    /// The next exchange, which must have the same request.
     InOrder,
 }
 
-/// A model that answers from a recording, of a model or of a run.
+/// A model that responds from a recording of a model or a run.
 ///
-/// Each exchange is played once, as fast as it is read. A request that differs from the recording is answered with
-/// [`ModelError::Invalid`], which names the first [`Difference`](super::Difference). Clones share what has been played.
+/// Each exchange is played once, without delays. A request that differs from the recording fails with
+/// [`ModelError::Invalid`], which names the first [`Difference`](super::Difference). Clones share which exchanges have
+/// been played.
 #[derive(Clone, Debug)]
 pub struct ReplayModel {
     header: Header,
     matching: Matching,
-    /// How many there were.
+    /// Total number of exchanges.
     recorded: usize,
-    /// Those not played yet, in the order the requests began.
+    /// Remaining exchanges, in request order.
     exchanges: Arc<Mutex<Vec<Exchange>>>,
 }
 
@@ -39,16 +40,16 @@ impl ReplayModel {
     /// Reads a recording from a file.
     ///
     /// # Errors
-    /// [`RecordingError`] when the file cannot be opened or read, is no recording, is damaged or cut off, or is of a newer
-    /// version.
+    /// Returns a [`RecordingError`] if the file cannot be opened or read, is not a recording, is damaged or truncated,
+    /// or is of a newer version.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
         open(path, Self::from_reader).await
     }
 
-    /// Reads a recording to its end; blocks while it does.
+    /// Reads a recording to its end; blocks.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub fn from_reader(reader: impl BufRead) -> Result<Self, RecordingError> {
         let Recording { header, exchanges, cut } = Recording::read(reader, |_| Ok(()))?;
         if let Some(line) = cut {
@@ -60,14 +61,14 @@ impl ReplayModel {
         Ok(Self { header, matching, recorded, exchanges: Arc::new(Mutex::new(exchanges)) })
     }
 
-    /// Sets which exchange answers a request; [`Matching::ByRequest`] otherwise.
+    /// Sets how requests are matched; [`Matching::ByRequest`] by default.
     #[must_use]
     pub fn with_matching(mut self, matching: Matching) -> Self {
         self.matching = matching;
         self
     }
 
-    /// How many exchanges have not been played.
+    /// Returns the number of exchanges not played yet.
     pub fn remaining(&self) -> usize {
         self.lock().len()
     }

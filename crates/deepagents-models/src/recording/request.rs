@@ -1,4 +1,4 @@
-//! Requests: written by what is new in them, compared by their digests.
+//! Requests, stored as deltas and compared by digest.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Difference, first_difference};
 
-/// What a model is shown, as JSON: what no model sees, such as ids of messages, is left out. Requests that begin with the
-/// same messages share them.
+/// What a model sees of a request, as JSON, without parts that no model sees, such as message IDs. Requests that start
+/// with the same messages share them.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// All but the messages.
+    /// Everything but the messages.
     fields: Arc<Map<String, Value>>,
     messages: Vec<Arc<Hashed>>,
     digest: String,
@@ -64,14 +64,14 @@ impl From<&ModelRequest> for Request {
 }
 
 impl Request {
-    /// Reads a request as it was recorded in one piece.
+    /// Reads a request that was recorded as a whole.
     pub(super) fn from_json(mut request: Value) -> Self {
         let mut fields = request.as_object_mut().map(std::mem::take).unwrap_or_default();
         let messages = match fields.shift_remove("messages") {
             Some(Value::Array(messages)) => messages.into_iter().map(Hashed::new).collect(),
             _ => Vec::new(),
         };
-        // What is not set is left out, so that an option that is new to this program makes no difference unless it is used.
+        // Omit unset options, so that an option added to this program makes no difference unless it is used.
         for group in ["settings", "cache"] {
             if let Some(Value::Object(options)) = fields.get_mut(group) {
                 options.retain(|_, value| is_set(value));
@@ -87,13 +87,13 @@ impl Request {
         Self { fields, messages, digest }
     }
 
-    /// Says with 16 hexadecimal digits whether two requests are the same.
+    /// Returns the digest that identifies equal requests, 16 hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// What it has that the one before did not: how many messages are the same, those that follow, and the other fields
-    /// that changed, null for those that are gone.
+    /// Returns the difference from the previous request: the number of equal messages, the messages after those, and
+    /// the other changed fields, with null for removed ones.
     pub(super) fn after(&self, before: Option<&Self>) -> (usize, Vec<Value>, Map<String, Value>) {
         let same = before.map_or(0, |before| self.shared_messages(before));
         let messages = self.messages.iter().skip(same).map(|message| message.value.clone()).collect();
@@ -106,7 +106,7 @@ impl Request {
         (same, messages, changed)
     }
 
-    /// The request that has this in addition to the one before; nothing where that one is shorter than it must be.
+    /// Applies a difference to the previous request; `None` if that has fewer messages than required.
     pub(super) fn from_delta(
         before: Option<&Self>,
         kept: usize,
@@ -124,12 +124,12 @@ impl Request {
         Some(Self::new(fields, all))
     }
 
-    /// Where another request differs.
+    /// Returns the first difference from another request.
     pub(super) fn difference(&self, other: &Self) -> Option<Difference> {
         first_difference(&self.to_value(), &other.to_value())
     }
 
-    /// With how many messages both begin.
+    /// Returns the number of messages that both start with.
     pub(super) fn shared_messages(&self, other: &Self) -> usize {
         self.messages.iter().zip(&other.messages).take_while(|(a, b)| Arc::ptr_eq(a, b) || a == b).count()
     }
@@ -141,8 +141,8 @@ impl Request {
     }
 }
 
-/// A hash of a value in 16 hexadecimal digits (FNV-1a over the value with its keys sorted): the same on every machine and
-/// in every version of this program.
+/// Returns the hash of a value as 16 hexadecimal digits (FNV-1a over the value with sorted keys). It is the same on
+/// every machine and in every release.
 pub(super) fn fingerprint(value: &Value) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     hash_value(&mut hash, value);

@@ -1,4 +1,4 @@
-//! The thread that writes a recording, so that no executor waits for a disk.
+//! Writes a recording on a separate thread, so that no executor waits for a disk.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -17,19 +17,19 @@ enum Job {
     Flush(oneshot::Sender<Written>),
 }
 
-/// Writes lines on a thread of its own, in the order in which they are handed over; each is flushed at once. After a
-/// failed write nothing more is written. Clones write to the same place; the thread ends when the last one is gone and
-/// everything is written.
+/// Writes lines on a separate thread in the order submitted, flushing each immediately. After a failed write, nothing
+/// more is written. Clones write to the same sink; the thread ends when the last clone is dropped and everything is
+/// written.
 #[derive(Clone, Debug)]
 pub struct LineWriter {
     jobs: mpsc::Sender<Job>,
 }
 
 impl LineWriter {
-    /// Starts the thread.
+    /// Starts the writing thread.
     ///
     /// # Errors
-    /// [`RecordingError::Write`] when it cannot be started.
+    /// Returns [`RecordingError::Write`] if the thread cannot be started.
     pub fn new(sink: impl Write + Send + 'static) -> Result<Self, RecordingError> {
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::Builder::new().name("recorder".to_owned());
@@ -37,10 +37,11 @@ impl LineWriter {
         Ok(Self { jobs })
     }
 
-    /// Starts the thread on a new file, for its owner alone, as it holds whole prompts and files.
+    /// Starts the writing thread on a new file that only its owner can access, as it contains complete prompts and
+    /// files.
     ///
     /// # Errors
-    /// [`RecordingError::Open`] when the file cannot be created, also because it exists already: recordings are not
+    /// Returns [`RecordingError::Open`] if the file cannot be created, or already exists: recordings are not
     /// overwritten.
     #[allow(clippy::disallowed_methods, reason = "a recorder opens the one file it is given")]
     pub async fn create(path: impl Into<PathBuf>) -> Result<Self, RecordingError> {
@@ -55,16 +56,16 @@ impl LineWriter {
         Self::new(file.map_err(|source| RecordingError::Open { path, source })?)
     }
 
-    /// Hands over a line, to be made on the writing thread. Does not wait.
+    /// Submits a line, to be serialised on the writing thread. Does not wait.
     pub fn submit<T: Serialize>(&self, line: impl FnOnce() -> T + Send + 'static) {
-        // When the thread has ended, `flush` says so.
+        // If the thread has ended, `flush` reports that.
         let _ = self.jobs.send(Job::Line(Box::new(move || serde_json::to_vec(&line()))));
     }
 
-    /// Waits until everything handed over so far is with the sink.
+    /// Waits until everything submitted so far is written to the sink.
     ///
     /// # Errors
-    /// [`RecordingError::Write`] when any of it could not be written.
+    /// Returns [`RecordingError::Write`] if any of it could not be written.
     pub async fn flush(&self) -> Result<(), RecordingError> {
         let (done, written) = oneshot::channel();
         let _ = self.jobs.send(Job::Flush(done));
@@ -84,7 +85,7 @@ fn write_all(mut sink: impl Write, queue: &mpsc::Receiver<Job>) {
     let mut written: Written = Ok(());
     while let Ok(job) = queue.recv() {
         match job {
-            // After a failed write the last line may be incomplete: nothing is added to it.
+            // After a failed write, the last line may be incomplete, so nothing is appended.
             Job::Line(line) if written.is_ok() => written = write(line()).map_err(Arc::new),
             Job::Line(_) => {}
             Job::Flush(done) => drop(done.send(written.clone())),

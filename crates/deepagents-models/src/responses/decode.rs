@@ -1,4 +1,4 @@
-//! Answers of the Responses API, in one piece and streamed.
+//! Decodes responses of the Responses API, complete and streamed.
 
 use deepagents_core::message::{Block, Origin, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
@@ -9,7 +9,7 @@ use super::part::{Part, is_same, may_be};
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
 
-/// An answer that came in one piece.
+/// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let Value::Object(response) = parse_answer(body)? else {
         return Err(ModelError::protocol("the answer is not an object"));
@@ -22,11 +22,11 @@ pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError>
     decoder.finish()
 }
 
-/// Folds a streamed answer. Items keep the order in which they began.
+/// Accumulates a streamed response. Items keep the order in which they started.
 pub(super) struct ResponseDecoder {
     origin: Origin,
     parts: Vec<Part>,
-    /// The response without its output, once its end came.
+    /// The response without its output, once its end has arrived.
     response: Option<Map<String, Value>>,
 }
 
@@ -35,10 +35,10 @@ impl ResponseDecoder {
         Self { origin, parts: Vec::new(), response: None }
     }
 
-    /// Takes the item at a position: its beginning or its end.
+    /// Processes the start or end of the item at a position.
     fn item(&mut self, index: u64, item: Map<String, Value>, done: bool, out: &mut Vec<ModelEvent>) {
         let known = self.parts.iter().position(|part| is_same(&part.item, &item));
-        // Some services number all items alike, others name one item anew at its end.
+        // Some services give all items the same index, others change an item's ID at its end.
         let is_open = |part: &Part| part.index == index && !part.done && may_be(&part.item, &item);
         let known = known.or_else(|| self.parts.iter().position(is_open).filter(|_| done));
         if let Some(part) = known.and_then(|at| self.parts.get_mut(at)) {
@@ -54,7 +54,7 @@ impl ResponseDecoder {
         self.parts.push(Part::new(index, item, done));
     }
 
-    /// Tells a piece of an item; the item itself comes whole at its end.
+    /// Reports a piece of an item; the item itself arrives complete at its end.
     fn delta(&mut self, kind: &str, event: &Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let index = event.get("output_index").and_then(Value::as_u64).unwrap_or_default();
         let id = text(event, "item_id");
@@ -78,7 +78,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// Numbers the items in the order in which they began, where the service has numbered some alike.
+    /// Numbers the items in the order in which they started, if the service reused an index.
     fn number(&mut self) {
         let mut indices: Vec<u64> = self.parts.iter().map(|part| part.index).collect();
         indices.sort_unstable();
@@ -87,7 +87,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// Takes the whole response, the last thing that comes.
+    /// Processes the complete response, which comes last.
     fn end(&mut self, mut response: Map<String, Value>) -> Result<(), ModelError> {
         match response.get("status").and_then(Value::as_str) {
             Some("completed" | "incomplete") | None => {}
@@ -104,7 +104,7 @@ impl ResponseDecoder {
             let is_item = |item| if let Value::Object(item) = item { Some(item) } else { None };
             let output: Vec<Map<String, Value>> = output.into_iter().filter_map(is_item).collect();
             for (index, item) in (0..).zip(&output) {
-                // What was told to its end stays: some services leave the items out here, or parts of them.
+                // Keep items that were received completely: some services omit items here, or parts of them.
                 let is_another = |part: &Part| output.iter().any(|other| is_same(&part.item, other));
                 let is_here = |part: &Part| part.index == index && may_be(&part.item, item) && !is_another(part);
                 if !self.parts.iter().any(|part| part.done && (is_same(&part.item, item) || is_here(part))) {
@@ -143,7 +143,7 @@ fn usage(reported: &Value) -> Usage {
     let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
     let (input, answer) = (count(&["input_tokens"]).unwrap_or_default(), count(&["output_tokens"]).unwrap_or_default());
     let reasoning = count(&["output_tokens_details", "reasoning_tokens"]).unwrap_or_default();
-    // Some services leave reasoning out of the answer's tokens; their total tells.
+    // Some services exclude reasoning from the output tokens, which the total reveals.
     let apart = count(&["total_tokens"]) == Some(input.saturating_add(answer).saturating_add(reasoning));
     Usage {
         input,
@@ -156,7 +156,7 @@ fn usage(reported: &Value) -> Usage {
 
 impl AnswerDecoder for ResponseDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        // Gateways end with a line of another wire.
+        // Some gateways end the stream with `[DONE]`, as in another wire.
         if data.is_empty() || data == "[DONE]" {
             return Ok(Flow::More);
         }
@@ -169,7 +169,7 @@ impl AnswerDecoder for ResponseDecoder {
         };
         match kind.as_str() {
             "response.output_item.added" | "response.output_item.done" => {
-                // Services that number nothing tell one item after the other.
+                // Services without indices send one item after the other.
                 let open = self.parts.iter().rposition(|part| !part.done).filter(|_| kind.ends_with("done"));
                 let next = open.unwrap_or(self.parts.len()) as u64;
                 let index = event.get("output_index").and_then(Value::as_u64).unwrap_or(next);
@@ -186,7 +186,7 @@ impl AnswerDecoder for ResponseDecoder {
                 return Ok(Flow::Complete);
             }
             "error" => return Err(from_stream(&Value::Object(event))),
-            // Parts that are told again whole, progress of server tools, and whatever comes to be.
+            // Repeated complete parts, progress of server tools, and future event types.
             _ if event.get("error").is_some_and(|error| !error.is_null()) => {
                 return Err(from_stream(&Value::Object(event)));
             }

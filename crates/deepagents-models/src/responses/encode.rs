@@ -1,4 +1,4 @@
-//! Request bodies of the Responses API.
+//! Encodes requests of the Responses API.
 
 use deepagents_core::model::{ModelError, ModelRequest, OutputSchema, ToolChoice};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::input::input;
 use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
 use crate::schema;
 
-/// The body of a request.
+/// Encodes the body of a request.
 pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if !request.settings.stop.is_empty() {
         return Err(ModelError::invalid(
@@ -27,7 +27,7 @@ pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Re
     body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
 }
 
-/// All of a body but the conversation.
+/// Everything in a body except the conversation.
 struct Head<'a> {
     wire: &'a Responses,
     request: &'a ModelRequest,
@@ -46,7 +46,7 @@ impl Head<'_> {
         }
     }
 
-    /// `text` holds more than the format: how long answers are to be is said there too.
+    /// `text` contains more than the format, such as the verbosity.
     fn text(&self) -> Option<Map<String, Value>> {
         let mut text = self.extra.get("text").and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(OutputSchema { name, schema }) = &self.request.output_schema {
@@ -57,7 +57,7 @@ impl Head<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    /// What most requests have in common.
+    /// Returns the encoded fields that most requests share.
     fn shared(&self) -> Result<WrittenFields, ModelError> {
         let tools = || {
             let tools = self.tools();
@@ -81,7 +81,7 @@ impl Head<'_> {
     }
 }
 
-/// Whether a model thinks before it answers: others refuse to be asked for encrypted reasoning.
+/// Returns whether a model reasons: others reject a request for encrypted reasoning.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let plain = ["gpt-3.5", "gpt-4", "chatgpt-4o", "gpt-5-chat", "gpt-5.1-chat", "gpt-5.2-chat", "gpt-5.3-chat"];
@@ -89,7 +89,7 @@ fn reasons(model: &str) -> bool {
 }
 
 impl Serialize for Head<'_> {
-    /// What changes from call to call comes last, so that bodies share the longest prefix.
+    /// Serialises what changes between calls last, so that bodies share the longest prefix.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
@@ -123,9 +123,9 @@ enum Tool<'a> {
         name: &'a str,
         description: &'a str,
         parameters: &'a Value,
-        /// Left out it would mean `true`, which refuses most schemas.
+        /// If omitted, it defaults to `true`, which rejects most schemas.
         strict: bool,
     },
-    /// A tool that the provider itself runs.
+    /// A tool that the provider runs itself.
     Server(&'a Value),
 }

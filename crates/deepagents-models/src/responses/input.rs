@@ -1,4 +1,4 @@
-//! The conversation as items of a Responses request.
+//! Encodes the conversation as items of a Responses request.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
 use deepagents_core::model::{ModelError, ModelRequest};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::items::{self, Kind};
 use crate::body::{Turn, is_from, is_thought_by, joined, lacks_error, last_answer, own_item, wire_name};
 
-/// The items from a message on that is the first or follows an answer. Each answer may be several.
+/// Encodes the items from message `from` on, which is the first or follows an assistant message. An assistant message
+/// may be several items.
 pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns = Vec::new();
     let mut last = last_answer(request, from);
@@ -24,7 +25,7 @@ pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Res
         let last = items.len().saturating_sub(1);
         let is_answer = message.as_assistant().is_some();
         turns.extend(items.into_iter().enumerate().map(|(at, item)| {
-            // The end of an answer is the end of its last item.
+            // The message ends with its last item.
             Turn { item, upto: index + 1, settled: is_answer && at == last }
         }));
     }
@@ -76,9 +77,9 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
     })
 }
 
-/// The result of a call. The API has no flag for errors, so the text says it.
+/// Encodes a tool result. The API has no error flag, so the text says so.
 fn result_item(result: &ToolMessage, answer: Option<&AssistantMessage>, origin: &Origin) -> Result<Value, ModelError> {
-    // Ids of the provider's own calls stay as they are.
+    // IDs of the provider's own calls stay unchanged.
     let own = answer.is_some_and(|answer| is_from(answer, origin));
     let made = answer.into_iter().flat_map(|answer| &answer.content).find(|block| match block {
         Block::InvalidToolCall(call) => call.id == result.call_id,
@@ -108,11 +109,11 @@ fn call_id(id: &str, own: bool) -> String {
     if own { id.to_owned() } else { wire_name(id).into_owned() }
 }
 
-/// What the model said: its own items as they came, what it thought to the same model, the canonical view of what others
-/// said.
+/// Encodes an assistant message: its own items unchanged, reasoning only for the same model, and the canonical form of
+/// other providers' blocks.
 fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
-    // Items name the thought that they follow from, and are refused without it.
+    // Items refer to the reasoning they follow from, and are rejected without it.
     let is_parted = !thought_by && answer.content.iter().any(|block| matches!(block, Block::Reasoning(_)));
     let item = |block: &Block| {
         let native = own_item(block, own).cloned();
@@ -125,7 +126,7 @@ fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
             }
             Block::ToolCall(call) => Some(call_item(&call.id, &call.name, &call.args.to_string(), own)),
             Block::InvalidToolCall(call) => {
-                // A text that is no JSON goes back to the model that wrote it alone.
+                // Text that is not valid JSON is sent back only to the provider it came from.
                 let raw = if own { call.raw.as_str() } else { "{}" };
                 Some(call_item(&call.id, &call.name, raw, own))
             }
@@ -133,12 +134,12 @@ fn assistant(answer: &AssistantMessage, origin: &Origin) -> Vec<Value> {
         }
     };
     let mut items: Vec<Value> = answer.content.iter().filter_map(item).collect();
-    // An answer that was cut within its thoughts: a thought is refused where nothing follows from it.
+    // The response was cut off in its reasoning, and reasoning is rejected if nothing follows from it.
     while items.pop_if(|item| Kind::of(item) == Kind::Reasoning).is_some() {}
     items
 }
 
-/// A message or a call without its name.
+/// Removes the ID of a message or a call.
 fn without_id(mut item: Value) -> Value {
     if let (Kind::Message | Kind::Call, Value::Object(item)) = (Kind::of(&item), &mut item) {
         item.remove("id");

@@ -1,24 +1,24 @@
-//! Output items of the Responses API as blocks.
+//! Converts output items of the Responses API to blocks.
 
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value, json};
 
 use crate::args;
 
-/// A field's text.
+/// Returns the text of a field.
 pub(super) fn text<'a>(item: &'a Map<String, Value>, key: &str) -> &'a str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What an item is for the harness.
+/// What an item is to the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
     Reasoning,
     Call,
-    /// A call of a kind that nobody here makes, and that the provider does not make either.
+    /// A call that neither this harness nor the provider executes.
     Unmade,
-    /// A server's tool, or something that came to be later.
+    /// A server tool, or a future kind of item.
     Other,
 }
 
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// A whole item as a block; `was_cut` says that the answer's token limit was reached.
+/// Converts a complete item; `was_cut` says that the response reached its token limit.
 pub(super) fn block(item: Map<String, Value>, was_cut: bool) -> Block {
     match Kind::new(&item) {
         Kind::Message => Block::Text(Text { text: words(&item, "content"), native: native(item) }),
@@ -63,20 +63,20 @@ fn native(item: Map<String, Value>) -> Option<ProviderItem> {
     Some(ProviderItem::new(Value::Object(item)))
 }
 
-/// The texts of an item's parts. Sections of a summary are paragraphs of their own.
+/// Returns the texts of an item's parts. Sections of a summary become separate paragraphs.
 fn words(item: &Map<String, Value>, field: &str) -> String {
     let parts = item.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
     let texts = parts.map(|part| if part.contains_key("refusal") { text(part, "refusal") } else { text(part, "text") });
     texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(if field == "summary" { "\n\n" } else { "" })
 }
 
-/// Whether a message declines.
+/// Returns whether a message is a refusal.
 pub(super) fn is_refusal(item: &Map<String, Value>) -> bool {
     let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
     parts.into_iter().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
-/// The id and the name of a call.
+/// Returns the ID and name of a call.
 pub(super) fn name_of(item: &Map<String, Value>) -> (String, String) {
     let (id, name) = match text(item, "type") {
         "mcp_approval_request" => (text(item, "id"), text(item, "name")),
@@ -86,7 +86,7 @@ pub(super) fn name_of(item: &Map<String, Value>) -> (String, String) {
     (id.to_owned(), name.to_owned())
 }
 
-/// The answer to a call that nobody makes, for which the API has an item of its own; nothing for any other.
+/// Returns the dedicated item for the response to a call that nobody executes; `None` for other calls.
 pub(super) fn unmade(item: &Map<String, Value>, words: &str) -> Option<Value> {
     Some(match text(item, "type") {
         "mcp_approval_request" => json!({"type": "mcp_approval_response", "approval_request_id": text(item, "id"),
@@ -98,7 +98,7 @@ pub(super) fn unmade(item: &Map<String, Value>, words: &str) -> Option<Value> {
     })
 }
 
-/// A text as it is, anything else as JSON, and nothing where there is nothing.
+/// Returns text as it is, other values as JSON, and an empty text for null.
 pub(super) fn as_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -111,14 +111,14 @@ fn call(mut item: Map<String, Value>, was_cut: bool) -> Block {
     let (id, name) = name_of(&item);
     let raw = item.get("arguments").map(as_text).unwrap_or_default();
     if item.get("arguments").is_some_and(|arguments| !arguments.is_string()) {
-        // The API wants a text.
+        // The API requires a string.
         let text = if raw.is_empty() { "{}".to_owned() } else { raw.clone() };
         item.insert("arguments".to_owned(), Value::String(text));
     }
     let cut = was_cut && (raw.trim().is_empty() || text(&item, "status") == "incomplete");
     let read = args::parse(&raw);
     if let (Ok(args), false) = (&read, raw.trim().is_empty() || args::is_json(&raw)) {
-        // What had to be mended goes back as it was meant.
+        // Repaired arguments are sent back in their repaired form.
         item.insert("arguments".to_owned(), Value::String(args.to_string()));
     }
     match read {

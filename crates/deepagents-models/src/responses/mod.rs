@@ -1,4 +1,4 @@
-//! OpenAI's Responses API, stateless: nothing is stored by the provider, and what it said is sent back item by item.
+//! OpenAI's Responses API, used statelessly: the provider stores nothing, and its output is sent back item by item.
 
 mod decode;
 mod encode;
@@ -19,10 +19,10 @@ use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 use crate::registry::Provider;
 
-/// The name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`].
 pub const API: &str = "openai-responses";
 
-/// The services that are known to speak this API.
+/// Services known to implement this API.
 pub(crate) static SERVICES: [Provider; 6] = [
     Provider::keyed("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     Provider { base_url: None, ..Provider::keyed("azure", "", "AZURE_OPENAI_API_KEY") },
@@ -32,10 +32,10 @@ pub(crate) static SERVICES: [Provider; 6] = [
     Provider::local("vllm-responses", "http://localhost:8000/v1", "VLLM_API_KEY"),
 ];
 
-/// A model behind the Responses API, plain or streamed.
+/// A model of the Responses API, plain or streamed.
 ///
-/// Requests say `store: false` and ask for encrypted reasoning, so that the service holds no state: each item that it
-/// gave (reasoning, messages with their phase, calls, server tools) goes back to it verbatim and in order.
+/// Requests set `store: false` and ask for encrypted reasoning, so that the service holds no state: each of its items
+/// (reasoning, messages with their phase, calls, server tools) is sent back verbatim and in order.
 ///
 /// ```
 /// use deepagents_models::{ModelConfig, OpenAiResponses};
@@ -46,10 +46,11 @@ pub(crate) static SERVICES: [Provider; 6] = [
 pub type OpenAiResponses = HttpModel<Responses>;
 
 impl OpenAiResponses {
-    /// A model of a service. Nothing is opened until the first call. A service that is not known needs an address.
+    /// Creates a model of a service. Does not connect until the first call. An unknown service requires an address.
     ///
     /// # Errors
-    /// No address where the service has no fixed one; an address or a header that cannot be used.
+    /// Returns an error if there is no address and the service has no fixed one, or if an address or a header cannot be
+    /// used.
     pub fn new(service: &str, model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let usual = SERVICES.iter().find(|known| known.name == service).and_then(|known| known.base_url);
@@ -77,7 +78,7 @@ impl OpenAiResponses {
     }
 }
 
-/// The fields of a request that are counted.
+/// Request fields that count towards tokens.
 const COUNTED: [&str; 9] = [
     "model",
     "input",
@@ -90,7 +91,7 @@ const COUNTED: [&str; 9] = [
     "truncation",
 ];
 
-/// The wire of the Responses API: what the encoder and decoder need to know of the model.
+/// Wire of the Responses API: what the encoder and decoder need to know of the model.
 #[derive(Debug)]
 pub struct Responses {
     origin: Origin,

@@ -1,19 +1,19 @@
-//! An output item while it is told.
+//! An output item being received.
 
 use serde_json::{Map, Value, json};
 
 use super::items::text;
 
-/// An output item while it is told.
+/// An output item being received.
 pub(super) struct Part {
     /// The provider's position of the item.
     pub(super) index: u64,
     pub(super) item: Map<String, Value>,
-    /// Whether it was told to its end.
+    /// Whether it was received completely.
     pub(super) done: bool,
-    /// Whether a later section of a summary begins with an empty line.
+    /// Index of the latest section of the summary; each new section is preceded by an empty line.
     pub(super) sections: u64,
-    /// What was told in pieces, by the part of the item that it belongs to.
+    /// Pieces received so far, by the part of the item they belong to.
     told: Told,
 }
 
@@ -31,7 +31,7 @@ impl Part {
         Self { index, item, done, sections: 0, told: Told::default() }
     }
 
-    /// Takes a piece of it.
+    /// Adds a piece.
     pub(super) fn add(&mut self, kind: &str, event: &Map<String, Value>) {
         let told = match kind {
             "response.output_text.delta" => &mut self.told.words,
@@ -49,7 +49,7 @@ impl Part {
         told.push_str(text(event, "delta"));
     }
 
-    /// The item, with what was told in pieces where its end did not come.
+    /// Returns the item, completed from its pieces if its end did not arrive.
     pub(super) fn whole(self) -> Map<String, Value> {
         let Self { mut item, done, told, .. } = self;
         if done {
@@ -73,13 +73,13 @@ impl Part {
     }
 }
 
-/// Whether two items have the same name. That of a call stays, whatever the item is called.
+/// Returns whether two items have the same ID. The call ID stays the same, even if the item's ID changes.
 pub(super) fn is_same(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
     let same = |key: &str| !text(one, key).is_empty() && text(one, key) == text(two, key);
     may_be(one, two) && (same("call_id") || same("id"))
 }
 
-/// Whether two items can be one: they are of one kind, and no two calls.
+/// Returns whether two items may be the same: they have the same type, and are not two different calls.
 pub(super) fn may_be(one: &Map<String, Value>, two: &Map<String, Value>) -> bool {
     let [first, second] = [one, two].map(|item| text(item, "call_id"));
     text(one, "type") == text(two, "type") && (first == second || first.is_empty() || second.is_empty())

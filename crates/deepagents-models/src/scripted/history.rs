@@ -1,12 +1,12 @@
-//! What a provider demands of a history.
+//! Validates message histories as a provider does.
 
 use deepagents_core::message::{Message, Messages};
 use deepagents_core::model::ModelError;
 
-/// Checks that each call has exactly one result, in the messages right after it, and that no result lacks its call.
+/// Checks that each call has exactly one result, in the messages directly after it, and that each result has a call.
 ///
 /// # Errors
-/// [`ModelError::Invalid`] naming the position of the first message at fault.
+/// Returns [`ModelError::Invalid`] with the position of the first invalid message.
 ///
 /// ```
 /// use deepagents_core::message::{Message, ToolMessage};
@@ -16,7 +16,7 @@ use deepagents_core::model::ModelError;
 /// assert!(check_history(&history).unwrap_err().to_string().contains("messages[1]"));
 /// ```
 pub fn check_history(messages: &Messages) -> Result<(), ModelError> {
-    // Position of the assistant turn, and its calls that still wait for a result.
+    // Position of the assistant turn, and its calls without a result so far.
     let mut open: Option<(usize, Vec<&str>)> = None;
     let mut answered: Vec<&str> = Vec::new();
     for (at, message) in messages.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! A model that plays a script, for tests of agents.
+//! A model that plays a script, for testing agents.
 //!
-//! A [`ScriptedModel`] answers each request with the next [`Turn`] of its script, in small deltas as a provider would,
-//! remembers every request, and refuses a history that a provider would refuse. With [`ScriptedModel::rules`], answers
-//! depend on the request, so that agents that run at the same time can each have their own script.
+//! A [`ScriptedModel`] responds to each request with the next [`Turn`] of its script, in small deltas as a provider
+//! would. It records every request, and rejects histories that a provider would reject. With [`ScriptedModel::rules`],
+//! responses depend on the request, so that concurrent agents can have separate scripts.
 
 mod history;
 mod rules;
@@ -24,13 +24,14 @@ use crate::events::events_of;
 use rules::Script;
 use turn::{Answer, Body};
 
-/// Characters in a delta unless told otherwise.
+/// Default number of characters in a delta.
 const CHUNK: usize = 8;
 
 /// A model that plays a script.
 ///
-/// Clones share the script and the record of requests, so a clone kept by a test shows what an agent asked. Calls without an id get
-/// `call_1`, `call_2`, …, counted for each script apart: ids may repeat between the rules of one model.
+/// Clones share the script and the recorded requests, so a test can keep a clone to see what an agent requested. Calls
+/// without an ID get `call_1`, `call_2`, …, counted separately for each script, so IDs may repeat between the rules of
+/// a model.
 ///
 /// ```
 /// use deepagents_core::model::{ChatModel, ModelRequest};
@@ -58,19 +59,19 @@ pub struct ScriptedModel {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// What clones have in common.
+/// State shared by clones.
 struct Shared {
     scripts: Vec<Script>,
     requests: Vec<ModelRequest>,
 }
 
 impl ScriptedModel {
-    /// A model that plays these turns, one a request, whatever is asked.
+    /// Creates a model that plays these turns, one per request, whatever the request.
     pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self::playing(vec![Script::for_all(turns.into_iter().collect())])
     }
 
-    /// A model whose answers depend on the request; see [`ScriptedRules`].
+    /// Creates a model whose responses depend on the request; see [`ScriptedRules`].
     #[must_use]
     pub fn rules() -> ScriptedRules {
         ScriptedRules::default()
@@ -86,50 +87,50 @@ impl ScriptedModel {
         }
     }
 
-    /// Sets what [`ChatModel::name`] says; `scripted:script` otherwise.
+    /// Sets the value of [`ChatModel::name`]; `scripted:script` by default.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets what [`ChatModel::profile`] says; unknown otherwise.
+    /// Sets the value of [`ChatModel::profile`]; unknown by default.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Sets how many characters a delta holds; 8 otherwise, and never less than one.
+    /// Sets the number of characters in a delta, at least one; 8 by default.
     #[must_use]
     pub fn with_chunk_size(mut self, characters: usize) -> Self {
         self.chunk = characters.max(1);
         self
     }
 
-    /// Sets what [`ChatModel::count_tokens`] says of every request; nothing otherwise.
+    /// Sets the value of [`ChatModel::count_tokens`] for all requests; `None` by default.
     #[must_use]
     pub fn with_token_count(mut self, tokens: u64) -> Self {
         self.token_count = Some(tokens);
         self
     }
 
-    /// Every request so far, in the order they came, refused ones included.
+    /// Returns all requests so far, in order, including rejected ones.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.lock().requests.clone()
     }
 
-    /// How many turns have not been played; turns that repeat for ever are not counted.
+    /// Returns the number of turns not played yet; turns that repeat forever do not count.
     pub fn remaining(&self) -> usize {
         self.lock().scripts.iter().map(Script::remaining).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A panic in a `Turn::with` closure cannot leave this half changed: closures run outside the lock.
+        // A panic in a `Turn::with` closure cannot leave this inconsistent, as closures run outside the lock.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn for a request, computed ones not yet computed, and the script it is from.
+    /// Returns the turn for a request, with closures unresolved, and the index of its script.
     fn next(&self, request: &ModelRequest) -> Result<(usize, Turn), ModelError> {
         let tests: Vec<_> = {
             let mut shared = self.lock();
@@ -146,7 +147,7 @@ impl ScriptedModel {
 
     fn answer(&self, request: &ModelRequest) -> Result<Answer, ModelError> {
         let (at, mut turn) = self.next(request)?;
-        // A closure may answer with another closure; each is used up, so this ends when they do.
+        // A closure may return another closure; each is consumed, so this ends.
         let mut answer = loop {
             match turn.resolve(request) {
                 Ok(answer) => break answer,

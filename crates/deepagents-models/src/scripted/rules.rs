@@ -11,7 +11,7 @@ use super::{ScriptedModel, Turn};
 
 pub(super) type Test = Arc<dyn Fn(&ModelRequest) -> bool + Send + Sync>;
 
-/// A script and the requests it is for.
+/// A script and the requests it applies to.
 pub(super) struct Script {
     test: Test,
     turns: VecDeque<Turn>,
@@ -50,10 +50,10 @@ impl Script {
     }
 }
 
-/// Scripts chosen by the request; made by [`ScriptedModel::rules`].
+/// Scripts chosen by the request; created by [`ScriptedModel::rules`].
 ///
-/// The first rule whose condition holds answers with its next turn; a rule that has played all of its turns does not
-/// hand over to the next one, it fails.
+/// The first rule whose condition holds responds with its next turn. A rule that has played all its turns fails rather
+/// than falling through to the next one.
 ///
 /// ```
 /// use deepagents_core::model::{ChatModel, ModelRequest};
@@ -75,7 +75,7 @@ pub struct ScriptedRules {
 }
 
 impl ScriptedRules {
-    /// Plays these turns, one a request, for requests of which the condition holds.
+    /// Plays these turns, one per request, for requests that meet the condition.
     #[must_use]
     pub fn when(
         mut self,
@@ -86,13 +86,13 @@ impl ScriptedRules {
         self
     }
 
-    /// Plays these turns for requests that no rule before this one takes.
+    /// Plays these turns for requests that no earlier rule matches.
     #[must_use]
     pub fn otherwise(self, turns: impl IntoIterator<Item = Turn>) -> Self {
         self.when(|_| true, turns)
     }
 
-    /// Plays this turn, any number of times, for requests that no rule before this one takes.
+    /// Plays this turn, any number of times, for requests that no earlier rule matches.
     #[must_use]
     pub fn always(mut self, turn: Turn) -> Self {
         let mut script = Script::for_all(VecDeque::new());
@@ -101,7 +101,7 @@ impl ScriptedRules {
         self
     }
 
-    /// The model.
+    /// Returns the model.
     #[must_use]
     pub fn build(self) -> ScriptedModel {
         ScriptedModel::playing(self.scripts)

@@ -1,4 +1,4 @@
-//! One turn of a script.
+//! Turns of a script.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use deepagents_core::message::{AssistantMessage, Block, Reasoning, ToolCall, Usa
 use deepagents_core::model::{ModelError, ModelEvent, ModelOutput, ModelRequest, StopReason};
 use serde_json::Value;
 
-/// One answer of a [`ScriptedModel`](super::ScriptedModel).
+/// A response of a [`ScriptedModel`](super::ScriptedModel).
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ enum Kind {
     With(Arc<dyn Fn(&ModelRequest) -> Turn + Send + Sync>),
 }
 
-/// What a turn comes to, once computed: what is played, and how long the model waits before.
+/// A resolved turn: what is played, and the delay before it.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) delay: Duration,
@@ -50,9 +50,9 @@ pub(super) enum Body {
     Events(Vec<Result<ModelEvent, ModelError>>),
 }
 
-/// What makes a call: `(name, args)`, or `(id, name, args)`.
+/// Creates a tool call from `(name, args)` or `(id, name, args)`.
 pub trait IntoCall {
-    /// The call; its id is empty where none is given.
+    /// Returns the call; its ID is empty if none is given.
     fn into_call(self) -> Block;
 }
 
@@ -73,43 +73,42 @@ impl Turn {
         Self { kind, delay: Duration::ZERO }
     }
 
-    /// An answer of these blocks, as they are; calls with an empty id are numbered.
+    /// Creates a response with these blocks; calls with an empty ID are numbered.
     pub fn blocks(content: impl IntoIterator<Item = Block>) -> Self {
         Self::new(Kind::Output { content: content.into_iter().collect(), usage: None, stop: None })
     }
 
-    /// An answer in words.
+    /// Creates a text response.
     pub fn text(text: impl Into<String>) -> Self {
         Self::blocks([Block::text(text)])
     }
 
-    /// One tool call. Its id is `call_1`, `call_2`, … by its place among all calls of its script.
+    /// Creates a tool call. Its ID is `call_1`, `call_2`, … by its position among all calls of the script.
     pub fn call(name: impl Into<String>, args: Value) -> Self {
         Self::calls([(name.into(), args)])
     }
 
-    /// Several tool calls at once, as `(name, args)` or `(id, name, args)`.
+    /// Creates several tool calls, as `(name, args)` or `(id, name, args)`.
     pub fn calls<C: IntoCall>(calls: impl IntoIterator<Item = C>) -> Self {
         Self::blocks(calls.into_iter().map(IntoCall::into_call))
     }
 
-    /// A failure before anything was said.
+    /// Creates a failure before any output.
     pub fn error(error: ModelError) -> Self {
         Self::raw([Err(error)])
     }
 
-    /// These events and nothing more: broken streams, retries, an answer that ends without
-    /// [`ModelEvent::Finished`].
+    /// Plays exactly these events: broken streams, retries, a response that ends without [`ModelEvent::Finished`].
     pub fn raw(events: impl IntoIterator<Item = Result<ModelEvent, ModelError>>) -> Self {
         Self::new(Kind::Raw(events.into_iter().collect()))
     }
 
-    /// A turn computed from the request. A delay of this turn and of the one computed add up.
+    /// Computes a turn from the request. The delays of this turn and the computed one add up.
     pub fn with(answer: impl Fn(&ModelRequest) -> Self + Send + Sync + 'static) -> Self {
         Self::new(Kind::With(Arc::new(answer)))
     }
 
-    /// Words before the calls. Nothing changes in a turn that fails, is raw or is computed.
+    /// Adds text before the calls. No effect on turns that fail, are raw or are computed.
     #[must_use]
     pub fn and_text(self, text: impl Into<String>) -> Self {
         let text = Block::text(text);
@@ -119,26 +118,26 @@ impl Turn {
         })
     }
 
-    /// Reasoning before everything else. Nothing changes in a turn that fails, is raw or is computed.
+    /// Adds reasoning before everything else. No effect on turns that fail, are raw or are computed.
     #[must_use]
     pub fn thinking(self, text: impl Into<String>) -> Self {
         let thought = Block::Reasoning(Reasoning { text: text.into(), native: None });
         self.change(|content, _, _| content.insert(0, thought))
     }
 
-    /// Why the model stops; [`StopReason::ToolCalls`] where there are calls and [`StopReason::End`] otherwise.
+    /// Sets the stop reason; by default [`StopReason::ToolCalls`] if there are calls and [`StopReason::End`] otherwise.
     #[must_use]
     pub fn stop(self, reason: StopReason) -> Self {
         self.change(|_, _, stop| *stop = Some(reason))
     }
 
-    /// What the turn costs; zero otherwise.
+    /// Sets the token usage; zero by default.
     #[must_use]
     pub fn usage(self, tokens: Usage) -> Self {
         self.change(|_, usage, _| *usage = Some(tokens))
     }
 
-    /// How long the model waits before it says anything, on tokio's clock.
+    /// Sets a delay before any output, on tokio's clock.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
@@ -152,7 +151,7 @@ impl Turn {
         self
     }
 
-    /// The answer, or the turn a closure came to.
+    /// Resolves the turn to a response, or to the turn that a closure returned.
     pub(super) fn resolve(self, request: &ModelRequest) -> Result<Answer, Self> {
         let delay = self.delay;
         let body = match self.kind {
@@ -177,7 +176,7 @@ impl Turn {
 }
 
 impl Answer {
-    /// Gives ids to the calls that have none.
+    /// Assigns IDs to calls without one.
     pub(super) fn number_calls(&mut self, count: &mut usize) {
         let Body::Output(output) = &mut self.body else { return };
         for block in &mut output.message.content {

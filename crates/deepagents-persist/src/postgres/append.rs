@@ -13,11 +13,11 @@ use crate::error::DatabaseError;
 use crate::executor::{Access, Engine};
 use crate::statement::Statement;
 
-/// An append that nothing stands against is tried so often.
+/// Maximum attempts for an append for which no conflict can be found.
 const TRIES: usize = 3;
 
-/// Inserts the records, and the texts that they need beside their rows, if the thread is as it is expected to be. The
-/// texts come in the order of their hashes, so that two appends of the same ones do not wait for each other.
+/// Inserts the records and their blobs if the thread is in the expected state. Blobs are inserted in hash order, so
+/// that two appends of the same blobs do not deadlock.
 static APPEND: Statement = Statement::new(
     "WITH t AS (
         UPDATE thread SET head = $5, status = coalesce($6, status), bytes = bytes + $7, updated_at = {now},
@@ -43,7 +43,7 @@ static APPEND: Statement = Statement::new(
 
 impl PostgresEngine {
     pub(super) async fn append_batch(&self, batch: Batch) -> Result<Appended, JournalError> {
-        // What has a NUL is no thread's name, and no text of Postgres.
+        // No thread has such a name, and Postgres text cannot contain NUL.
         if batch.thread.contains('\0') {
             return Err(JournalError::Fenced { thread: batch.thread });
         }
@@ -57,7 +57,7 @@ impl PostgresEngine {
             if self.append_at_once(&batch).await? {
                 return Ok(batch.appended());
             }
-            // Nothing was appended: this says why not.
+            // Nothing was appended: find out why.
             let batch = batch.clone();
             let repeated = self.run(Access::Transaction, move |db| {
                 Box::pin(async move {
@@ -72,8 +72,8 @@ impl PostgresEngine {
         Err(conflict)
     }
 
-    /// Appends records with one statement: that is one transaction and one journey to the server, and whoever stops in
-    /// its midst keeps nobody waiting. Says whether the thread was as expected.
+    /// Appends records with a single statement: one transaction and one round trip, so a process that dies midway
+    /// blocks nobody. Returns whether the thread was in the expected state.
     async fn append_at_once(&self, batch: &Batch) -> Result<bool, DatabaseError> {
         let events = || batch.events.iter();
         let statuses: Vec<Option<&str>> = events().map(|(_, status)| status.map(RunStatus::as_str)).collect();

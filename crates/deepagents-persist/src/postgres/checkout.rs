@@ -1,4 +1,4 @@
-//! A connection while it is used, and the limit of waits for its answers.
+//! Checked-out connections, and the time limit for responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use deadpool_postgres::Object;
 use super::error::explain;
 use crate::error::DatabaseError;
 
-/// A connection of the pool. It goes back where its work was done; one whose answer did not come, or was not waited for,
-/// is closed, since whoever used it next would wait for that answer first.
+/// A connection checked out of the pool. [`give_back`](Self::give_back) returns it. If dropped instead, it is closed,
+/// because a response may still be pending and its next user would have to wait for it.
 pub(super) struct Checkout {
     client: Option<Object>,
 }
@@ -20,7 +20,7 @@ impl Checkout {
         Self { client: Some(client) }
     }
 
-    /// The connection; it is there until it is given back.
+    /// Returns the connection, which is present until it is given back.
     pub(super) fn client(&mut self) -> Result<&mut Object, DatabaseError> {
         let missing = || DatabaseError::Other {
             database: "Postgres".to_owned(),
@@ -29,7 +29,7 @@ impl Checkout {
         self.client.as_mut().ok_or_else(missing)
     }
 
-    /// Gives the connection back to the pool.
+    /// Returns the connection to the pool.
     pub(super) fn give_back(mut self) {
         drop(self.client.take());
     }
@@ -43,7 +43,7 @@ impl Drop for Checkout {
     }
 }
 
-/// Waits for answers of the server, and no longer than a limit.
+/// Waits for responses of the server, up to a time limit.
 pub(super) struct ResponseTimeout<'a> {
     pub(super) database: &'a Arc<str>,
     limit: Duration,
@@ -55,7 +55,7 @@ impl<'a> ResponseTimeout<'a> {
         Self { database, limit, broken: AtomicBool::new(false) }
     }
 
-    /// Whether the connection is not to be used again: it was lost, or an answer did not come.
+    /// Returns whether the connection must not be reused, because it was lost or a response did not arrive in time.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }

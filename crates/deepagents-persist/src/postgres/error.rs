@@ -1,12 +1,12 @@
-//! What errors of Postgres mean for whoever uses it.
+//! Maps errors of Postgres to [`DatabaseError`].
 
 use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
 use crate::error::DatabaseError;
 
-/// Somebody else was in the way: a lock that was not to be had, a deadlock, a change of the same rows, and a text that was
-/// deleted while it was referred to.
+/// Conflicts with another session: a lock that could not be acquired, a deadlock, a concurrent change to the same rows,
+/// or a blob deleted while being referenced.
 const BUSY: [SqlState; 4] = [
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::T_R_DEADLOCK_DETECTED,
@@ -14,8 +14,7 @@ const BUSY: [SqlState; 4] = [
     SqlState::FOREIGN_KEY_VIOLATION,
 ];
 
-/// The connection failed, the server stops or starts or has too many connections, or has ended a transaction that this
-/// process left alone.
+/// The connection failed, or the server is stopping, starting, out of connections, or has ended an idle transaction.
 const UNAVAILABLE: [&str; 4] = ["08", "57", "53300", "25P03"];
 
 pub(super) fn explain(database: &str, error: &tokio_postgres::Error) -> DatabaseError {
@@ -47,7 +46,7 @@ pub(super) fn explain(database: &str, error: &tokio_postgres::Error) -> Database
     }
 }
 
-/// Why there is no connection.
+/// Explains why no connection is available.
 pub(super) fn explain_pool(database: &str, error: &PoolError) -> DatabaseError {
     match error {
         PoolError::Backend(error) => explain(database, error),

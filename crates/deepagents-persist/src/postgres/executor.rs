@@ -1,4 +1,4 @@
-//! Statements on a connection to Postgres.
+//! Runs statements on a connection to Postgres.
 
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::types::{ToSql, Type};
@@ -10,10 +10,10 @@ use crate::executor::{Executor, Param, Params, StatementFuture, Visit};
 use crate::row::{Row, Value};
 use crate::statement::Statement;
 
-/// So many rows are read at once while they are visited.
+/// Number of rows fetched at a time while scanning.
 const PAGE: i32 = 200;
 
-/// A connection, in a transaction or without one.
+/// A connection, with or without a transaction.
 pub(super) enum Connection<'a> {
     Single(&'a Object),
     Transaction(Transaction<'a>),

@@ -31,11 +31,11 @@ use releases::Releases;
 
 /// Threads and long-term memory on Postgres, for any number of processes and machines.
 ///
-/// Leases follow the clock of the server. A clone shares the pool of connections. Every wait has a limit, see
-/// [`PostgresOptions`]. A call that is dropped before it is done closes its connection, since nobody waits for the answer.
+/// Leases follow the server's clock. Clones share the connection pool. Every wait has a limit, see [`PostgresOptions`].
+/// Dropping a call before it completes closes its connection, since its response would still be pending.
 ///
-/// Within one process a thread that was released is free for the claim that follows, also where the release is still on
-/// its way, as after a run that was dropped. Other processes find it free when the server has received that.
+/// Within a process, a released thread can be claimed immediately, even if the release is still in flight, for example
+/// after a run was dropped. Other processes can claim it once the server has processed the release.
 ///
 /// ```no_run
 /// use deepagents_persist::Postgres;
@@ -48,9 +48,9 @@ pub type Postgres = Database<PostgresEngine>;
 /// A pool of connections to a Postgres server.
 pub struct PostgresEngine {
     pool: Pool,
-    /// For messages, without a password.
+    /// Name for messages, without a password.
     database: Arc<str>,
-    /// How long is waited for an answer.
+    /// How long to wait for a response.
     limit: Duration,
     clock: Option<Arc<dyn Clock>>,
     releases: Releases,
@@ -60,20 +60,21 @@ impl Postgres {
     /// Connects with the default options, without encryption.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the schema belongs to something else or a newer version.
+    /// Returns an error if the server cannot be reached, or if the schema belongs to another program or a newer
+    /// version.
     pub async fn connect(url: &str) -> Result<Self, DatabaseError> {
         Self::options().connect(url).await
     }
 
-    /// Options to connect with.
+    /// Returns options for connecting.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
 
-    /// Reads all threads and items, and looks for texts that are missing.
+    /// Reads all threads and items, and looks for missing blobs.
     ///
     /// # Errors
-    /// [`DatabaseError::Damaged`] with everything that was found.
+    /// Returns [`DatabaseError::Damaged`], listing all damage found.
     pub async fn check(&self) -> Result<(), DatabaseError> {
         check::find_damage(&*self.engine).await
     }
@@ -84,7 +85,7 @@ impl PostgresEngine {
         self.pool.get().await.map(Checkout::new).map_err(|error| explain_pool(&self.database, &error))
     }
 
-    /// The injected time in milliseconds; none where the server's counts.
+    /// Returns the injected time in milliseconds, or `None` to use the server's clock.
     fn now(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| clock.now().as_millisecond())
     }
@@ -127,7 +128,7 @@ impl Engine for PostgresEngine {
 
     fn claim(&self, thread: String, claim: Claim) -> JournalFuture<'_, Fence> {
         Box::pin(async move {
-            // A release that nobody polls is not waited for without end.
+            // The time limit covers releases that nobody polls.
             let _ = tokio::time::timeout(self.limit, self.releases.wait(&thread)).await;
             self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
                 .await
@@ -146,7 +147,7 @@ impl Engine for PostgresEngine {
     }
 }
 
-/// Does work on a connection, in a transaction where it needs one.
+/// Runs `work` on a connection, in a transaction if `access` requires one.
 async fn run_on<T, E, W>(
     client: &mut Object,
     timeout: &ResponseTimeout<'_>,

@@ -1,4 +1,4 @@
-//! Connecting: whose schema it is, and its version.
+//! Connecting: checks the schema's ownership and version, and migrates it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,14 @@ use super::releases::Releases;
 use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
 
-/// So much longer than the server takes for a statement at most is waited for its answer.
+/// Extra time to wait for a response beyond the server's own statement timeout.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Processes that begin at once bring their schema up to date one after the other; other schemas do not wait.
+/// Advisory lock that serialises migrations of one schema by concurrently starting processes. Other schemas do not
+/// wait.
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
-/// The steps from an empty schema to the present one; its version is how many were taken.
+/// The migrations from an empty schema to the current one. The schema's version is the number applied.
 const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
 
 const FIRST: &str = "
@@ -79,21 +80,21 @@ const FIRST: &str = "
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
 ";
 
-/// Keys are listed in order by an index of how they begin: a key may be longer than an index takes.
+/// An index on key prefixes lists keys in order, since a key may be too long for an index entry.
 const KEYS: &str = "
     ALTER TABLE item ADD COLUMN size bigint NOT NULL DEFAULT 0;
     UPDATE item SET size = octet_length(value);
     CREATE INDEX item_keys ON item (namespace, left(name, 64));
 ";
 
-/// Children are found by their parent, and threads to be gone on with by their status.
+/// Indexes for finding children by parent, and resumable threads by status.
 const PARENTS: &str = "
     ALTER TABLE thread ADD COLUMN parent text COLLATE \"C\";
     CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
 ";
 
-/// No version of an item comes again, and a text that is stored apart may have a NUL, which no text of Postgres has.
+/// Item versions are never reused. Blobs may contain NUL, which Postgres text cannot.
 const VERSIONS: &str = "
     CREATE TABLE deleted_version (last bigint NOT NULL);
     INSERT INTO deleted_version VALUES (0);
@@ -107,7 +108,7 @@ const VERSIONS: &str = "
     ALTER TABLE blob ALTER COLUMN body TYPE bytea USING convert_to(body, 'UTF8');
 ";
 
-/// No index holds what changes with each append, so an append writes to none of them.
+/// No index contains a column that changes on each append, so an append updates no index.
 const STEADY: &str = "
     DROP INDEX thread_parent;
     DROP INDEX thread_claimable;
@@ -134,7 +135,7 @@ where
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
-    // The server's own limit is told first where it still works.
+    // The server's own timeout is reported first while the server still responds.
     let limit = options.statement.saturating_add(GRACE);
     let engine = PostgresEngine { pool, database: name, limit, clock: options.clock, releases: Releases::default() };
     migrate(&engine, &schema).await?;
@@ -160,16 +161,16 @@ async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseEr
     }
 }
 
-/// What a schema had in it.
+/// What a schema contained.
 enum Found {
     Version(i64),
     OtherTables,
 }
 
-/// Takes the steps that are missing up to a known version.
+/// Applies the missing migrations, up to version `known`.
 async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Found, tokio_postgres::Error> {
     let change = client.transaction().await?;
-    // Bringing large tables up to date takes the time that it takes.
+    // Migrating large tables may take arbitrarily long.
     change.batch_execute("SET LOCAL statement_timeout = 0").await?;
     change.execute("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))", &[&MIGRATION_LOCK, &schema]).await?;
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";

@@ -1,4 +1,4 @@
-//! How a Postgres is connected to.
+//! Options for connecting to Postgres.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio_postgres::{Config, Socket};
 use super::{Postgres, open};
 use crate::error::DatabaseError;
 
-/// How a [`Postgres`] is connected to, and how long is waited for what.
+/// Options for connecting to [`Postgres`], and its time limits.
 ///
-/// Every wait has a limit, so that a call of a journal or a store ends also where the server or the network hangs. The
-/// error is [`DatabaseError::TimedOut`] then, or [`DatabaseError::Locked`] where somebody else keeps a lock.
+/// Every wait has a limit, so that a call of a journal or a store returns even if the server or the network hangs. It
+/// then fails with [`DatabaseError::TimedOut`], or with [`DatabaseError::Locked`] if another session holds a lock.
 #[derive(Clone)]
 #[must_use]
 pub struct PostgresOptions {
@@ -46,76 +46,77 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The schema that holds the tables, `deepagents` by default; it is created where it does not exist.
+    /// Sets the schema that holds the tables, `deepagents` by default. It is created if it does not exist.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// How many connections are kept at most; 16 by default.
+    /// Sets the maximum number of pooled connections, 16 by default.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// How long to wait for somebody else who keeps a thread or a table locked; 30 seconds by default.
+    /// Sets how long to wait for a thread or a table that another session has locked, 30 seconds by default.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// How long a statement may take, waits for locks included; 60 seconds by default. A second later its connection is
-    /// given up, whether or not the server has said anything.
+    /// Sets how long a statement may take, including waiting for locks, 60 seconds by default. If the server has not
+    /// responded one second after that, its connection is closed.
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement = timeout;
         self
     }
 
-    /// How long to wait for a connection of the pool where all are in use; 30 seconds by default.
+    /// Sets how long to wait for a pooled connection while all are in use, 30 seconds by default.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.acquire = timeout;
         self
     }
 
-    /// How long a new connection may take; 10 seconds by default.
+    /// Sets how long establishing a connection may take, 10 seconds by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect = timeout;
         self
     }
 
-    /// How long the server waits for this process in the midst of a transaction before it takes it back and frees what
-    /// it locked; 15 seconds by default. It should be shorter than leases, since a process that was cut off keeps its
-    /// thread locked for so long.
+    /// Sets how long a transaction may be idle before the server rolls it back and releases its locks, 15 seconds by
+    /// default. Should be shorter than leases: a disconnected process keeps its thread locked for this long.
     pub fn idle_in_transaction_timeout(mut self, timeout: Duration) -> Self {
         self.idle_in_transaction = timeout;
         self
     }
 
-    /// How long the other end of a connection may be silent on the network before it counts as gone, for the server as
-    /// for this process; 30 seconds by default, in whole seconds.
+    /// Sets how long the peer of a connection may be silent on the network before it counts as gone, 30 seconds by
+    /// default, in whole seconds. Applies to both the server and this process.
     pub fn keepalive_timeout(mut self, timeout: Duration) -> Self {
         self.keepalive = timeout;
         self
     }
 
-    /// Tells the time in place of the server's clock, for tests.
+    /// Uses this clock in place of the server's, for tests.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Connects without encryption, as over a socket or a private network.
+    /// Connects without encryption, for example over a Unix socket or a private network.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the schema belongs to something else or a newer version.
+    /// Returns an error if the server cannot be reached, or if the schema belongs to another program or a newer
+    /// version.
     pub async fn connect(self, url: &str) -> Result<Postgres, DatabaseError> {
         self.connect_tls(url, NoTls).await
     }
 
-    /// Connects with encryption as a connector of `tokio-postgres` makes it.
+    /// Connects with encryption through a TLS connector for `tokio-postgres`.
     ///
     /// # Errors
-    /// When the server cannot be reached, or the schema belongs to something else or a newer version.
+    /// Returns an error if the server cannot be reached, or if the schema belongs to another program or a newer
+    /// version.
     pub async fn connect_tls<T>(self, url: &str, tls: T) -> Result<Postgres, DatabaseError>
     where
         T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
@@ -128,7 +129,8 @@ impl PostgresOptions {
         open::connect(self, config, tls).await
     }
 
-    /// The limits for both ends of every connection. What the URL says goes before them.
+    /// Applies the limits to both ends of every connection. The URL's `tcp_user_timeout`, `connect_timeout` and
+    /// `options` take precedence, except over the schema.
     pub(super) fn limit(&self, config: &mut Config) {
         let millis = |limit: Duration| limit.as_millis().clamp(1, i32::MAX as u128);
         let probe = (self.keepalive / 6).as_secs().max(1);
@@ -142,7 +144,7 @@ impl PostgresOptions {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(self.connect);
         }
-        // Spaces and backslashes would end the option.
+        // Unescaped, spaces and backslashes would break the option.
         let path = self.schema.replace('"', "").replace('\\', "\\\\").replace(' ', "\\ ");
         let (lock, statement, idle) = (millis(self.wait), millis(self.statement), millis(self.idle_in_transaction));
         let options = format!(

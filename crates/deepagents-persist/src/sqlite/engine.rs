@@ -1,5 +1,4 @@
-//! One SQLite file as a database that work is done on: writes are queued for one thread, reads have connections of their
-//! own.
+//! One SQLite file as a database engine. Writes are queued for one thread; reads use connections of their own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -18,21 +17,21 @@ use super::{SqliteOptions, open, read_only};
 use crate::error::DatabaseError;
 use crate::executor::{Access, Engine, Executor};
 
-/// So many calls read at once; the connections they use are kept.
+/// Maximum number of concurrent reads. Their connections are kept open.
 const READERS: usize = 8;
 
-/// Tells whoever waits how the commit went.
+/// Reports the result of the commit to the caller.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), DatabaseError>) + Send>;
-/// A write, done unless it cannot be; says whether it is to be kept.
+/// A write, or the error that prevents it. Returns whether to keep the write, and its reply.
 pub(super) type Job = Box<dyn FnOnce(Result<&Mutex<Connection>, DatabaseError>) -> (bool, Reply) + Send>;
 
-/// One SQLite file: a thread that writes it, and connections that read it.
+/// One SQLite file: a writer thread, and connections for reading.
 pub struct SqliteEngine {
     path: PathBuf,
     identity: Arc<FileIdentity>,
     database: Arc<str>,
     options: SqliteOptions,
-    /// Where writes are queued; none where the file was opened to be read.
+    /// Queue of writes. `None` if the file was opened for reading only.
     jobs: Option<mpsc::Sender<Job>>,
     readers: Arc<Mutex<Vec<Mutex<Connection>>>>,
     reading: Arc<Semaphore>,
@@ -66,12 +65,12 @@ impl SqliteEngine {
         let connection = read_only::connection(path, &options)?;
         let (path, identity, database) =
             (path.to_owned(), Arc::new(FileIdentity::of(path)?), path.display().to_string().into());
-        // A second connection may be refused while there is the first.
+        // Opening a second connection may fail while the first is open.
         let (readers, reading) = (Arc::new(Mutex::new(vec![Mutex::new(connection)])), Arc::new(Semaphore::new(1)));
         Ok(Self { path, identity, database, options, jobs: None, readers, reading })
     }
 
-    /// Queues a write; its time is that of its turn.
+    /// Queues a write. Its timestamp is taken when its turn comes.
     fn write<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
     where
         T: Send + 'static,
@@ -86,18 +85,18 @@ impl SqliteEngine {
         };
         let sent = jobs.send(Box::new(move |connection| {
             let done = connection.map_err(E::from).and_then(|connection| {
-                // A panic fails this write alone: what it did is taken back, and the thread goes on with the others.
+                // A panic fails only this write, which is rolled back; the thread continues with the others.
                 let done = catch_unwind(AssertUnwindSafe(|| run(connection, &database, &*clock, work)));
                 done.unwrap_or_else(|_| Err(failed(&database, "a write panicked").into()))
             });
             let keep = done.is_ok();
             let tell: Reply = Box::new(move |committed| {
-                // Whoever asked may have lost interest.
+                // The caller may have stopped waiting.
                 let _ = reply.send(done.and_then(|value| committed.map(|()| value).map_err(E::from)));
             });
             (keep, tell)
         }));
-        // What could not be sent holds the other end of the reply: it must be gone before the reply is waited for.
+        // If sending failed, the error holds the reply's sender: drop it before waiting for the reply.
         let sent = sent.is_ok();
         Box::pin(async move {
             match result.await {
@@ -107,7 +106,7 @@ impl SqliteEngine {
         })
     }
 
-    /// Reads in one transaction, on a thread for blocking work.
+    /// Reads in one transaction, on a blocking thread.
     fn read<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
     where
         T: Send + 'static,
@@ -133,7 +132,7 @@ impl SqliteEngine {
             result
         };
         Box::pin(async move {
-            // More connections would only use up the files that a process may have open.
+            // More connections would only use up file descriptors.
             let Ok(permit) = self.reading.clone().acquire_owned().await else {
                 return Err(failed(&self.database, "the database is closed").into());
             };
@@ -162,7 +161,7 @@ impl Engine for SqliteEngine {
     }
 }
 
-/// Does work, whose futures are all ready at once.
+/// Runs `work`, whose futures are all ready immediately.
 fn run<T, E, W>(connection: &Mutex<Connection>, database: &Arc<str>, clock: &dyn Clock, work: W) -> Result<T, E>
 where
     E: From<DatabaseError>,

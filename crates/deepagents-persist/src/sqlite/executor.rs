@@ -1,4 +1,4 @@
-//! Statements on a connection to SQLite.
+//! Runs statements on a connection to SQLite.
 
 use std::future::ready;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::executor::{Executor, Params, StatementFuture, Visit};
 use crate::row::{Row, Value};
 use crate::statement::Statement;
 
-/// A connection at a moment. Nobody else locks the connection; the lock is what makes this `Sync`.
+/// A connection and the current time. The mutex is never contended; it only makes this type `Sync`.
 pub(super) struct SqliteExecutor<'a> {
     pub(super) connection: &'a Mutex<Connection>,
     pub(super) database: &'a Arc<str>,
@@ -81,7 +81,7 @@ impl Executor for SqliteExecutor<'_> {
     }
 }
 
-/// A statement with its parameters, those that it has.
+/// Prepares a statement and binds the parameters it uses.
 fn prepare<'c>(
     connection: &'c Connection,
     statement: &Statement,

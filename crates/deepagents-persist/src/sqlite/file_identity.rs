@@ -1,4 +1,5 @@
-//! Where the open file is: it may be removed or replaced while it is in use, and SQLite would write on into nothing.
+//! The identity of the open file. If it is removed or replaced while in use, SQLite would continue writing to the
+//! unlinked file.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::DatabaseError;
 
-/// The file that was opened, and where it has to be.
+/// The file that was opened, and the path where it must remain.
 #[derive(Debug)]
 pub(super) struct FileIdentity {
     path: PathBuf,
@@ -15,7 +16,7 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Of a file that was opened just now.
+    /// Returns the identity of a file that was just opened.
     pub(super) fn of(path: &Path) -> Result<Self, DatabaseError> {
         let (device, inode) = identity(path).map_err(|error| DatabaseError::Unavailable {
             database: path.display().to_string(),
@@ -25,12 +26,12 @@ impl FileIdentity {
     }
 
     /// # Errors
-    /// [`DatabaseError::Removed`] where the file is no longer at its place.
+    /// Returns [`DatabaseError::Removed`] if the path no longer names this file.
     pub(super) fn check(&self) -> Result<(), DatabaseError> {
         let reason = match identity(&self.path) {
             Ok(found) if found != (self.device, self.inode) => "another file is in its place",
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => "it is not there",
-            // What cannot be looked at for a moment is not gone.
+            // A temporarily inaccessible file is not removed.
             _ => return Ok(()),
         };
         Err(DatabaseError::Removed { database: self.path.display().to_string(), reason: reason.to_owned() })

@@ -17,12 +17,14 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 pub use engine::SqliteEngine;
 
-/// Threads and long-term memory in one SQLite file, for one machine: several processes may use it at once.
+/// Threads and long-term memory in one SQLite file, for one machine. Several processes may use it at once.
 ///
-/// One thread of the process writes; what comes while it writes is committed together. At most eight calls read at once,
-/// more wait. The file is in WAL mode and readable by its owner alone; it shrinks after deletions, when nothing was
-/// written for a moment (a file of an earlier version does so after one `VACUUM` with `auto_vacuum = incremental`). A
-/// clone is the same database. Where the file is removed or replaced meanwhile, calls fail with [`DatabaseError::Removed`].
+/// One thread of the process writes, and commits writes that arrive in the meantime together. At most eight calls read
+/// concurrently; further ones wait. Clones share the database.
+///
+/// The file is in WAL mode and accessible only to its owner. It shrinks after deletions, once there has been no write
+/// for a moment. A file created by an earlier version does so after one `VACUUM` with `auto_vacuum = incremental`. If
+/// the file is removed or replaced while in use, calls fail with [`DatabaseError::Removed`].
 ///
 /// ```
 /// use deepagents_core::store::Store;
@@ -41,18 +43,18 @@ pub type Sqlite = Database<SqliteEngine>;
 /// When a commit counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// When the operating system has it: it survives the end of the process, but if the machine fails the last moments
-    /// may be lost. Nothing is ever damaged.
+    /// Once the operating system has it. It survives the end of the process, but a failure of the machine may lose the
+    /// most recent commits. The database is never damaged.
     #[default]
     Normal,
-    /// When the disk has it.
+    /// Once the disk has it.
     Full,
 }
 
-/// SQLite counts the milliseconds that it waits in 32 bits.
+/// SQLite stores its busy timeout as 32-bit milliseconds.
 const MAX_WAIT: std::time::Duration = std::time::Duration::from_secs(24 * 24 * 60 * 60);
 
-/// How a [`Sqlite`] is opened.
+/// Options for opening [`Sqlite`].
 #[derive(Clone)]
 #[must_use]
 pub struct SqliteOptions {
@@ -74,43 +76,44 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// When a commit counts as durable; [`Synchronous::Normal`] by default.
+    /// Sets when a commit counts as durable, [`Synchronous::Normal`] by default.
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Lets the file grow to about so many bytes and no further.
+    /// Limits the file to about `bytes` bytes.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// How long to wait for another process that keeps the file locked; 5 seconds by default, 24 days at most.
+    /// Sets how long to wait while another process has the file locked, 5 seconds by default, 24 days at most.
     pub fn wait(mut self, wait: std::time::Duration) -> Self {
         self.wait = wait.min(MAX_WAIT);
         self
     }
 
-    /// Tells the time, for times of records, leases and times to live.
+    /// Sets the clock for record times, leases and times to live.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Opens a database, or begins one where there is no file. Its folder must exist.
+    /// Opens a database, or creates it if the file does not exist. Its directory must exist.
     ///
     /// # Errors
-    /// When the file is not a database of this library or of a newer version, or cannot be used.
+    /// Returns an error if the file is not a database of this library, is of a newer version, or cannot be used.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
         self.start(path.as_ref(), SqliteEngine::start).await
     }
 
-    /// Opens a database that is there to be read alone: also where the file, its directory or a full disk lets nothing be
-    /// written. One call reads at a time, and writes fail.
+    /// Opens an existing database for reading only, even if the file, its directory or a full disk prevents writes. One
+    /// call reads at a time, and writes fail.
     ///
     /// # Errors
-    /// As those of [`open`](Self::open); also where there is no file, and where it is of an earlier version.
+    /// Returns an error in the same cases as [`open`](Self::open), and if the file does not exist or is of an earlier
+    /// version.
     pub async fn open_read_only(self, path: impl AsRef<Path>) -> Result<Sqlite, DatabaseError> {
         self.start(path.as_ref(), SqliteEngine::start_read_only).await
     }
@@ -120,7 +123,7 @@ impl SqliteOptions {
         path: &Path,
         open: impl FnOnce(&Path, Self) -> Result<SqliteEngine, DatabaseError> + Send + 'static,
     ) -> Result<Sqlite, DatabaseError> {
-        // Connections are opened later too, when the process may have gone to another folder.
+        // Further connections open later, when the process may have changed its working directory.
         let path = std::path::absolute(path).map_err(|error| DatabaseError::Unavailable {
             database: path.display().to_string(),
             reason: error.to_string(),
@@ -143,23 +146,23 @@ impl std::fmt::Debug for SqliteOptions {
 }
 
 impl Sqlite {
-    /// Opens a database with the default options, or begins one where there is no file. Its folder must exist.
+    /// Opens a database with the default options, or creates it if the file does not exist. Its directory must exist.
     ///
     /// # Errors
-    /// When the file is not a database of this library or of a newer version, or cannot be used.
+    /// Returns an error if the file is not a database of this library, is of a newer version, or cannot be used.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         Self::options().open(path).await
     }
 
-    /// Options to open a database with.
+    /// Returns options for opening a database.
     pub fn options() -> SqliteOptions {
         SqliteOptions::default()
     }
 
-    /// Checks the whole file, and reads all threads and items.
+    /// Checks the integrity of the whole file, and reads all threads and items.
     ///
     /// # Errors
-    /// [`DatabaseError::Damaged`] with everything that was found.
+    /// Returns [`DatabaseError::Damaged`], listing all damage found.
     pub async fn check(&self) -> Result<(), DatabaseError> {
         check::find_damage(&*self.engine).await
     }

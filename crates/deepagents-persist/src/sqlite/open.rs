@@ -1,4 +1,4 @@
-//! Opening a file: whose it is, its settings and its schema.
+//! Opening a file: checks its ownership, and applies settings and migrations.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -9,19 +9,19 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{SqliteOptions, Synchronous};
 use crate::error::DatabaseError;
 
-/// Marks files of this library.
+/// Application ID that marks files of this library.
 const APPLICATION: i64 = 0x6461_6774;
 
-/// Small records waste little of a page this big, and large ones need few.
+/// Page size. Small records waste little space in a page of this size, and large ones need few pages.
 const PAGE: i64 = 8192;
 
-/// Pages in the WAL before they are moved to the file: 4 MB.
+/// WAL size in pages that triggers a checkpoint: 4 MB.
 const WAL_PAGES: i64 = 512;
 
-/// Between one try to open a file that is locked and the next.
+/// Delay between attempts to open a locked file.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The steps from an empty file to the present schema; the schema's number is how many were taken.
+/// The migrations from an empty file to the current schema. The schema's version is the number applied.
 const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
 
 const FIRST: &str = "
@@ -90,21 +90,21 @@ const FIRST: &str = "
     CREATE INDEX item_expires ON item (expires_at) WHERE expires_at IS NOT NULL;
 ";
 
-/// Keys are listed from an index alone, since a row is as large as its value.
+/// A covering index lists keys, since the rows contain the values.
 const KEYS: &str = "
     ALTER TABLE item ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
     UPDATE item SET size = octet_length(value);
     CREATE INDEX item_keys ON item (namespace, name, version, size, updated_at, expires_at);
 ";
 
-/// Children are found by their parent, and threads to be gone on with by their status.
+/// Indexes for finding children by parent, and resumable threads by status.
 const PARENTS: &str = "
     ALTER TABLE thread ADD COLUMN parent TEXT;
     CREATE INDEX thread_parent ON thread (parent, updated_at) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (updated_at, id) WHERE status IN ('empty', 'open');
 ";
 
-/// No version of an item comes again.
+/// Item versions are never reused.
 const VERSIONS: &str = "
     CREATE TABLE deleted_version (last INTEGER NOT NULL) STRICT;
     INSERT INTO deleted_version VALUES (0);
@@ -113,7 +113,7 @@ const VERSIONS: &str = "
     END;
 ";
 
-/// No index holds what changes with each append, so an append writes to none of them.
+/// No index contains a column that changes on each append, so an append updates no index.
 const STEADY: &str = "
     DROP INDEX thread_parent;
     DROP INDEX thread_claimable;
@@ -121,12 +121,13 @@ const STEADY: &str = "
     CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
 ";
 
-/// Opens the connection that writes, and brings the schema up to date. Blocks.
+/// Opens the writing connection and migrates the schema. Blocks.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
     let until = Instant::now() + options.wait;
     loop {
         match open_once(path, options) {
-            // Where several make a database at once, SQLite does not wait by itself for the one that enters WAL mode.
+            // When several processes create a database at once, SQLite's busy timeout does not cover the switch to WAL
+            // mode.
             Err(DatabaseError::Locked { .. }) if Instant::now() < until => std::thread::sleep(PAUSE),
             opened => return opened,
         }
@@ -140,7 +141,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
     let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(explain)?;
     db.busy_timeout(options.wait).map_err(explain)?;
-    // SQLite opens a file that it may not write for reading instead.
+    // SQLite silently opens a file without write permission as read-only.
     if db.is_readonly("main").map_err(explain)? {
         let reason = "the file may only be read".to_owned();
         return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
@@ -155,7 +156,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
     Ok(db)
 }
 
-/// Opens a connection that reads.
+/// Opens a connection for reading.
 pub(super) fn reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(options.wait)?;
@@ -164,13 +165,14 @@ pub(super) fn reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<C
     Ok(db)
 }
 
-/// Threads hold private words: the file, and what SQLite keeps beside it, is for its owner alone.
+/// Creates the file if it does not exist, accessible only to its owner, since threads contain private data. SQLite's
+/// auxiliary files get the same permissions.
 #[allow(clippy::disallowed_methods, reason = "the database opens its own file")]
 fn create_private(path: &Path) -> Result<(), DatabaseError> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // SQLite takes a file of one byte for an empty one, and overwrites it.
+            // SQLite treats a one-byte file as empty and would overwrite it.
             if std::fs::metadata(path).is_ok_and(|file| file.len() == 1) {
                 let (database, reason) = (path.display().to_string(), "it has one byte".to_owned());
                 return Err(DatabaseError::Foreign { database, reason });
@@ -192,11 +194,11 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
     }
 }
 
-/// Refuses a file that is not ours, before anything in it is changed.
+/// Rejects a file that is not ours, before anything in it is changed.
 pub(super) fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let name = path.display().to_string();
     let explain = |error: rusqlite::Error| explain(&name, &error);
-    // Both are read at one moment: another process may be making this very database.
+    // Reads both in one snapshot, because another process may be creating this database.
     let db = db.unchecked_transaction().map_err(explain)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
@@ -212,7 +214,7 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
         Synchronous::Normal => "normal",
         Synchronous::Full => "full",
     };
-    // A file can shrink only where that was said before its first table.
+    // A file can shrink only if `auto_vacuum` is set before its first table is created.
     db.execute_batch(&format!(
         "PRAGMA page_size = {PAGE}; PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = true; PRAGMA wal_autocheckpoint = {WAL_PAGES};
@@ -227,12 +229,12 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The number of the schema that is known here.
+/// Returns the newest schema version this library knows.
 pub(super) fn known() -> i64 {
     MIGRATIONS.len() as i64
 }
 
-/// Takes the missing steps, and returns the number of the schema.
+/// Applies the missing migrations and returns the schema version.
 fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
     let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
     let known = known();
@@ -240,7 +242,7 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
         return version(db);
     }
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
+    // Another process may have migrated it first.
     let from = version(&change)?;
     for step in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
         change.execute_batch(step)?;
@@ -253,17 +255,17 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
     version(db)
 }
 
-/// What an error of SQLite means for whoever uses the file.
+/// Maps an error of SQLite to a [`DatabaseError`].
 pub(super) fn explain(database: &str, error: &rusqlite::Error) -> DatabaseError {
     let (database, reason) = (database.to_owned(), error.to_string());
     if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
-        // The index of the WAL could not grow.
+        // The WAL index could not grow.
         return DatabaseError::Full { database, reason };
     }
     if error.sqlite_error().is_some_and(|found| found.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE)
         && let Some(limit) = file_limit()
     {
-        // SQLite does not tell this from a disk that fails.
+        // SQLite does not distinguish this from a failing disk.
         let reason = format!("{reason}, where no file may have more than {limit} bytes (`ulimit -f`)");
         return DatabaseError::Full { database, reason };
     }
@@ -278,7 +280,7 @@ pub(super) fn explain(database: &str, error: &rusqlite::Error) -> DatabaseError 
     }
 }
 
-/// The bytes that a file of this process may have, where that is limited, and the kernel says so.
+/// Returns the maximum size in bytes of a file written by this process, if there is a limit and the kernel reports it.
 #[allow(clippy::disallowed_methods, reason = "the kernel tells of limits in a file")]
 fn file_limit() -> Option<u64> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;

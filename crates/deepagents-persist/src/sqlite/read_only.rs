@@ -1,4 +1,4 @@
-//! Opening a file to be read, where it may not be possible to write anything: the file, its directory or the disk may refuse it.
+//! Opening a file for reading only, for when the file, its directory or the disk may not permit writes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{SqliteOptions, open};
 use crate::error::DatabaseError;
 
-/// Opens the one connection that reads.
+/// Opens the single connection for reading.
 pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
     let name = path.display().to_string();
     let explain = |error: rusqlite::Error| open::explain(&name, &error);
@@ -30,19 +30,20 @@ pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connect
     Ok(db)
 }
 
-/// While others may read and write.
+/// Opens the file while others may read and write it.
 fn shared(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     prepared(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OPEN)?, options)
 }
 
-/// With the index of the WAL in memory, where there is no room for one in a file. Nobody else may use the file meanwhile.
+/// Opens the file with the WAL index in memory, for when the index file cannot be created. Nobody else can use the file
+/// meanwhile.
 fn alone(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OPEN)?;
     db.pragma_update(None, "locking_mode", "exclusive")?;
     prepared(db, options)
 }
 
-/// As a file that does not change, beside which nothing is looked for.
+/// Opens the file as immutable, without looking for auxiliary files.
 fn unchanging(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OPEN;
@@ -55,12 +56,12 @@ fn prepared(db: Connection, options: &SqliteOptions) -> rusqlite::Result<Connect
     db.busy_timeout(options.wait)?;
     db.pragma_update(None, "query_only", true)?;
     db.set_prepared_statement_cache_capacity(32);
-    // Whether it can be read shows with the first thing that is read.
+    // Opening is lazy: only the first read shows whether the file is readable.
     db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(db)
 }
 
-/// Whether something stands beside the file that is not yet in it.
+/// Returns whether the WAL may contain data that is not yet in the file.
 #[allow(clippy::disallowed_methods, reason = "the database looks at its own file")]
 fn has_wal(path: &Path) -> bool {
     let mut wal = path.as_os_str().to_owned();

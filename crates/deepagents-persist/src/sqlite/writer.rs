@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writer thread.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -12,19 +12,19 @@ use super::file_identity::FileIdentity;
 use super::open;
 use crate::error::DatabaseError;
 
-/// So many writes are committed together at most.
+/// Maximum number of writes committed together.
 const GROUP: usize = 64;
 
-/// After so long without a write, free pages are given back.
+/// Time without a write after which free pages are released.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// So many free pages are left for what is written next: 1 MB.
+/// Number of free pages kept for future writes: 1 MB.
 const SPARE_PAGES: i64 = 128;
 
-/// So many pages are given back at once, so that a write that comes meanwhile waits little: 4 MB.
+/// Maximum number of pages released at once, so that a write arriving meanwhile waits only briefly: 4 MB.
 const SHRINK_PAGES: i64 = 512;
 
-/// The connection that writes.
+/// The writing connection.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     database: Arc<str>,
@@ -36,8 +36,8 @@ impl Writer {
         Self { connection: Mutex::new(connection), database, identity }
     }
 
-    /// Does writes until nobody can ask for more; what has come meanwhile is committed together. When none has come for
-    /// a moment, pages that are free are given back to the file system.
+    /// Performs writes until all senders are dropped, committing those that have queued up together. After a moment
+    /// without writes, releases free pages to the file system.
     pub(super) fn run(&self, queue: &mpsc::Receiver<Job>) {
         let mut written = false;
         loop {
@@ -49,14 +49,14 @@ impl Writer {
                     self.write_group(group);
                     written = true;
                 }
-                // If it fails, the pages are used by what is written next.
+                // If this fails, later writes reuse the pages.
                 Err(RecvTimeoutError::Timeout) => written = self.shrink().unwrap_or(false),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Gives some free pages back, and says whether there are more.
+    /// Releases some free pages and returns whether more remain.
     fn shrink(&self) -> rusqlite::Result<bool> {
         let connection = lock(&self.connection);
         let free = || connection.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0));
@@ -92,7 +92,7 @@ impl Writer {
             }
             let (keep, reply) = job(Ok(&self.connection));
             if self.is_autocommit() {
-                // The disk was full or failed, and SQLite has taken everything of the group back.
+                // The disk was full or failed, and SQLite rolled back the whole group.
                 let error = failed(&self.database, "a write beside this one failed and took it back");
                 done.drain(..).for_each(|reply| reply(Err(error.clone())));
                 reply(Err(error));
@@ -107,12 +107,12 @@ impl Writer {
         if committed.is_err() {
             let _ = self.execute("ROLLBACK");
         }
-        // SQLite does not say when its file is gone, and goes on with one that has no name.
+        // SQLite does not notice that its file was removed, and continues writing to the unlinked file.
         let committed = committed.and_then(|()| self.identity.check());
         done.into_iter().for_each(|reply| reply(committed.clone()));
     }
 
-    /// Begins what the next job does: a transaction if there is none, and a part of its own in it.
+    /// Prepares for the next job: begins a transaction if none is open, and a savepoint unless the job is alone.
     fn begin(&self, alone: bool) -> Result<(), DatabaseError> {
         if self.is_autocommit() {
             self.execute("BEGIN IMMEDIATE")?;
@@ -120,7 +120,7 @@ impl Writer {
         if alone { Ok(()) } else { self.execute("SAVEPOINT job") }
     }
 
-    /// Keeps what a job did, or takes it back.
+    /// Keeps a job's changes or rolls them back.
     fn end(&self, alone: bool, keep: bool) -> Result<(), DatabaseError> {
         match (alone, keep) {
             (true, true) => Ok(()),

@@ -1,4 +1,4 @@
-//! Putting back what a thread has changed.
+//! Restores files that a thread has changed.
 
 mod put_back;
 
@@ -12,20 +12,20 @@ use crate::undo::{
 };
 use crate::{FsError, VPath};
 
-/// Why files were not put back.
+/// Reason files were not restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The backend records nothing.
+    /// The backend does not record changes.
     #[error("changes of these files are not kept; open the directory with `LocalOptions::undo`")]
     NotRecorded,
-    /// What was recorded is not there any more.
+    /// The recorded changes are gone.
     #[error("what was kept of the thread's changes is gone; the conversation can go back without the files")]
     Lost,
-    /// Work of others would be lost, and nobody has agreed to that. Nothing was changed.
+    /// Restoring would lose someone else's work, and nobody has agreed to that. Nothing was changed.
     #[error("{} were changed by somebody else; say whether to skip or to overwrite them", paths(.0.conflicts.iter().map(|conflict| &conflict.change.path)))]
     Conflicts(Box<RestorePlan>),
-    /// The files are no longer as they were when the plan was made. Nothing was changed.
+    /// The files have changed since the plan was made. Nothing was changed.
     #[error("files were changed since the plan was made; look at the new plan")]
     Stale(Box<RestorePlan>),
     /// The files cannot be read. Nothing was changed.
@@ -34,12 +34,12 @@ pub enum RestoreError {
     /// The undo database cannot be used. Nothing was changed.
     #[error("{0}")]
     Undo(#[from] UndoError),
-    /// Only some of the files were put back; doing it again puts back the rest.
+    /// Only some of the files were restored; restoring again restores the rest.
     #[error("only {} were put back: {source}", paths(.restored))]
     Partly {
-        /// What was put back.
+        /// The restored files.
         restored: Vec<VPath>,
-        /// What went wrong then.
+        /// The error that stopped it.
         #[source]
         source: FsError,
     },
@@ -54,26 +54,26 @@ fn paths<'a>(paths: impl IntoIterator<Item = &'a VPath>) -> String {
     }
 }
 
-/// What was put back.
+/// Result of restoring files.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Restored {
-    /// What was put back or removed.
+    /// Paths that were restored or removed.
     pub restored: Vec<VPath>,
-    /// What stays as it was on account of somebody else's changes.
+    /// Paths that were left as they are because of someone else's changes.
     pub skipped: Vec<VPath>,
-    /// What the state that is left must remember to be gone back to; may be empty.
+    /// Update for the state that is left, needed to return to it; may be empty.
     pub left: Update,
-    /// What the state that is gone back to must remember.
+    /// Update for the state that is restored.
     pub goes_on: Update,
 }
 
 impl LocalBackend {
-    /// What going back means for the files that a thread has changed: from `here`, the thread's present state, to
-    /// `there`, its state at a checkpoint.
+    /// Plans the restoration of the files that a thread has changed between `there`, its state at a checkpoint, and
+    /// `here`, its current state.
     ///
     /// # Errors
-    /// When the backend records nothing, or the files or the undo database cannot be read.
+    /// Returns an error if the backend does not record changes, or if the files or the undo database cannot be read.
     pub async fn plan_restore(&self, thread: &str, here: &State, there: &State) -> Result<RestorePlan, RestoreError> {
         let way = self.way(thread, here, there)?;
         self.on_root(move |root, recorder| {
@@ -83,12 +83,12 @@ impl LocalBackend {
         .await
     }
 
-    /// Puts files back as planned, all of them unless somebody else's work would be lost. What is overwritten is
-    /// recorded.
+    /// Restores files as planned: all of them, or none if that would lose someone else's work and `on` refuses. Records
+    /// what it overwrites.
     ///
     /// # Errors
-    /// [`RestoreError::Stale`] when the plan no longer holds, [`RestoreError::Conflicts`] when there are conflicts that
-    /// are to be refused; [`RestoreError::Partly`] when something went wrong on the way.
+    /// Returns [`RestoreError::Stale`] if the plan is out of date, [`RestoreError::Conflicts`] if there are conflicts
+    /// and `on` refuses them, and [`RestoreError::Partly`] if an error occurred part of the way.
     pub async fn restore(
         &self,
         thread: &str,
@@ -101,10 +101,11 @@ impl LocalBackend {
         self.on_root(move |root, recorder| root.restore(recorder, &way, &planned, on)).await
     }
 
-    /// The content of a version as it was recorded; nothing where it was not, such as that of a large file.
+    /// Returns the recorded content of a version; `None` if it was not recorded, for example because the file was too
+    /// large.
     ///
     /// # Errors
-    /// When the backend records nothing, or the undo database cannot be read.
+    /// Returns an error if the backend does not record changes, or if the undo database cannot be read.
     pub async fn recorded(&self, version: &FileVersion) -> Result<Option<Vec<u8>>, RestoreError> {
         let FileVersion::File { hash, stored: true, .. } = version else { return Ok(None) };
         let hash = hash.clone();
@@ -134,21 +135,21 @@ impl LocalBackend {
     }
 }
 
-/// From where to where.
+/// Start and end of a restoration.
 struct RestorePath {
-    /// Nothing where the thread has changed nothing.
+    /// `None` if the thread has changed nothing.
     log: Option<ThreadLog>,
     to: u64,
     known: u64,
-    /// Other directories with changes in between.
+    /// Number of other directories with changes in between.
     elsewhere: usize,
-    /// Whether versions before the undo database made some of the changes.
+    /// Whether releases before the undo database made some of the changes.
     legacy: bool,
 }
 
 impl Root {
-    /// The plan, and the number of the last change there is. With `keep` what is there is stored, so that it can be
-    /// overwritten. Without a transaction nothing was ever recorded.
+    /// Returns the plan and the number of the last recorded change. With `keep`, stores the current content so that it
+    /// can be overwritten. Without a transaction, nothing was ever recorded.
     fn plan(
         &self,
         tx: Option<&Tx<'_>>,
@@ -198,7 +199,8 @@ impl Root {
             return if plan == *planned { Ok(Restored::default()) } else { Err(RestoreError::Stale(Box::new(plan))) };
         };
         let database = &recorder.database;
-        // One transaction, so nobody removes what the plan needs before there are rows that need it.
+        // A single transaction, so that nobody deletes content that the plan needs before the rows that reference it
+        // exist.
         let (changes, skipped, left) = database.write(self.options.sync, |tx| {
             let (plan, last) = self.plan(Some(tx), true, recorder, way)?;
             if plan != *planned {
@@ -213,7 +215,7 @@ impl Root {
                 changes.append(&mut skipped);
             }
             order(&mut changes);
-            // What somebody else did is a change of its own, so that it can be gone back to.
+            // Record someone else's change as a change of its own, so that it can be restored too.
             let found = changes.iter().chain(&skipped).filter(|change| !change.now.same(&change.left));
             let found: Vec<Change> = found.map(|change| row(change, Actor::Other, &change.left, &change.now)).collect();
             let rows = changes.iter().map(|change| {
@@ -221,7 +223,7 @@ impl Root {
                 row(change, actor, &change.now, &change.to)
             });
             let rows: Vec<Change> = rows.collect();
-            // What is on disk is always what the last change made of it.
+            // What is on disk is always the result of the last change.
             let mut left = last;
             if !found.is_empty() {
                 let noted = tx.append(log, &found)?;
@@ -236,7 +238,7 @@ impl Root {
             if let Err(source) = self.put_back(recorder, change) {
                 return Err(RestoreError::Partly { restored, source });
             }
-            // What fails here is worked out from the files when it is needed.
+            // If this fails, the outcome is inferred from the files when it is needed.
             let _ = database.write(false, |tx| tx.settle(log, &(*seq..=*seq), true));
             restored.push(change.path.clone());
         }
@@ -246,7 +248,7 @@ impl Root {
         Ok(Restored {
             restored,
             skipped: skipped.into_iter().map(|change| change.path).collect(),
-            // What the thread did not know of can be gone back to as well.
+            // Changes that the thread did not know of can be restored too.
             left: if left > way.known { log.update(left) } else { Update::none() },
             goes_on: log.update(changes.last().map_or(left, |(seq, _)| *seq)),
         })
@@ -257,7 +259,7 @@ fn row(change: &FileChange, actor: Actor, before: &FileVersion, after: &FileVers
     Change::new(actor, change.path.clone(), before.clone(), after.clone())
 }
 
-/// What is in the way goes first, what lies deeper before what it lies in; then comes what is put there.
+/// Removals come first, deepest path first; then creations, parents first.
 fn order(changes: &mut [FileChange]) {
     let depth = |change: &FileChange| change.path.components().count();
     changes.sort_by(|a, b| {

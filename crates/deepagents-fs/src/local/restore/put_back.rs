@@ -1,4 +1,4 @@
-//! One change is taken back where it was made, without following links.
+//! Restores a single change without following links.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use crate::undo::{FileChange, FileVersion, OnDisk, Tx, UndoError};
 use crate::{FsError, VPath, WriteMode};
 
 impl Root {
-    /// What is at a path no component of which may be a link.
+    /// Returns what is on disk at a path, no component of which may be a link.
     pub(super) fn on_disk(&self, path: &VPath, max_file: u64, store: Option<&Tx<'_>>) -> Result<OnDisk, FsError> {
         match self.above(path, false)? {
             Ok((directory, name)) => {
@@ -29,7 +29,8 @@ impl Root {
         }
     }
 
-    /// The directory above a path, opened without following links, and the name there; otherwise what is in its place.
+    /// Opens the parent directory of a path without following links, and returns it with the name; otherwise returns
+    /// what is there instead.
     fn above(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), OnDisk>, FsError> {
         let Some(name) = path.name() else { return Err(FsError::Fixed(path.clone())) };
         let mut directory = self.fd.try_clone().at(path)?;
@@ -48,7 +49,7 @@ impl Root {
         Ok(Ok((directory, name.to_owned())))
     }
 
-    /// Does one change, if what is there is still what was planned with.
+    /// Makes one change, if the path is still as it was when planned.
     pub(super) fn put_back(&self, recorder: &Recorder, change: &FileChange) -> Result<(), FsError> {
         let path = &change.path;
         let changed = || FsError::Changed(path.clone());
@@ -69,7 +70,7 @@ impl Root {
             if change.now.is_directory() {
                 match unlinkat(&directory, name, AtFlags::REMOVEDIR) {
                     Ok(()) => {}
-                    // Somebody put something there: it stays, with the directory.
+                    // Someone put something into the directory, so it stays.
                     Err(Errno::NOTEMPTY | Errno::EXIST) if !makes => return Ok(()),
                     Err(errno) => return Err(failed(path, errno)),
                 }
@@ -81,7 +82,7 @@ impl Root {
         match &change.to {
             FileVersion::Absent => Ok(()),
             FileVersion::Directory { mode } => {
-                // Nobody else looks inside before it has the permissions it had.
+                // Nobody else may look inside until it has its final permissions.
                 let bits = Mode::from_raw_mode(mode.map_or(0o777, |_| 0o700));
                 allow(Errno::EXIST, mkdirat(&directory, name, bits)).at(path)
             }
@@ -102,8 +103,8 @@ impl Root {
         }
     }
 
-    /// Gives a directory that was put back the permissions it had, once all is in it. Where that is not possible it
-    /// stays the owner's alone.
+    /// Gives a restored directory its recorded permissions once its contents are complete. If that fails, only the
+    /// owner has access.
     pub(super) fn close_directory(&self, change: &FileChange) {
         let FileVersion::Directory { mode: Some(bits) } = change.to else { return };
         let Ok(Ok((above, name))) = self.above(&change.path, false) else { return };

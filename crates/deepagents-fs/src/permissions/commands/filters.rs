@@ -1,8 +1,8 @@
-//! Scripts of `sed` and `awk` that run nothing and write no files, by what stands in them.
+//! Recognises `sed` and `awk` scripts that run nothing and write no files.
 
 use super::word::Word;
 
-/// Whether `sed` is only told to print, delete, replace and the like.
+/// Returns whether `sed` is only told to print, delete, replace and the like.
 pub(super) fn is_plain_sed(args: &[Word]) -> bool {
     let Some(args) = args.iter().map(Word::known).collect::<Option<Vec<_>>>() else { return false };
     let (mut scripts, mut operands) = (Vec::new(), Vec::new());
@@ -27,7 +27,7 @@ pub(super) fn is_plain_sed(args: &[Word]) -> bool {
     scripts.into_iter().all(|script| Sed(script).reads_plain())
 }
 
-/// What is left of a script of `sed`.
+/// Remaining text of a `sed` script.
 struct Sed<'a>(&'a str);
 
 impl Sed<'_> {
@@ -43,7 +43,7 @@ impl Sed<'_> {
         }
     }
 
-    /// Reads a command with its addresses; false where it may run something, or is not understood.
+    /// Reads a command with its addresses. Returns `false` if it may run something or is not understood.
     fn command(&mut self) -> bool {
         loop {
             match self.next() {
@@ -65,7 +65,7 @@ impl Sed<'_> {
                     if !self.text(mark) || !self.text(mark) {
                         return false;
                     }
-                    // Of the flags, `e` runs and `w` writes.
+                    // Other flags are not accepted: `e` runs a command and `w` writes a file.
                     self.skip(|c| command == 's' && (c.is_ascii_digit() || "gpiIm".contains(c)));
                     self.skip(|c| c == ' ');
                     return self.is_at_end();
@@ -76,7 +76,7 @@ impl Sed<'_> {
         }
     }
 
-    /// Reads to a mark. In brackets some take it for itself and others do not.
+    /// Reads up to the delimiter. Implementations differ on whether it ends the text inside brackets.
     fn text(&mut self, mark: char) -> bool {
         let mut brackets = false;
         while let Some(c) = self.next() {
@@ -107,7 +107,7 @@ impl Sed<'_> {
     }
 }
 
-/// Whether a script of `awk` has nothing by which one runs commands or writes files.
+/// Returns whether an `awk` script contains nothing that could run commands or write files.
 pub(super) fn is_plain_awk(args: &[Word]) -> bool {
     args.iter().all(|arg| {
         arg.known().is_some_and(|arg| {

@@ -1,18 +1,19 @@
-//! What stands in a command for a program that may run it by a way that is not known here.
+//! Commands mentioned in the input of programs that may run them in unknown ways.
 //!
-//! `make -f /dev/stdin`, `sqlite3 x '.shell …'` and `python3 -c …` run commands that are written in languages of their own.
-//! Where what a rule takes away stands as words in what such a program is given, a person is asked. Programs that run nothing,
-//! such as `echo` and `grep`, may be given anything, as long as what they print does not go to one that may.
+//! `make -f /dev/stdin`, `sqlite3 x '.shell …'` and `python3 -c …` run commands written in languages of their own. If
+//! the input of such a program contains the words of a command that a rule denies or asks about, a person is asked.
+//! Programs that run nothing, such as `echo` and `grep`, may be given anything, as long as their output does not go to
+//! a program that may run it.
 
 use super::pattern::{CommandPattern, Match, is_private};
 use super::script::Simple;
 use super::word::Word;
 use super::{filters, options, runners, values};
 
-/// Words behind a name that are looked at as its arguments.
+/// Number of words after a name that are taken for its arguments.
 const MOST_ARGUMENTS: usize = 32;
 
-/// Programs that run nothing that is among their arguments or in what they read.
+/// Programs that run nothing from their arguments or input.
 const INERT: &[&str] = &[
     ":",
     "[",
@@ -125,7 +126,7 @@ const INERT: &[&str] = &[
     "yes",
 ];
 
-/// Sub-commands of which the same is true.
+/// Subcommands that run nothing either.
 const INERT_SUB_COMMANDS: [(&str, &[&str]); 3] = [
     (
         "git",
@@ -176,26 +177,26 @@ const INERT_SUB_COMMANDS: [(&str, &[&str]); 3] = [
     ("cargo", &["add", "info", "remove", "search", "tree"]),
 ];
 
-/// What a program does with what it is given.
+/// What a program does with its input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// It runs none of it.
+    /// Runs none of it.
     None,
-    /// It runs words only in ways that are looked for, but what else is written in a word is not known. Of its first arguments
-    /// this many are no commands.
+    /// Runs words only in ways that are handled elsewhere, but a word may contain more text. This many leading
+    /// arguments are not commands.
     Texts(usize),
-    /// It gives another name to a program.
+    /// Gives a program another name.
     Names,
-    /// That is not known.
+    /// Unknown.
     Unknown,
 }
 
-/// Whether a program runs nothing, by its name.
+/// Returns whether a program of this name runs nothing.
 fn is_inert(name: &str) -> bool {
     INERT.contains(&name)
 }
 
-/// Whether what a program of this name is given may be passed over.
+/// Returns whether the input of a program of this name may be ignored.
 pub(super) fn may_be_inert(name: &str) -> bool {
     is_inert(name)
         || matches!(name, "sed" | "awk" | "gawk" | "mawk" | "nawk" | "sort")
@@ -208,7 +209,7 @@ fn of(name: &str, is_standard: bool, args: &[Word]) -> Use {
     let inert = match name {
         "sed" => filters::is_plain_sed(args),
         "awk" | "gawk" | "mawk" | "nawk" => filters::is_plain_awk(args),
-        // They may be told to write files.
+        // Options may make it write files.
         "sort" => !args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with('-') && arg.contains('o'))),
         _ => is_inert(name) || INERT_SUB_COMMANDS.iter().any(|(of, subs)| *of == name && among(subs)),
     };
@@ -221,7 +222,7 @@ fn of(name: &str, is_standard: bool, args: &[Word]) -> Use {
     }
 }
 
-/// Notes what a program is given that may be a command to it.
+/// Records the arguments of a program that may be a command to it.
 pub(super) fn given(simple: &mut Simple, name: &str, is_standard: bool) {
     let args = simple.words.get(1..).unwrap_or_default();
     let mut found = Vec::new();
@@ -235,7 +236,7 @@ pub(super) fn given(simple: &mut Simple, name: &str, is_standard: bool) {
             let texts = args.iter().take(before).filter_map(Word::known).filter(|text| !is_bare(text));
             found.extend(texts.flat_map(words));
         }
-        // Whatever its arguments will be.
+        // Whatever arguments it will be called with.
         Use::Names => found.extend(args.iter().map(|arg| vec![arg.clone(), Word::Computed(None)])),
         Use::Unknown => {
             let split = |arg: &Word| match arg {
@@ -246,20 +247,20 @@ pub(super) fn given(simple: &mut Simple, name: &str, is_standard: bool) {
             found.extend(args.iter().filter_map(Word::known).flat_map(|text| words(text).skip(1)));
         }
     }
-    // A program may be named by more than its name, such as `!touch` in a language of another one.
+    // The program's word may contain more than a name, such as `!touch` in another language.
     found.extend(simple.words.first().and_then(Word::known).into_iter().filter(|text| !is_bare(text)).flat_map(words));
     simple.mentions = found;
     around(simple);
 }
 
-/// Notes what is there for a program beside its arguments: what it reads, and variables.
+/// Records what a program gets besides its arguments: its input, and variables.
 pub(super) fn around(simple: &mut Simple) {
     let values = simple.assignments.iter().filter_map(|(_, value)| value.known());
     let found: Vec<_> = values.chain(simple.texts.iter().map(String::as_str)).flat_map(words).collect();
     simple.mentions.extend(found);
 }
 
-/// Notes what a program that runs nothing hands on.
+/// Records the output of a program that runs nothing.
 pub(super) fn printed(simple: &mut Simple) {
     if !simple.mentions.is_empty() {
         return;
@@ -285,7 +286,7 @@ fn sets_variables(name: &str) -> bool {
     matches!(name, "export" | "readonly" | "declare" | "typeset" | "local")
 }
 
-/// Whether what a rule is about stands in what a command is given.
+/// Returns whether a command's input mentions a command that the pattern is about.
 pub(super) fn has(simple: &Simple, pattern: &CommandPattern) -> bool {
     simple.mentions.iter().any(|words| {
         words.iter().enumerate().any(|(at, word)| {
@@ -297,8 +298,7 @@ pub(super) fn has(simple: &Simple, pattern: &CommandPattern) -> bool {
     })
 }
 
-/// A text as words of any language: without what stands between them. Where it has backslashes, `\n` is read as the letter as
-/// well as the end of a line.
+/// Splits text in any language into words. If it contains backslashes, `\n` is read both as a letter and as a line end.
 pub(super) fn words(text: &str) -> impl Iterator<Item = Vec<Word>> {
     let plain = split(text);
     let ends = ["\\n", "\\t", "\\r"];
@@ -315,9 +315,9 @@ fn split(text: &str) -> Vec<Word> {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            // Quotes and backslashes may stand within a word.
+            // Quotes and backslashes may be inside a word.
             '\\' => {}
-            // The name of a protocol is none of a program.
+            // A URL scheme is not the name of a program.
             ':' if rest.as_str().starts_with("//") => word.push(c),
             c if is_of_word(c) => word.push(c),
             _ if word.is_empty() => {}
@@ -334,7 +334,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || "-_./+~^%".contains(c)
 }
 
-/// Whether a word is one name and no text.
+/// Returns whether a word is a single name rather than text.
 fn is_bare(text: &str) -> bool {
     text.chars().all(|c| is_of_word(c) || ":,@*".contains(c))
 }

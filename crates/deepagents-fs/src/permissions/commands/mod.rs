@@ -1,12 +1,12 @@
-//! Rules about commands.
+//! Rules for commands.
 //!
-//! A command is taken apart by the grammar of the shell, and each simple command in it is judged by itself: those of
-//! pipelines, lists, subshells, functions and substitutions, and those that `env`, `sudo`, `xargs`, `timeout`,
-//! `find -exec` or `sh -c` run.
+//! A command is parsed with the shell's grammar and each simple command in it is judged separately: those in pipelines,
+//! lists, subshells, functions and substitutions, and those that `env`, `sudo`, `xargs`, `timeout`, `find -exec` or `sh
+//! -c` run.
 //!
-//! What they promise: a command that a rule denies is not run as long as it is written in the command, however it is
-//! quoted, wrapped or put together; where that cannot be told, a person is asked. What they cannot: see what a program or a script does
-//! that is run, such as `make` or `python`. That is what the [sandbox](crate::sandbox) is for.
+//! The rules guarantee that a denied command is not run if it is written in the text, however it is quoted, wrapped or
+//! assembled; if that is unclear, a person is asked. They cannot see what a program or script such as `make` or
+//! `python` does. That is what the [sandbox](crate::sandbox) is for.
 
 mod filters;
 mod mentions;
@@ -30,18 +30,18 @@ use self::word::{Word, quoted};
 use super::{AccessMode, Operation, Permissions};
 use crate::VPath;
 
-/// A rule about commands, such as `git push *` or `cargo *`.
+/// A rule for commands, such as `git push *` or `cargo *`.
 ///
-/// A pattern is a program and its arguments, as one would type them. In it `*` stands for any text and `?` for one
-/// character; a `*` at the end for any further arguments, or none. What is quoted stands for itself. `NAME=value` in
-/// front stands for variables that are set for the command.
+/// A pattern is a program with its arguments, written as in a shell. `*` matches any text and `?` a single character; a
+/// trailing `*` matches any further arguments, or none. Quoted text is literal. `NAME=value` in front matches variables
+/// set for the command.
 ///
-/// A rule that **allows** is taken at its word: `cargo test` allows that and no further argument, `git *` does not allow
-/// `/tmp/git`, and a variable set in front needs to be in the rule, unless its name is of small letters. A rule that
-/// **denies or asks** is about all that comes to the same: `git push` is about `/usr/bin/git -C sub push --force` and
-/// `rm -rf` about `rm --force -R`.
+/// A rule that **allows** is taken literally: `cargo test` allows no further arguments, `git *` does not allow
+/// `/tmp/git`, and a variable set in front must be in the rule, unless its name is in lower case. A rule that **denies
+/// or asks** covers everything equivalent: `git push` covers `/usr/bin/git -C sub push --force`, and `rm -rf` covers
+/// `rm --force -R`.
 ///
-/// As JSON: `{"commands": ["git push *"], "mode": "deny"}`.
+/// In JSON: `{"commands": ["git push *"], "mode": "deny"}`.
 ///
 /// ```
 /// use deepagents_fs::permissions::{AccessMode, CommandRule, Permissions};
@@ -58,23 +58,24 @@ use crate::VPath;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {
-    /// Patterns of commands.
+    /// Command patterns.
     pub commands: Vec<String>,
-    /// What it says about them.
+    /// Effect of the rule.
     #[serde(default)]
     pub mode: AccessMode,
 }
 
 impl CommandRule {
-    /// A rule about commands.
+    /// Creates a rule.
     pub fn new<P: Into<String>>(mode: AccessMode, commands: impl IntoIterator<Item = P>) -> Self {
         Self { commands: commands.into_iter().map(Into::into).collect(), mode }
     }
 
-    /// The rule that allows this command and nothing else: the same program with the same arguments.
+    /// Returns a rule that allows exactly this command: the same program with the same arguments.
     ///
-    /// None where one rule cannot say that: for pipelines, lists and other compound commands, for commands that run
-    /// others, and where a word is computed, a variable is set, a file is opened or a text is given to read.
+    /// Returns `None` if a single rule cannot express that: for pipelines, lists and other compound commands, for
+    /// commands that run others, and if a word is computed, a variable is set, a file is opened or text is passed as
+    /// input.
     ///
     /// ```
     /// use deepagents_fs::permissions::{AccessMode, CommandRule};
@@ -87,14 +88,16 @@ impl CommandRule {
         let simple = one_plain(&script)?;
         let words = simple.words.iter().map(|word| word.known().map(quoted)).collect::<Option<Vec<_>>>()?;
         let rule = Self::new(AccessMode::Allow, [words.join(" ")]);
-        // What it says is what it was made from.
+        // Check that the rule allows the command it was made from.
         let covers = || rule.compile().ok().is_some_and(|own| own.patterns.iter().all(|own| own.allows(simple)));
         (!words.is_empty() && covers()).then_some(rule)
     }
 
-    /// What commands like this one have in common where a person is to allow them all: the program, with its sub-command where
-    /// it has some. Nothing for a list, a pipeline, a redirection or a word that is computed, for a program that runs another
-    /// one or whatever it is told (`env`, `bash`, `python`, `vim`, `tar`), and for options that stand before a sub-command.
+    /// Returns what a rule for all commands like this one would name: the program, with its subcommand if it has
+    /// subcommands.
+    ///
+    /// Returns `None` for a list, a pipeline, a redirection or a computed word; for a program that runs another one or
+    /// whatever it is told (`env`, `bash`, `python`, `vim`, `tar`); and if options precede a subcommand.
     ///
     /// ```
     /// use deepagents_fs::permissions::CommandRule;
@@ -107,7 +110,7 @@ impl CommandRule {
     pub fn program_of(command: &str) -> Option<String> {
         let script = Script::read(command);
         let simple = one_plain(&script)?;
-        // Where it may run something that stands in it, that is listed as well.
+        // A command that may run part of its text is listed together with that part.
         let is_alone = script.commands.len() == 1 && simple.words.iter().all(|word| word.known().is_some());
         is_alone.then(|| program::of(simple)).flatten()
     }
@@ -123,7 +126,7 @@ impl CommandRule {
     }
 }
 
-/// The one command of a script that is a program with its arguments and nothing more.
+/// Returns the script's only command, if it is just a program with arguments.
 fn one_plain(script: &Script) -> Option<&Simple> {
     let mut commands = script.commands.iter().filter(|simple| !simple.guessed);
     let (Some(simple), None) = (commands.next(), commands.next()) else { return None };
@@ -132,19 +135,19 @@ fn one_plain(script: &Script) -> Option<&Simple> {
     (plain && !opens).then_some(simple)
 }
 
-/// Why a rule about commands cannot be used.
+/// A rule for commands is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandRuleError {
-    /// One of its patterns.
+    /// One of its patterns is invalid.
     #[error("the pattern `{pattern}` of a rule about commands cannot be used: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// It names no commands, so that it would say nothing.
+    /// The rule has no commands, so it could never apply.
     #[error("a rule about commands names none; give it some or leave it out")]
     NoCommands,
 }
@@ -152,67 +155,67 @@ pub enum CommandRuleError {
 /// What the rules say about a command, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandDecision {
-    /// What may be done.
+    /// The resulting access mode.
     pub mode: AccessMode,
     /// What decided.
     pub reason: CommandReason,
 }
 
 impl CommandDecision {
-    /// All of it is allowed, by this rule if by one.
+    /// All of it is allowed, by this rule if there is one.
     fn allowed(by: Option<&str>) -> Self {
         let by = by.map(str::to_owned).into_iter().collect();
         Self { mode: AccessMode::Allow, reason: CommandReason::Allowed { by } }
     }
 }
 
-/// What decided about a command. Shown, it is the part of a sentence behind "because".
+/// What decided about a command. Displayed as a clause that follows "because".
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandReason {
-    /// A rule about commands.
+    /// A rule for commands.
     Rule {
-        /// Its pattern.
+        /// Pattern of the rule.
         pattern: String,
-        /// The simple command that it is about.
+        /// The simple command it covers.
         command: String,
     },
-    /// Whether a rule is about it depends on what is computed.
+    /// A rule may or may not cover the command, depending on something computed.
     Unclear {
-        /// The pattern of that rule.
+        /// Pattern of the rule.
         pattern: String,
         /// The simple command.
         command: String,
     },
-    /// The program of a rule stands in what a command is given, which may run it.
+    /// A command that a rule covers is mentioned in the input of another command, which may run it.
     Mentioned {
-        /// The pattern of that rule.
+        /// Pattern of the rule.
         pattern: String,
         /// The simple command.
         command: String,
     },
-    /// A rule about files, for a file that the shell opens.
+    /// A rule for files, about a file that the shell opens.
     File {
-        /// Its pattern.
+        /// Pattern of the rule.
         pattern: String,
         /// The file.
         path: VPath,
     },
-    /// The shell opens a file that no rule is about.
+    /// The shell opens a file that no rule covers.
     Opens {
         /// The file, as far as it is known.
         file: String,
     },
-    /// It cannot be judged.
+    /// The command cannot be judged.
     NotUnderstood(String),
-    /// No rule is about a simple command of it.
+    /// No rule covers a simple command in it.
     NoRule {
         /// The simple command.
         command: String,
     },
-    /// Rules allow all of it, or there are none.
+    /// Rules allow all of it, or there are no rules against it.
     Allowed {
-        /// The patterns of the rules that do.
+        /// Patterns of the allowing rules.
         by: Vec<String>,
     },
 }
@@ -240,11 +243,11 @@ impl fmt::Display for CommandReason {
     }
 }
 
-/// Compiled rules about commands.
+/// Compiled rules for commands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandRules {
     rules: Vec<Compiled>,
-    /// What holds for commands that no rule is about.
+    /// Applies to commands that no rule covers.
     otherwise: AccessMode,
 }
 
@@ -263,7 +266,7 @@ impl CommandRules {
         Ok(Self { rules, otherwise })
     }
 
-    /// Whether every command is allowed, whatever it is.
+    /// Returns whether all commands are allowed.
     pub(super) fn is_empty(&self) -> bool {
         self.otherwise == AccessMode::Allow && self.rules.iter().all(|rule| rule.mode == AccessMode::Allow)
     }
@@ -300,7 +303,7 @@ impl CommandRules {
 
     fn simple(&self, simple: &Simple) -> CommandDecision {
         let decision = |mode, reason| CommandDecision { mode, reason };
-        // A later rule may say more of it, but not less.
+        // A mention does not end the search: a later rule may be stricter.
         let mut mentioned = None;
         for rule in &self.rules {
             for pattern in &rule.patterns {
@@ -327,7 +330,7 @@ impl CommandRules {
                 }
             }
         }
-        // Variables of the text itself, and files that are opened alone, which are judged as such.
+        // Only private variables, or opened files, which are judged separately.
         let idle = simple.words.is_empty() && simple.assignments.iter().all(|(name, _)| is_private(name));
         let rest = if idle || simple.transparent || simple.guessed {
             CommandDecision::allowed(None)
@@ -337,7 +340,8 @@ impl CommandRules {
         mentioned.filter(|mentioned| severity(mentioned.mode) >= severity(rest.mode)).unwrap_or(rest)
     }
 
-    /// A file that the shell opens: rules about files decide where they name it, for writing also what holds otherwise.
+    /// Judges a file that the shell opens: by the rules for files if one matches; otherwise, writing is subject to
+    /// `otherwise`.
     fn redirection(&self, redirection: &Redirection, files: &Permissions, moved: bool) -> CommandDecision {
         let allowed = CommandDecision::allowed(None);
         if is_stream(&redirection.to) {
@@ -349,7 +353,7 @@ impl CommandRules {
             let decision = files.decide(operation, &path);
             if let Some(pattern) = decision.pattern {
                 let reason = CommandReason::File { pattern: pattern.to_owned(), path };
-                // The file is read-only for commands, whatever a person says to this one.
+                // The file is read-only for commands, whatever a person decides about this one.
                 let mode = if decision.mode == AccessMode::Ask { AccessMode::Deny } else { decision.mode };
                 return CommandDecision { mode, reason };
             }
@@ -369,7 +373,7 @@ fn severity(mode: AccessMode) -> u8 {
     }
 }
 
-/// Whether it is no file of a disk.
+/// Returns whether it is a device rather than a file on disk.
 fn is_stream(word: &Word) -> bool {
     matches!(word.known(), Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr" | "/dev/zero" | "/dev/full"))
 }

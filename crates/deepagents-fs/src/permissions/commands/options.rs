@@ -1,10 +1,10 @@
-//! Telling the options of a command line from its operands, as far as that is possible without knowing every program.
+//! Separates options from operands, as far as that is possible without knowing every program.
 
 use super::pattern::{Glob, Match};
 use super::word::Word;
 
-/// Options before the sub-command that take the next word, by program. For programs that are not here, a word behind an
-/// option may be its value or not.
+/// Options before the subcommand that take the next word as their value, by program. For other programs, a word after
+/// an option may or may not be its value.
 const VALUED: [(&str, &[&str]); 8] = [
     (
         "git",
@@ -35,7 +35,7 @@ const VALUED: [(&str, &[&str]); 8] = [
     ("gh", &["-R", "--repo"]),
 ];
 
-/// Letters and words for the same option.
+/// Short and long forms of the same option.
 const SAME: [(&str, char, char, &str); 8] = [
     ("rm", 'r', 'R', "recursive"),
     ("rm", 'f', 'f', "force"),
@@ -47,12 +47,13 @@ const SAME: [(&str, char, char, &str); 8] = [
     ("git", 'f', 'f', "force"),
 ];
 
-/// Whether an option is among the arguments, by itself, in a cluster of letters, or as the word that means the same.
+/// Returns whether an option is among the arguments: on its own, in a cluster of letters, or in its equivalent long or
+/// short form.
 pub(super) fn has(program: &str, args: &[Word], option: &Glob) -> Match {
     let Some(wanted) = option.literal() else {
         return args.iter().map(|arg| option.of(arg)).max().unwrap_or(Match::No);
     };
-    // Behind `--` there are operands.
+    // After `--`, only operands follow.
     let end = args.iter().position(|arg| arg.known() == Some("--")).unwrap_or(args.len());
     let args = args.get(..end).unwrap_or_default();
     if wanted.starts_with("--") {
@@ -73,7 +74,7 @@ fn long(program: &str, arg: &Word, wanted: &str, name: &str, valued: bool) -> Ma
     let same = SAME.iter().find(|(of, _, _, word)| *of == program && name.strip_prefix("--") == Some(word));
     match () {
         () if own == if valued { wanted } else { name } => Match::Yes,
-        // Many programs take the beginning of a word for it.
+        // Many programs accept abbreviated long options.
         () if own.len() > 2 && own.starts_with("--") && name.starts_with(own) => Match::Perhaps,
         () => same
             .map_or(Match::No, |(_, small, large, _)| letter(program, arg, *small).max(letter(program, arg, *large))),
@@ -92,7 +93,7 @@ fn letter(program: &str, arg: &Word, wanted: char) -> Match {
     if has { Match::Yes } else { Match::No }
 }
 
-/// What is computed may be an option, unless it is known to begin like none.
+/// A computed word may be an option, unless its known prefix rules that out.
 fn computed(arg: &Word) -> Match {
     match arg {
         Word::Computed(Some(begins)) if !begins.is_empty() && !begins.starts_with('-') => Match::No,
@@ -100,23 +101,23 @@ fn computed(arg: &Word) -> Match {
     }
 }
 
-/// The sub-command of a program that has some, where it can be told.
+/// Returns the subcommand of a program that has subcommands, if it is known.
 pub(super) fn sub_command<'a>(program: &str, args: &'a [Word]) -> Option<&'a str> {
     let operands = Operands::new(program, args);
     let (first, maybe_value) = operands.words.first().filter(|_| operands.sub_command)?;
     first.known().filter(|_| !maybe_value)
 }
 
-/// Whether it is known how a program takes its options, so that a bare word is no program to it.
+/// Returns whether the program's options are known, so that it does not take an operand for a program to run.
 pub(super) fn are_known(program: &str) -> bool {
     VALUED.iter().any(|(of, options)| *of == program && !options.is_empty())
 }
 
-/// The arguments that are no options, in order.
+/// The arguments that are not options, in order.
 pub(super) struct Operands<'a> {
-    /// With each, whether it may be the value of an option instead.
+    /// Each with whether it may instead be the value of an option.
     words: Vec<(&'a Word, bool)>,
-    /// Whether the first is a sub-command.
+    /// Whether the first operand is a subcommand.
     sub_command: bool,
 }
 
@@ -135,7 +136,7 @@ impl<'a> Operands<'a> {
                 Some(option) => {
                     let takes_next = valued.is_some_and(|valued| valued.contains(&option));
                     if takes_next {
-                        // It may define a sub-command by any name.
+                        // This may define a subcommand under any name.
                         if let Some(value) =
                             rest.next().filter(|value| value.known().is_none_or(|text| text.starts_with("alias.")))
                         {
@@ -152,7 +153,7 @@ impl<'a> Operands<'a> {
         Self { words, sub_command: valued.is_some_and(|valued| !valued.is_empty()) }
     }
 
-    /// Whether these are among them, in this order. A sub-command comes first.
+    /// Returns whether the operands contain these in this order. A subcommand must come first.
     pub(super) fn have(&self, wanted: &[&Glob]) -> Match {
         let mut words = self.words.iter();
         let mut all = Match::Yes;
@@ -164,11 +165,11 @@ impl<'a> Operands<'a> {
                 }
                 match glob.of(word) {
                     Match::Yes => break,
-                    // As it may be several words, or none, what follows is not known.
+                    // It may be any number of words, so what follows is unknown.
                     Match::Perhaps => return Match::Perhaps,
                     Match::No if at > 0 || *maybe_value => {}
                     Match::No if self.sub_command => return Match::No,
-                    // It may be a sub-command of a program that is not known here.
+                    // It may be a subcommand of an unknown program.
                     Match::No => all = Match::Perhaps,
                 }
             }

@@ -1,27 +1,27 @@
-//! What a rule says of a command, and whether it says it of this one.
+//! Patterns of command rules, and matching them.
 
 use super::options::{self, Operands};
 use super::script::Simple;
 use super::word::{Word, is_name};
 
-/// A command as a rule writes it, such as `git push *`.
+/// A command pattern in a rule, such as `git push *`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommandPattern {
     text: String,
     assignments: Vec<(String, Glob)>,
     program: Glob,
-    /// The last part of the program's path, in small letters.
+    /// Last component of the program's path, in lower case.
     name: Glob,
     args: Vec<Glob>,
-    /// Whether any further arguments may follow.
+    /// Whether further arguments may follow.
     open: bool,
 }
 
-/// Whether a rule that takes something away is about a command.
+/// Whether a rule that denies or asks applies to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     No,
-    /// That depends on what is computed, or on how the program takes its options.
+    /// Depends on something computed, or on how the program parses its options.
     Perhaps,
     Yes,
 }
@@ -45,7 +45,8 @@ impl CommandPattern {
         &self.text
     }
 
-    /// Whether it allows this command: word for word, and nothing that is computed but where it takes anything.
+    /// Returns whether an allowing rule with this pattern covers the command: word for word, with nothing computed
+    /// except where the pattern matches anything.
     pub(super) fn allows(&self, simple: &Simple) -> bool {
         let Some((program, args)) = simple.words.split_first() else { return false };
         let known = |glob: &Glob, word: &Word| glob.is_any() || word.known().is_some_and(|text| glob.matches(text));
@@ -59,11 +60,11 @@ impl CommandPattern {
             && self.args.iter().zip(args).all(|(glob, word)| known(glob, word))
     }
 
-    /// Whether it takes this command away: by whatever path the program is called, however its options are ordered and
-    /// written, and whatever further arguments there are.
+    /// Returns whether a denying or asking rule with this pattern covers the command, with any path to the program, any
+    /// order and spelling of options, and any further arguments.
     pub(super) fn takes_away(&self, simple: &Simple) -> Match {
         let Some((program, args)) = simple.words.split_first() else { return Match::No };
-        // A program whose name is computed is a doubt of its own.
+        // A computed program name is reported as a doubt.
         let Some(program) = program.known() else { return Match::No };
         let by_program = self.of_program(program);
         if by_program == Match::No {
@@ -77,24 +78,24 @@ impl CommandPattern {
         all
     }
 
-    /// Whether a word may be its program. Any word is no sign of one that stands for all.
+    /// Returns whether a word may name the pattern's program. `false` for a pattern that matches all programs.
     pub(super) fn may_name(&self, word: &str) -> bool {
         !self.name.is_any() && self.name.matches(&base_name(word).to_ascii_lowercase())
     }
 
     fn of_program(&self, program: &str) -> Match {
-        // Some disks do not keep upper and lower case apart.
+        // Some file systems are case-insensitive.
         let (own, program) = (self.program.to_lower(), program.to_ascii_lowercase());
         match () {
             () if own.matches(&normal(&program)) => Match::Yes,
             () if !self.program.has_slash() && own.matches(base_name(&program)) => Match::Yes,
-            // The same name elsewhere may be the same program.
+            // The same name at another path may be the same program.
             () if self.program.has_slash() && own.base_name().matches(base_name(&program)) => Match::Perhaps,
             () => Match::No,
         }
     }
 
-    /// Options are looked for anywhere, the rest in order.
+    /// Options may be anywhere; operands must be in order.
     fn of_arguments(&self, program: &str, args: &[Word]) -> Match {
         let (options, operands): (Vec<&Glob>, Vec<&Glob>) = self.args.iter().partition(|glob| glob.is_option());
         let by_options = options.iter().map(|option| options::has(program, args, option)).min();
@@ -103,29 +104,29 @@ impl CommandPattern {
     }
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A path without the parts that lead nowhere.
+/// Removes empty and `.` components from a path.
 fn normal(path: &str) -> String {
     let absolute = if path.starts_with('/') { "/" } else { "" };
     let parts = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/");
-    // `./x` is no program on the path.
+    // `./x` is not looked up in `PATH`.
     let here = if path.contains('/') && absolute.is_empty() { "./" } else { "" };
     format!("{absolute}{here}{parts}")
 }
 
-/// Whether a variable is of the text's own. By POSIX, variables of small letters change nothing in the standard
-/// utilities; those that programs take notice of all the same end like these.
+/// Returns whether a variable is private to the command text. By POSIX, lower-case variables have no effect on the
+/// standard utilities; the exceptions are ones that programs read regardless.
 pub(super) fn is_private(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         && !name.ends_with("_proxy")
         && !name.starts_with("npm_")
 }
 
-/// A word of a rule: text in which `*` and `?` that are not quoted stand for others.
+/// A word of a pattern, in which unquoted `*` and `?` are wildcards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Glob(Vec<Piece>);
 
@@ -145,7 +146,7 @@ impl Glob {
         matches!(self.0.as_slice(), [Piece::Char('-'), _, ..])
     }
 
-    /// The text, if it stands for itself alone.
+    /// Returns the text if there are no wildcards.
     pub(super) fn literal(&self) -> Option<String> {
         let literal = |piece: &Piece| if let Piece::Char(c) = piece { Some(*c) } else { None };
         self.0.iter().map(literal).collect()
@@ -163,7 +164,7 @@ impl Glob {
                     of += 1;
                 }
                 Some(piece) if fits(piece, *c) => (at, of) = (at + 1, of + 1),
-                // The last star takes one more.
+                // The last star takes one more character.
                 _ => match back {
                     Some((from, star)) => {
                         back = Some((from + 1, star));
@@ -176,7 +177,7 @@ impl Glob {
         self.0.iter().skip(of).all(|piece| *piece == Piece::Any)
     }
 
-    /// Whether it stands for what a word is.
+    /// Returns whether the glob matches a word.
     pub(super) fn of(&self, word: &Word) -> Match {
         match word {
             Word::Known(text) if self.matches(text) => Match::Yes,
@@ -208,7 +209,7 @@ impl Glob {
         Self(self.0.rsplit(|piece| *piece == Piece::Char('/')).next().unwrap_or_default().to_vec())
     }
 
-    /// A variable and its value, if it sets one.
+    /// Returns the variable and its value if this is an assignment.
     fn assignment(&self) -> Option<(String, Self)> {
         let at = self.0.iter().position(|piece| *piece == Piece::Char('='))?;
         let name = Self(self.0.get(..at)?.to_vec()).literal().filter(|name| is_name(name))?;
@@ -216,7 +217,7 @@ impl Glob {
     }
 }
 
-/// The words of a rule. Quotes and backslashes take the meaning of what they cover away.
+/// Splits a pattern into words. Quotes and backslashes make characters literal.
 fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
     let mut words = Vec::new();
     let mut word: Option<Vec<Piece>> = None;

@@ -1,10 +1,10 @@
-//! What a person agrees to who allows "commands like this one": the program and, where it has some, its sub-command.
+//! What a person allows with "commands like this one": the program and, if it has subcommands, the subcommand.
 
 use super::script::Simple;
 use super::{mentions, options, shells};
 
-/// Programs that run what their arguments or their input say, in languages of their own, so that to allow one is to allow
-/// all. Those that run a command which stands among their arguments are known elsewhere.
+/// Programs that run what their arguments or input say in languages of their own, so that allowing one allows
+/// everything. Those that run a command from their arguments are listed elsewhere.
 const OPEN_ENDED: &[&str] = &[
     "alacritty",
     "ansible",
@@ -229,12 +229,12 @@ const OPEN_ENDED: &[&str] = &[
     "zip",
     "zypper",
 ];
-/// What changes the meaning of commands that come later, or takes a program among its options.
+/// Commands that change the meaning of later commands, or take a program as an option.
 const NEVER: &[&str] = &[
     ".", "source", "eval", "exec", "builtin", "command", "trap", "man", "export", "readonly", "declare", "typeset",
     "local", "set", "unset", "read", "getopts",
 ];
-/// Options by which programs that run nothing else run something, by how they begin.
+/// Prefixes of options that make a program run something it otherwise does not.
 const RUNNING: [(&str, &[&str]); 2] = [
     ("rg", &["--pre", "--hostname-bin"]),
     (
@@ -242,10 +242,10 @@ const RUNNING: [(&str, &[&str]); 2] = [
         &["-O", "--open", "--ext-diff", "--textconv", "--exec", "--upload-pack", "--receive-pack", "--config", "-c"],
     ),
 ];
-/// Beginnings of names that may have a version behind them.
+/// Program names that may have a version appended.
 const VERSIONED: [&str; 8] = ["python", "perl", "ruby", "lua", "php", "node", "pypy", "pip"];
 
-/// What calls like this one are called by, if it is safe to say so.
+/// Returns the name for calls like this one, if allowing them is safe.
 pub(super) fn of(simple: &Simple) -> Option<String> {
     let program = simple.words.first()?.known()?;
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -262,19 +262,19 @@ pub(super) fn of(simple: &Simple) -> Option<String> {
         return None;
     }
     if options::are_known(name) {
-        // Options in front of the sub-command may give another meaning to it, as `git -c` does.
+        // Options before the subcommand may change its meaning, as `git -c` does.
         let sub =
             options::sub_command(name, args).filter(|sub| args.first().and_then(|arg| arg.known()) == Some(sub))?;
         let is_open = name == "git" && !simple.inert;
         return (!is_open && is_word(sub)).then(|| format!("{program} {sub}"));
     }
-    // Of some it can be seen that they are told nothing of that kind.
+    // For some programs it is known that this call runs nothing.
     let is_harmless = simple.inert && mentions::may_be_inert(name);
     let is_open = OPEN_ENDED.contains(&name) || is_versioned(&name) || mentions::may_be_inert(name);
     ((is_harmless || !is_open) && is_word(program)).then(|| program.to_owned())
 }
 
-/// Whether a word is read alike by people and by the shell.
+/// Returns whether a word reads the same to people and to the shell.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+".contains(c))
 }

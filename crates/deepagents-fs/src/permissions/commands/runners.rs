@@ -1,19 +1,19 @@
-//! Programs that run another one which stands among their arguments, where only a part of their options is known.
+//! Programs that run a program from their arguments, and whose options are only partly known.
 //!
-//! What they run is looked for rather than read: a command that a rule denies or asks about is found from whatever word it
-//! begins at. For rules that allow, they are programs like others.
+//! The commands they run are searched for rather than parsed: a denied or asked-about command is found at any word
+//! where it may begin. Allowing rules treat these programs like any other.
 
 use super::script::{Doubt, Script, Simple};
 use super::shells;
 use super::values;
 use super::word::Word;
 
-/// Words that are looked at as the beginning of a command.
+/// Maximum number of words tried as the beginning of a command.
 const MOST_BEGINNINGS: usize = 64;
-/// Commands behind which texts are read no more.
+/// Number of commands after which no further texts are parsed.
 const MOST_COMMANDS: usize = 2_000;
 
-/// Programs, and the words behind which they take a command; from their first argument where there are none.
+/// Programs, and the words after which a command follows; if there are none, it may begin at the first argument.
 const RUNNERS: [(&[&str], &[&str]); 9] = [
     (
         &[
@@ -116,7 +116,7 @@ const RUNNERS: [(&[&str], &[&str]); 9] = [
     (&["fd", "fdfind"], &["-x", "-X", "--exec", "--exec-batch"]),
 ];
 
-/// Sub-commands of git that do what another one does.
+/// Git subcommands equivalent to others.
 const PLUMBING: [(&str, &str); 3] = [("send-pack", "push"), ("http-push", "push"), ("fetch-pack", "fetch")];
 
 /// Variables whose values programs run.
@@ -139,14 +139,14 @@ const RUN_VALUES: [&str; 16] = [
     "GIT_EXTERNAL_DIFF",
 ];
 
-/// What the values of variables run, as far as they are written.
+/// Adds the commands in the values of variables, as far as they are known.
 pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usize) {
     for (name, value) in set {
         let runs = RUN_VALUES.contains(&name.as_str())
             || ["_COMMAND", "_EDITOR", "_PAGER", "_ASKPASS", "_RSH"].iter().any(|end| name.ends_with(end))
             || name.starts_with("GIT_CONFIG")
             || name.starts_with("BASH_FUNC_");
-        // A file that a shell reads when it begins, which may be one of those that it is given.
+        // A shell reads this file at startup, and it may be one of the command's inputs.
         if matches!(name.as_str(), "BASH_ENV" | "ENV") && shells::is_stream(value) {
             script.doubts.push(Doubt::Input);
         }
@@ -155,7 +155,7 @@ pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usiz
             script.hides = Some(Doubt::Settings);
         }
         match value.known().filter(|_| runs) {
-            // A function is written behind its parentheses, and an alias of git may begin with a mark.
+            // A function's body follows its parentheses; a git alias may begin with `!`.
             Some(text) => written(script, text.strip_prefix("()").unwrap_or(text).trim_start_matches('!'), depth),
             None if runs => script.doubts.push(Doubt::Evaluation),
             None => {}
@@ -163,9 +163,9 @@ pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usiz
     }
 }
 
-/// Commands that a command may run, as far as they are written in it.
+/// Adds commands that a command may run, as far as they are written in it.
 pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize) {
-    // A sub-command can be a program of its own.
+    // A subcommand can be a separate program.
     if let Some((program, sub)) = name.split_once('-').filter(|(program, _)| matches!(*program, "git" | "cargo")) {
         let words = [program, sub].map(|word| Word::Known(word.to_owned())).into_iter().chain(args.iter().cloned());
         guess(script, words.collect());
@@ -196,7 +196,7 @@ fn is_mark(marks: &[&str], word: &Word) -> bool {
     word.known().is_some_and(|text| marks.contains(&text.split_once('=').map_or(text, |(option, _)| option)))
 }
 
-/// How many of its arguments a program of these does not take for commands; none where it is not one of them.
+/// Returns how many leading arguments such a program does not take for commands; `None` if it is not such a program.
 pub(super) fn before_command(name: &str, args: &[Word]) -> Option<usize> {
     if shells::OTHERS.contains(&name) || name.starts_with("ld-") || name.starts_with("ld.so") {
         return Some(0);
@@ -208,7 +208,7 @@ pub(super) fn before_command(name: &str, args: &[Word]) -> Option<usize> {
     Some(args.iter().position(|arg| is_mark(marks, arg)).unwrap_or(args.len()))
 }
 
-/// A command may begin at any of the words, and be written in any of them.
+/// A command may begin at any word, and any word may contain one.
 fn begins(script: &mut Script, args: &[Word], depth: usize) {
     let starts = |word: &Word| word.known().is_none_or(|text| !text.starts_with('-'));
     let mut beginnings = 0;
@@ -221,7 +221,7 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
             };
             values::setting(script, value.unwrap_or_default(), depth);
         }
-        // It may be the program, or a text of commands.
+        // It may be a program or the text of a command.
         if matches!(word, Word::Computed(begins) if begins.as_deref().is_none_or(str::is_empty)) {
             script.doubts.push(Doubt::Program);
         }
@@ -236,12 +236,12 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
     }
 }
 
-/// A command that may be run.
+/// Adds a command that may be run.
 fn guess(script: &mut Script, words: Vec<Word>) {
     script.commands.push(Simple { words, guessed: true, ..Simple::default() });
 }
 
-/// A text that is, or may be, a command.
+/// Adds the commands of a text that may be one.
 pub(super) fn written(script: &mut Script, text: &str, depth: usize) {
     let from = script.commands.len();
     if from > MOST_COMMANDS {

@@ -1,23 +1,23 @@
-//! Shells: what they are told to run, and what of their own commands evaluates text.
+//! Shells: what they run, and which of their built-in commands evaluate text.
 
 use super::runners;
 use super::script::{Document, Doubt, Script, Simple};
 use super::word::{Word, is_name};
 
-/// Shells whose options are known. What others run is looked for as it is for programs that run others.
+/// Shells whose options are known. Commands run by others are searched for, as with other programs that run programs.
 pub(super) const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
 
-/// Shells of other languages, and programs that run one of those. What they run is looked for.
+/// Shells with other languages, and programs that start one. Commands they run are searched for.
 pub(super) const OTHERS: [&str; 13] =
     ["su", "zsh", "ksh", "ksh93", "mksh", "yash", "csh", "tcsh", "fish", "nu", "pwsh", "elvish", "xonsh"];
 
-/// Letters of options that change nothing about what is run; with `-c`, `-o` and `-O`, all that is taken.
+/// Option letters that do not affect what is run. Apart from these, only `-c`, `-o` and `-O` are accepted.
 const FLAGS: &str = "abefhiklmnptruvxBCDEHPT";
-/// Words of bash that do the same, and take no value. They are known with one hyphen, too.
+/// Equivalent long options of bash without a value; also known with a single hyphen.
 const LONG: [&str; 9] =
     ["debugger", "login", "noediting", "noprofile", "norc", "posix", "restricted", "verbose", "protected"];
 
-/// What changes how the rest is read, or keeps text to run it later.
+/// Commands that change how the rest is read, or store text to run it later.
 pub(super) const UNREADABLE: [&str; 17] = [
     "alias",
     "unalias",
@@ -38,13 +38,13 @@ pub(super) const UNREADABLE: [&str; 17] = [
     "sem",
 ];
 
-/// What evaluates its arguments, so that a subscript among them may run something.
+/// Commands that evaluate their arguments, so that a subscript in them may run something.
 const EVALUATING: [&str; 13] = [
     "let", "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts",
     "wait",
 ];
 
-/// What a shell runs: a text behind `-c`, or what it reads. Whether that is all that it runs.
+/// Adds what a shell runs: the text after `-c`, or its input. Returns whether that is all it runs.
 pub(super) fn run(script: &mut Script, simple: &Simple, args: &[Word], document: Document, depth: usize) -> bool {
     let mut rest = args.iter();
     let (mut text, mut starts, mut options) = (false, false, true);
@@ -93,7 +93,7 @@ pub(super) fn run(script: &mut Script, simple: &Simple, args: &[Word], document:
             if reads(script, simple, file) {
                 script.doubts.push(Doubt::Input);
             }
-            // A file, which is a program like others.
+            // A script file, which is a program like any other.
             false
         }
         (None, Document::Known(document)) => {
@@ -108,20 +108,20 @@ pub(super) fn run(script: &mut Script, simple: &Simple, args: &[Word], document:
     }
 }
 
-/// Whether a shell of another language runs something that cannot be read here: anything but a file.
+/// Returns whether a shell with another language runs something that cannot be read here: anything but a file.
 pub(super) fn is_unread(script: &Script, simple: &Simple, name: &str, args: &[Word]) -> bool {
     let file = args.first().filter(|first| name != "su" && first.known().is_some_and(|first| !first.starts_with('-')));
     file.is_none_or(|file| reads(script, simple, file))
 }
 
-/// Whether the file that a command runs is what it is given to read.
+/// Returns whether the file that a command runs is its own input.
 pub(super) fn reads(script: &Script, simple: &Simple, file: &Word) -> bool {
-    // From another directory a number may be the name of what is open.
+    // In another directory, a number may name an open descriptor.
     is_stream(file) || (simple.reads_text && script.moves)
 }
 
-/// Whether a file is a stream that is open, or one that is made while the command runs. Which directory the path begins in
-/// is not known.
+/// Returns whether a file is an open stream, or may be created while the command runs. The directory of a relative path
+/// is unknown.
 pub(super) fn is_stream(file: &Word) -> bool {
     let Some(file) = file.known() else { return true };
     let mut parts: Vec<&str> = Vec::new();
@@ -137,7 +137,7 @@ pub(super) fn is_stream(file: &Word) -> bool {
         || parts.last() == Some(&"stdin")
 }
 
-/// Looks at commands of the shell itself that change how text is read, or evaluate some.
+/// Handles built-in commands that change how text is read, or that evaluate text.
 pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: usize) {
     if UNREADABLE.contains(&name) || (EVALUATING.contains(&name) && has_subscript(name, args)) {
         script.doubts.push(Doubt::Evaluation);
@@ -145,7 +145,7 @@ pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: u
     if matches!(name, "export" | "readonly" | "declare" | "typeset" | "local") {
         let set: Vec<_> = args.iter().filter_map(super::wrappers::assignment).collect();
         runners::variables(script, &set, depth);
-        // A name for another variable is set by that name later.
+        // A name reference is assigned through later, under another name.
         let refers = |arg: &Word| arg.known().is_some_and(|arg| arg.starts_with('-') && arg.contains('n'));
         if !matches!(name, "export" | "readonly") && args.iter().any(refers) {
             script.doubts.push(Doubt::Evaluation);
@@ -158,14 +158,14 @@ pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: u
     };
     let set = set.into_iter().filter_map(Word::known).map(|name| (name.to_owned(), Word::Computed(None)));
     script.assigned(set, depth);
-    // It replaces numbers of jobs in a command and runs that.
+    // `jobs -x` replaces job IDs in a command and runs it.
     if name == "jobs" && args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with('-') && arg.contains('x')))
     {
         script.doubts.push(Doubt::Evaluation);
     }
 }
 
-/// The variables that `read` sets.
+/// Returns the variables that `read` sets.
 fn read_into(args: &[Word]) -> Vec<&Word> {
     let mut names = Vec::new();
     let mut rest = args.iter();
@@ -175,7 +175,7 @@ fn read_into(args: &[Word]) -> Vec<&Word> {
             names.push(arg);
             continue;
         };
-        // Its value is in the word or the next one; that of `-a` is a name, too.
+        // The value is in the same word or the next; that of `-a` is a variable too.
         match option.char_indices().find(|(_, letter)| "adinNptu".contains(*letter)) {
             Some((at, 'a')) if at + 1 == option.len() => names.extend(rest.next()),
             Some((at, _)) if at + 1 == option.len() => drop(rest.next()),
@@ -185,19 +185,19 @@ fn read_into(args: &[Word]) -> Vec<&Word> {
     names
 }
 
-/// Whether arguments hold, or may hold, a subscript that runs something.
+/// Returns whether the arguments contain, or may contain, a subscript that runs something.
 fn has_subscript(name: &str, args: &[Word]) -> bool {
     let runs = |text: &str| text.contains("$(") || text.contains('`');
     let tests = matches!(name, "test" | "[");
     args.iter().enumerate().any(|(at, arg)| match arg {
-        // What is printed is not evaluated, unless it goes into a variable.
+        // Printed text is not evaluated, unless `-v` stores it in a variable.
         Word::Known(text) if name == "printf" => text.starts_with("-v"),
         Word::Known(text) if tests => text == "-v" || text == "-R" || runs(text),
         Word::Known(text) => runs(text) || name == "let",
-        // One word that is not at the place of an operator is a text to be compared.
+        // A single word that is not in the position of an operator is text to compare.
         Word::Computed(Some(_)) if tests => false,
         Word::Computed(_) if name == "printf" => at == 0,
-        // A number of a process is put in as a word.
+        // A process ID expands to a single word.
         Word::Computed(_) if name == "wait" => false,
         Word::Computed(Some(begins)) => !begins.split_once('=').is_some_and(|(name, _)| is_name(name)),
         Word::Computed(None) => true,

@@ -1,4 +1,4 @@
-//! Options whose value is a command, or says which one is run.
+//! Options whose value is a command or selects one.
 
 use super::options;
 use super::runners::written;
@@ -8,9 +8,9 @@ use super::word::Word;
 /// Options of a program whose value is a command.
 struct Values {
     names: &'static [&'static str],
-    /// As whole words, and as the beginning of one where they are a letter.
+    /// Complete words; a short option may also be the prefix of a word.
     options: &'static [&'static str],
-    /// Letters that say the same among others, such as the `I` of `tar -cI`.
+    /// Letters with the same meaning inside a cluster, such as the `I` of `tar -cI`.
     letters: &'static str,
 }
 
@@ -58,18 +58,18 @@ const VALUES: [Values; 9] = [
     Values { names: &["zip"], options: &["-TT", "--unzip-command"], letters: "" },
 ];
 
-/// Whether options of a program are among these.
+/// Returns whether a program has such options.
 pub(super) fn are_known(name: &str) -> bool {
     VALUES.iter().any(|values| values.names.contains(&name))
 }
 
-/// What the options of a program run.
+/// Adds the commands that a program's options run.
 pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize) {
     if name == "git" && args.iter().filter_map(Word::known).any(sets) {
         script.hides = Some(Doubt::Settings);
     }
     let Some(values) = VALUES.iter().find(|values| values.names.contains(&name)) else { return };
-    // What the letters of git mean depends on the sub-command.
+    // The meaning of git's letters depends on the subcommand.
     let letters = match options::sub_command(name, args) {
         Some("clone") => "uc",
         Some("ls-remote") => "u",
@@ -81,7 +81,7 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
         let Some(text) = arg.known() else { continue };
         let next = || args.get(at + 1).and_then(Word::known);
         let of = |option: &&str| match (text.starts_with("--"), option.starts_with("--")) {
-            // The beginning of a long one stands for it.
+            // Long options may be abbreviated.
             (true, true) => match text.split_once('=') {
                 Some((name, value)) => Some(value).filter(|_| name.len() > 2 && option.starts_with(name)),
                 None => next().filter(|_| text.len() > 2 && option.starts_with(text)),
@@ -96,7 +96,7 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
             setting(script, value, depth);
         }
     }
-    // In the old style the letters stand without a hyphen, and their values behind them.
+    // In the old style, the letters have no hyphen and the values follow them.
     let first = args.first().and_then(Word::known).filter(|_| name == "tar").unwrap_or_default();
     if first.contains(['I', 'F']) && first.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         for value in args.iter().skip(1).take(first.len()).filter_map(Word::known) {
@@ -105,15 +105,15 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
     }
 }
 
-/// The value of one of some letters in a cluster of them.
+/// Returns the value of the first of some letters in a cluster.
 fn among_letters<'a>(text: &'a str, letters: &str, next: Option<&'a str>) -> Option<&'a str> {
     let cluster = text.strip_prefix('-').filter(|cluster| !cluster.starts_with('-'))?;
     let (_, rest) = cluster.split_once(|letter| letters.contains(letter))?;
-    // Where the value of `git grep -O` is not in the word, there is none.
+    // `git grep -O` takes a value only in the same word.
     if rest.is_empty() { next.filter(|_| letters != "O") } else { Some(rest) }
 }
 
-/// A text that may be a command, or set a name to one; git has aliases that begin with a mark.
+/// Adds a text that may be a command or assign one to a name. Git marks shell aliases with `!`.
 pub(super) fn setting(script: &mut Script, text: &str, depth: usize) {
     let is_key = |name: &str| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
@@ -124,7 +124,7 @@ pub(super) fn setting(script: &mut Script, text: &str, depth: usize) {
     }
 }
 
-/// Whether an argument sets what git runs by a way of which the value does not show it.
+/// Returns whether an argument configures what git runs in a way that its text does not show.
 fn sets(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     ["--config-env", "alias.", "include.path", "includeif."].iter().any(|begins| text.starts_with(begins))

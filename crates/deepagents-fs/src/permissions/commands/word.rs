@@ -1,20 +1,20 @@
-//! Words of a command: what is known of the text that a program will get.
+//! Words of a command, and what is known of the text a program will receive.
 
 use rable::{Node, NodeKind};
 
 use super::script::Doubt;
 
-/// A word after the shell has taken off quotes, as far as that can be told without running anything.
+/// A word after quote removal, as far as it is known without running anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// This text, whatever shell reads it.
+    /// Exactly this text in every shell.
     Known(String),
-    /// Computed: any number of words. All begin with this text where that is known.
+    /// Computed: any number of words. All begin with this text, if it is known.
     Computed(Option<String>),
 }
 
 impl Word {
-    /// The text, if it is known.
+    /// Returns the text, if known.
     pub(super) fn known(&self) -> Option<&str> {
         match self {
             Self::Known(text) => Some(text),
@@ -22,7 +22,7 @@ impl Word {
         }
     }
 
-    /// As it is shown to people: what is not known is three dots.
+    /// Formats the word for people, with `…` for unknown text.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Known(text) => quoted(text),
@@ -31,7 +31,7 @@ impl Word {
     }
 }
 
-/// A word for a rule or a person: in single quotes where anything in it would mean something.
+/// Quotes a word for a rule or a person: in single quotes if it contains special characters.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%^".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -40,20 +40,20 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What a substitution runs.
+/// Content of a substitution.
 pub(super) enum Inner<'a> {
     Node(&'a Node),
-    /// The grammar leaves what is nested deeply as text.
+    /// Deeply nested content, which the parser leaves as text.
     Text(&'a str),
 }
 
-/// Takes the quotes off a word. What its substitutions run is handed to `inner`.
+/// Removes the quotes of a word. Calls `inner` with the content of its substitutions.
 ///
-/// What shells read differently (`$'…'`, `{a,b}`) is computed, and so is what depends on files, variables or the home
-/// directory. What might run something in a way that cannot be seen is a doubt.
+/// Syntax that shells read differently (`$'…'`, `{a,b}`) counts as computed, as does everything that depends on files,
+/// variables or the home directory. Anything that might run something unseen is a doubt.
 pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), Doubt>) -> Result<Word, Doubt> {
     let NodeKind::Word { parts, value, .. } = &word.kind else { return Err(Doubt::NotRead) };
-    // Behind a backquote a backslash says something else, and the grammar leaves it where it is.
+    // In backquotes, backslashes have another meaning, and the parser leaves them in place.
     let escapes = value.contains('`') && value.contains('\\');
     let mut reader = Reader::default();
     for part in parts {
@@ -76,11 +76,11 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
             }
             NodeKind::ParamExpansion { param, op, arg } => {
                 parameter(param, op.as_deref(), arg.as_deref())?;
-                // The numbers among the special parameters are one word each.
+                // These special parameters are numbers and expand to one word each.
                 if matches!(param.as_str(), "?" | "#" | "$" | "!") { reader.compute(true) } else { reader.expand() }
             }
             NodeKind::ParamLength { param } if is_name(param) => reader.compute(true),
-            // Where one with a backslash ends, shells do not agree.
+            // Shells disagree on where one with a backslash ends.
             NodeKind::AnsiCQuote { content, .. } if content.contains('\\') => return Err(Doubt::NotRead),
             NodeKind::LocaleString { content, .. } | NodeKind::BraceExpansion { content }
                 if content.contains(['$', '`', '\\', '<', '>']) =>
@@ -93,7 +93,7 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
             NodeKind::ArithmeticExpansion { expression: Some(expression) } if is_sum(expression) => {
                 reader.compute(true)
             }
-            // Arithmetic evaluates the values of variables, and they may hold substitutions.
+            // Arithmetic evaluates the values of variables, which may contain substitutions.
             NodeKind::ArithmeticExpansion { .. } => return Err(Doubt::Arithmetic),
             _ => return Err(Doubt::NotRead),
         }
@@ -101,11 +101,11 @@ pub(super) fn read(word: &Node, inner: &mut dyn FnMut(Inner<'_>) -> Result<(), D
     reader.end()
 }
 
-/// A parameter whose expansion runs nothing.
+/// Accepts parameter expansions that run nothing.
 fn parameter(name: &str, operation: Option<&str>, argument: Option<&str>) -> Result<(), Doubt> {
     let special = matches!(name, "?" | "#" | "$" | "!" | "@" | "*" | "-" | "0");
     let plain = |argument: &str| !argument.contains(['$', '`', '\\', '\'', '"']);
-    // `:` alone takes a part by arithmetic, and `@` may expand the value as a prompt.
+    // `:` alone takes a substring by arithmetic, and `@` may expand the value as a prompt.
     let known = matches!(operation, None | Some(":-" | "-" | ":+" | "+" | ":?" | "?" | "#" | "##" | "%" | "%%"));
     if (special || is_name(name) || name.bytes().all(|byte| byte.is_ascii_digit()))
         && known
@@ -117,14 +117,14 @@ fn parameter(name: &str, operation: Option<&str>, argument: Option<&str>) -> Res
     }
 }
 
-/// Whether it can name a variable.
+/// Returns whether a text can be the name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether arithmetic is about numbers alone.
+/// Returns whether an arithmetic expression contains only numbers.
 fn is_sum(expression: &Node) -> bool {
     match &expression.kind {
         NodeKind::ArithNumber { value } => value.bytes().all(|byte| byte.is_ascii_digit()),
@@ -142,12 +142,12 @@ enum Quote {
     Double,
 }
 
-/// Reads the parts of one word.
+/// Reads the parts of a word.
 #[derive(Debug, Default)]
 struct Reader {
     quote: Quote,
     text: String,
-    /// What is known of the beginning, once something is computed.
+    /// Known prefix, once something is computed.
     computed: Option<Option<String>>,
     begun: bool,
 }
@@ -173,7 +173,7 @@ impl Reader {
                 (Quote::None | Quote::Double, '`') => return Err(Doubt::Expansion),
                 (Quote::None | Quote::Double, '$') => match chars.peek() {
                     Some(next) if next.is_ascii_alphanumeric() || "_({['\"!@#*?$-`".contains(*next) => {
-                        // The quote that ends the word is no beginning of another one.
+                        // The closing quote of a word does not start another one.
                         if self.quote == Quote::Double && *next == '"' {
                             self.text.push(c);
                         } else {
@@ -187,7 +187,7 @@ impl Reader {
                     self.text.push(c);
                 }
                 (Quote::None, '~') if !self.begun => self.compute(false),
-                // Where a word ends, shells agree; what is left here unquoted, they do not.
+                // Shells agree on where a word ends, but not on these characters left unquoted inside it.
                 (Quote::None, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')') => {
                     return Err(Doubt::NotRead);
                 }
@@ -198,12 +198,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Something that the shell puts in, and splits into words where it is not quoted.
+    /// Adds an expansion, which is split into words unless quoted.
     fn expand(&mut self) {
         self.compute(self.quote == Quote::Double);
     }
 
-    /// Something that is not known. If it is `one` thing, the beginning of the word stays what it is.
+    /// Adds something unknown. If it is `one` piece of a word, the word's prefix stays known.
     fn compute(&mut self, one: bool) {
         self.begun = true;
         if self.computed.is_none() || !one {

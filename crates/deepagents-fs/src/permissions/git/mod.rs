@@ -1,8 +1,8 @@
-//! What git runs from a workspace, by the settings of its repositories and of the user, and by hooks.
+//! What git runs from a workspace because of repository settings, user settings and hooks.
 //!
-//! Settings of a repository may name files that lie beside it: more settings, hooks, filters. Whoever writes those has his way
-//! with the next `git status` of a person, although the settings themselves stay as they are. The same holds for what links
-//! in a repository lead to, and for what hooks run.
+//! A repository's settings may name files outside `.git`: more settings, hooks, filters. Whoever can write those
+//! controls the user's next `git status`, even if the settings themselves are unchanged. The same goes for the targets
+//! of links in a repository, and for what hooks run.
 
 mod text;
 mod user;
@@ -17,18 +17,18 @@ use text::{Setting, settings};
 pub(crate) use user::UserGit;
 use user::expanded;
 
-/// Bytes of one file of settings that are looked at, and of all.
+/// Maximum number of bytes read of one settings file, and of all.
 const MOST: u64 = 256 << 10;
 const MOST_IN_ALL: u64 = 1 << 20;
-/// Files of settings that are read.
+/// Maximum number of settings files read.
 const MOST_FILES: usize = 64;
-/// Entries of a directory of hooks that are looked at.
+/// Maximum number of entries examined in a hooks directory.
 const MOST_HOOKS: usize = 128;
-/// The directory in which Husky has hooks that run those beside it.
+/// Directory in which Husky places hooks that run those in its parent.
 const HUSKY: &str = "_";
 
-/// The files and directories below a root that a repository has git run, or take settings from; they need not be there.
-/// `repository` is the path below the root of a `.git` or of what is a repository by another name.
+/// Returns the files and directories below a root that a repository makes git run or read settings from; they need not
+/// exist. `repository` is the path below the root of a `.git`, or of a repository under another name.
 pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeSet<PathBuf> {
     let git = root.join(repository);
     let is_named = repository.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
@@ -49,7 +49,7 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
     for setting in &user.settings {
         found.take(setting, None);
     }
-    // What is in the repository is protected as a part of it.
+    // Files inside the repository are protected with it.
     let own = [Some(directory.clone()), directory.canonicalize().ok()];
     let inside = |path: &PathBuf| own.iter().flatten().any(|own| root.join(path).starts_with(own));
     found.search.found.into_iter().filter(|path| !inside(path)).collect()
@@ -57,13 +57,13 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
 
 struct Repository<'a> {
     root: &'a Path,
-    /// What relative paths of programs are relative to.
+    /// Base of relative program paths.
     tree: &'a Path,
     user: &'a UserGit,
     search: Search<'a>,
-    /// Files of settings that were read: they may include each other, and themselves.
+    /// Settings files already read: they may include each other, or themselves.
     read: BTreeSet<PathBuf>,
-    /// Bytes of them that may still be.
+    /// Number of bytes of settings that may still be read.
     left: u64,
 }
 
@@ -84,7 +84,8 @@ impl Repository<'_> {
         }
     }
 
-    /// Adds what a setting names. Gives the file of settings that it takes in; what the user's take in was read.
+    /// Adds what a setting names. Returns the settings file it includes; those included by the user's settings have
+    /// already been read.
     fn take(&mut self, setting: &Setting, directory: Option<&Path>) -> Option<PathBuf> {
         let home = self.user.home.as_deref();
         if setting.includes() {
@@ -105,11 +106,11 @@ impl Repository<'_> {
         if !setting.runs() {
             return None;
         }
-        // Many settings hold commands, so each that names a file here counts.
+        // Many settings contain commands, so every setting that names a file here counts.
         let value = without_variables(&setting.value);
         for word in words(&value).filter(Word::may_be_here) {
             for path in self.search.places(word.text, self.tree, &[]) {
-                // The user's are for all repositories, so that words of theirs may be names of anything here.
+                // User settings apply to all repositories, so their words may happen to be names of anything here.
                 let is_there = if directory.is_some() { path.is_file() } else { is_program(&path) };
                 if is_there {
                     self.search.program(&path);
@@ -121,7 +122,7 @@ impl Repository<'_> {
         None
     }
 
-    /// Adds what the entries of a directory of hooks lead to, and what those run.
+    /// Adds the hooks in a directory, their link targets, and what they run.
     fn hooks(&mut self, directory: &Path) {
         if directory.is_symlink() {
             self.search.add(directory);
@@ -136,7 +137,7 @@ impl Repository<'_> {
     }
 }
 
-/// Whether a word looks like the path of a program that may come to be there.
+/// Returns whether a word looks like the path of a program that may be created later.
 fn may_be_a_program(word: &str) -> bool {
     let is_path = word.contains('/') && !word.ends_with('/') && !word.starts_with(['-', '/']);
     is_path && !word.contains([':', '*', '?', '[', '%', '\\', '@', ','])

@@ -1,4 +1,4 @@
-//! The text of git's settings.
+//! Parses git configuration.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,25 +8,25 @@ const NAMES: [&str; 8] = ["remote", "branch", "submodule", "url", "user", "color
 /// A setting.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setting {
-    /// Without its second name.
+    /// Without the subsection.
     pub(super) section: String,
     pub(super) key: String,
     pub(super) value: String,
 }
 
 impl Setting {
-    /// Whether it takes in another file.
+    /// Returns whether it includes another file.
     pub(super) fn includes(&self) -> bool {
         matches!(self.section.as_str(), "include" | "includeif") && self.key == "path"
     }
 
-    /// Whether it may hold a command.
+    /// Returns whether it may contain a command.
     pub(super) fn runs(&self) -> bool {
         !NAMES.contains(&self.section.as_str())
     }
 }
 
-/// The settings in a text.
+/// Parses the settings in a text.
 pub(super) fn settings(text: &str) -> Vec<Setting> {
     let text = text.replace("\\\r\n", "").replace("\\\n", "");
     let (mut section, mut out) = (String::new(), Vec::new());
@@ -45,7 +45,7 @@ pub(super) fn settings(text: &str) -> Vec<Setting> {
     out
 }
 
-/// A value without what is a remark, quotation marks and backslashes in front of other characters.
+/// Removes comments, quotation marks and escaping backslashes from a value.
 fn unquoted(value: &str) -> String {
     let (mut out, mut quoted, mut chars) = (String::new(), false, value.chars());
     while let Some(c) = chars.next() {

@@ -1,4 +1,4 @@
-//! What a person's own settings have git run in any repository.
+//! What the user's own settings make git run in any repository.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::text::{Setting, settings};
 use crate::permissions::programs::beginning;
 
-/// Bytes of settings that are looked at.
+/// Number of bytes read of a settings file.
 const MOST: u64 = 256 << 10;
-/// Files that are read.
+/// Maximum number of files read.
 const MOST_FILES: usize = 32;
 
-/// The settings of the user and of the machine that hold commands or places of them.
+/// The user's and the system's git settings that contain commands or their locations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct UserGit {
     pub(super) home: Option<PathBuf>,
@@ -21,13 +21,13 @@ pub(crate) struct UserGit {
 }
 
 impl UserGit {
-    /// Reads them.
+    /// Reads the settings.
     #[allow(clippy::disallowed_methods, reason = "git has settings where its environment, which is this one, says")]
     pub(crate) fn read() -> Self {
         let home = std::env::home_dir();
         let own = home.iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // As well as the usual ones: which of them git reads depends on who starts it.
+        // In addition to the usual ones: which of them git reads depends on who starts it.
         let moved = variable("XDG_CONFIG_HOME").map(|directory| directory.join("git/config"));
         let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(variable);
         let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).chain(moved).chain(named).collect();
@@ -50,7 +50,7 @@ impl UserGit {
     }
 }
 
-/// A path of settings: `~/` is the home directory.
+/// Resolves a path in settings; `~/` is the home directory.
 pub(super) fn expanded(value: &str, home: Option<&Path>, directory: &Path) -> PathBuf {
     match (value.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),

@@ -1,4 +1,4 @@
-//! Something that is at a protected place, and how it gets another name.
+//! Files found at protected places, and their renaming.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -12,15 +12,15 @@ use rustix::io::Errno;
 use super::{APPROVED, DIRECTORY, Directory, LEFT, content, device, lock};
 use crate::shell::Moved;
 
-/// What is put behind the name of what a command made.
+/// Suffix of the new name of a file that a command created.
 const SUFFIX: &str = "from-command";
-/// Names that are tried: those that say which one it is, then such as nobody guesses.
+/// Number of names tried with a counter, before random ones.
 const NUMBERED: usize = 9;
 const MOST_NAMES: usize = 64;
-/// What an owner needs to rename in a directory.
+/// Permissions that the owner needs to rename files in a directory.
 const CHANGED_BY_OWNER: Mode = Mode::WUSR.union(Mode::XUSR);
 
-/// Something that is at a place, by its path below the root.
+/// A file at a place, by its path below the root.
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) parent: OwnedFd,
@@ -28,7 +28,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What it says, if it is a link.
+    /// Returns the target if it is a link.
     pub(super) fn link(&self) -> Option<CString> {
         readlinkat(&self.parent, &self.name, Vec::new()).ok()
     }
@@ -40,7 +40,7 @@ impl Found {
         lock(&APPROVED).get(&entry) == Some(&content(&there))
     }
 
-    /// None where it is gone.
+    /// Renames the file; `None` if it no longer exists.
     pub(super) fn move_away(&self, root: Directory) -> Option<Moved> {
         let to = self.rename();
         if matches!(to, Err(Errno::NOENT)) {
@@ -53,7 +53,8 @@ impl Found {
         Some(Moved { from: shown(&self.path), to })
     }
 
-    /// Gives it a name that is free; gives the name. A directory that a command made read-only becomes that again.
+    /// Renames the file to an unused name and returns that. If a command made the directory read-only, makes it
+    /// writable for the time of the rename.
     fn rename(&self) -> Result<OsString, Errno> {
         match self.rename_to_free() {
             Err(Errno::ACCESS) => {
@@ -79,7 +80,7 @@ impl Found {
             match renameat_with(&self.parent, &self.name, &self.parent, &name, flags) {
                 Ok(()) => return Ok(name),
                 Err(Errno::EXIST) => {}
-                // A file system that cannot say whether a name is free.
+                // The file system cannot rename without replacing.
                 Err(Errno::INVAL | Errno::NOSYS) if !flags.is_empty() => flags = RenameFlags::empty(),
                 Err(errno) => return Err(errno),
             }
@@ -88,8 +89,8 @@ impl Found {
     }
 }
 
-/// Adds what is at a path, whichever of its letters are capitals. Links on the way are not followed: what they lead to is
-/// not at this path.
+/// Adds the files at a path, ignoring ASCII case. Does not follow links on the way, since their targets are at other
+/// paths.
 pub(super) fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found>) -> io::Result<()> {
     let Some((first, rest)) = names.split_first() else { return Ok(()) };
     for entry in Dir::read_from(directory)? {

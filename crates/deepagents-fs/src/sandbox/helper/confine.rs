@@ -1,4 +1,4 @@
-//! Giving up rights: capabilities, privileges to come, and files by Landlock.
+//! Drops capabilities and privileges, and restricts file access with Landlock.
 
 use landlock::{
     ABI, Access, AccessFs, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -11,7 +11,8 @@ use super::failure::{At, Failure};
 use crate::sandbox::Part;
 use crate::sandbox::protocol::InnerPlan;
 
-/// Gives up all capabilities, those that a program of root would get as well, and closes this process to others.
+/// Drops all capabilities, including those that a program running as root would regain, and closes this process to
+/// inspection by others.
 pub(super) fn drop_capabilities() -> Result<(), Failure> {
     let step = "drop capabilities";
     let bits = CapabilitiesSecureBits::NO_ROOT
@@ -24,7 +25,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
     rustix::thread::set_capabilities_secure_bits(bits).at(step)?;
     for bit in 0..u64::BITS {
         match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
-            // A number that this kernel has no capability for.
+            // `EINVAL`: this kernel has no capability with that number.
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error).at(step),
         }
@@ -43,7 +44,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("close the process to others")
 }
 
-/// Allows reading what is in view and writing where that is meant; signals and abstract sockets stay inside.
+/// Allows reading everything visible and writing where intended. Confines signals and abstract sockets to the sandbox.
 pub(super) fn landlock(plan: &InnerPlan) -> Result<Part, Failure> {
     let name = "landlock";
     let abi = ABI::V6;

@@ -1,4 +1,4 @@
-//! What went wrong in the helper, and at which step.
+//! Errors of the helper.
 
 use std::fmt::Display;
 
@@ -15,11 +15,11 @@ impl Failure {
     }
 }
 
-/// Names the step of a result.
+/// Adds the failed step to an error.
 pub(super) trait At<T> {
     fn at(self, step: &'static str) -> Result<T, Failure>;
 
-    /// The same, with the thing it was about.
+    /// Adds the failed step and its subject to an error.
     fn on(self, step: &'static str, thing: impl Display) -> Result<T, Failure>;
 }
 

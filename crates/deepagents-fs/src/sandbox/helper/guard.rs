@@ -1,8 +1,8 @@
-//! Parts of the workspace that are read-only or hidden.
+//! Makes parts of the workspace read-only or hides them.
 //!
-//! A mount on a directory does not keep the directory *above* it from being renamed, and another put in its place. So
-//! every directory between the root and a guarded path becomes a mount as well: mounts cannot be renamed. A link cannot
-//! be mounted on, so what it leads to is guarded, where that is in the workspace.
+//! A mount on a directory does not prevent its *parent* from being renamed and replaced. So every directory between the
+//! root and a guarded path becomes a mount as well, since mount points cannot be renamed. Links cannot be mounted on,
+//! so a link's target is guarded instead, if it is in the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -24,12 +24,13 @@ use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan, Netwo
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
-/// Links that are followed on the way to one path.
+/// Maximum number of links followed for one path.
 const MOST_LINKS: usize = 16;
-/// Bytes of a `.git` that is a file which are looked at.
+/// Maximum number of bytes read of a `.git` file.
 const POINTER: u64 = 4096;
 
-/// What `/proc` shows of the host beside processes and is of no use to commands: keys, memory, timers.
+/// Entries of `/proc` that reveal host details other than processes and that commands do not need: keys, memory,
+/// timers.
 const PROC: [&str; 13] = [
     "acpi",
     "bus",
@@ -46,7 +47,7 @@ const PROC: [&str; 13] = [
     "timer_list",
 ];
 
-/// Guards all that the plan names.
+/// Guards everything that the plan names.
 pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     let mut guards = Guards::default();
     let mut part = None;
@@ -69,7 +70,7 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
         }
     }
     for root in plan.root.iter().chain(&plan.writable) {
-        // Who has the host's network has its sockets.
+        // With the host's network, its sockets are accessible as well.
         for (found, named) in find(root, &plan.named, plan.network != NetworkAccess::Host) {
             match named {
                 Some(named) => {
@@ -104,7 +105,7 @@ pub(super) fn all(plan: &InnerPlan) -> Result<Option<Part>, Failure> {
     Ok(part)
 }
 
-/// What is shown of the host: where, and which directory or file that is.
+/// Returns the visible parts of the host: path in the sandbox and resolved host path.
 fn shown(plan: &InnerPlan) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
     let same = plan.read_only.iter().chain(&plan.writable).chain(&plan.root).map(|path| (path, path));
     let tools = plan.tools.iter().map(|(at, source)| (at, source));
@@ -113,16 +114,16 @@ fn shown(plan: &InnerPlan) -> impl Iterator<Item = (&PathBuf, &PathBuf)> {
 
 #[derive(Default)]
 struct Guards {
-    /// Directories above guarded paths, which are mounts.
+    /// Parent directories of guarded paths, which are mounts.
     pinned: BTreeSet<PathBuf>,
-    /// What is to be read-only, with all that is mounted below, and what stays writable inside of that.
+    /// Paths to make read-only (`true`), with everything mounted below, and paths inside them that stay writable.
     closed: BTreeMap<PathBuf, bool>,
 }
 
 impl Guards {
     fn add(&mut self, root: &Path, path: &Path, guard: Guard) -> Result<(), Failure> {
         if path.as_os_str().is_empty() {
-            // The root is a mount as it is.
+            // The root is already a mount.
             self.closed.insert(root.to_owned(), guard != Guard::Free);
             return Ok(());
         }
@@ -139,7 +140,8 @@ impl Guards {
         Ok(())
     }
 
-    /// Makes every directory above a path a mount. None if there is nothing at the path, or nothing of the workspace.
+    /// Turns every parent directory of a path into a mount. `None` if the path does not exist or leads out of the
+    /// workspace.
     fn pin(&mut self, root: &Path, relative: &Path, guard: Guard) -> Result<Option<(PathBuf, Metadata)>, Failure> {
         let step = "guard a path of the workspace";
         let mut relative = relative.to_owned();
@@ -161,7 +163,7 @@ impl Guards {
                     Err(error) => return Err(error).on(step, at.display()),
                 };
                 if metadata.is_symlink() {
-                    // Outside of the workspace commands write nothing, so there is nothing to guard.
+                    // Commands cannot write outside the workspace, so nothing there needs a guard.
                     let Ok(target) = at.canonicalize() else { return Ok(None) };
                     let Ok(target) = target.strip_prefix(root) else { return Ok(None) };
                     relative = target.join(names.collect::<PathBuf>());
@@ -180,9 +182,11 @@ impl Guards {
     }
 }
 
-/// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
-/// that names a directory. What is [closed](Closed), and a socket of a program outside where these are looked for,
-/// comes without a name; what has a name is not looked into.
+/// Finds everything below a root that has one of the names or that git takes for a repository, by its path below the
+/// root. If a file with such a name points to a directory, finds that too.
+///
+/// Entries without a name are [closed](Closed) directories and, with `sockets`, the sockets of programs outside. Does
+/// not descend into entries with a name.
 pub(in crate::sandbox) fn find<'a>(
     root: &Path,
     named: &'a [GuardedName],
@@ -223,29 +227,29 @@ pub(in crate::sandbox) fn find<'a>(
     found
 }
 
-/// Whether somebody takes connections at a socket, who is outside of the sandbox then. What is left of one that is gone can be
-/// removed.
+/// Returns whether a program accepts connections at a socket; it must be outside the sandbox. A stale socket is left
+/// alone, so that it can be removed.
 fn is_listened_to(path: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let address = SocketAddrUnix::new(path);
     match (socket, address) {
         (Ok(socket), Ok(address)) => connect(&socket, &address) != Err(Errno::CONNREFUSED),
-        // A path that is too long for a connection.
+        // The path is too long to connect to.
         _ => true,
     }
 }
 
-/// A directory that cannot be looked into now, but a command may see to it that it can: as its owner, who may open it
-/// again. Of what is in it nothing could be guarded, so all of it is hidden.
+/// A directory that cannot be read now, but that a command could make readable because it owns it. Nothing in it could
+/// be guarded, so all of it is hidden.
 pub(super) struct Closed;
 
-/// What is in a directory. The directories of others that cannot be looked into are as if they were empty: what they
-/// hold, commands cannot change either.
+/// Lists a directory. An unreadable directory of another user counts as empty, as commands cannot change its contents
+/// either.
 pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEntry> + use<>, Closed> {
     let denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
     let listed = fs::read_dir(directory);
-    // To look at what is listed takes another right.
+    // Examining the entries takes another permission than listing them.
     let unseen =
         listed.as_ref().is_err_and(denied) || directory.join(".").symlink_metadata().is_err_and(|e| denied(&e));
     let own = |found: Metadata| found.uid() == rustix::process::getuid().as_raw();
@@ -255,7 +259,7 @@ pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEn
     Ok(listed.into_iter().flatten().flatten())
 }
 
-/// What is there at a path, whichever of its letters are capitals; the path itself where nothing is.
+/// Returns the existing paths that match when ASCII case is ignored, or the path itself if there are none.
 fn in_any_case(root: &Path, path: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for name in path.components() {
@@ -270,7 +274,7 @@ fn in_any_case(root: &Path, path: &Path) -> Vec<PathBuf> {
     if found.is_empty() { vec![path.to_owned()] } else { found }
 }
 
-/// The directory that a file names as git writes it: `gitdir: path`.
+/// Returns the directory that a file points to in git's format: `gitdir: path`.
 fn pointed_to(file: &Path) -> Option<PathBuf> {
     let mut content = Vec::new();
     File::open(file).ok()?.take(POINTER).read_to_end(&mut content).ok()?;
@@ -278,7 +282,7 @@ fn pointed_to(file: &Path) -> Option<PathBuf> {
     file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }
 
-/// Something of the same kind that nobody may read.
+/// Returns an unreadable file or directory to mount in its place.
 fn hidden(metadata: &Metadata) -> Result<PathBuf, Failure> {
     let step = "hide a path";
     let path = PathBuf::from(if metadata.is_dir() { EMPTY_DIRECTORY } else { EMPTY_FILE });

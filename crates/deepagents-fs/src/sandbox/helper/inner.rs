@@ -1,4 +1,4 @@
-//! The second stage: the first process in the sandbox.
+//! The second stage of the helper: the first process in the sandbox.
 
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
@@ -12,10 +12,11 @@ use super::{confine, guard, hear, limits, loopback, proxy, root_fs, say, seccomp
 use crate::sandbox::protocol::{InnerPlan, Message, NetworkAccess};
 use crate::sandbox::{Part, SandboxReport};
 
-/// Builds the sandbox around itself, runs the command and tells how it ended.
+/// Builds the sandbox around itself, runs the command and reports how it ended.
 pub(super) fn run() -> Result<i32, Failure> {
     let plan: InnerPlan = hear()?;
-    // Where memory runs out the kernel takes what commands use before the program. Where it cannot be told so, it may not.
+    // When memory runs out, the kernel should kill commands before the program. If this cannot be set, continue without
+    // it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut parts = vec![Part::on("user, mount, process, IPC and host name namespaces", "")];
     rustix::system::sethostname(b"sandbox").at("set the host name")?;
@@ -45,11 +46,11 @@ pub(super) fn run() -> Result<i32, Failure> {
     if report.level < plan.least {
         return Err(Failure::new("reach the level", format!("{} is required, but {report}", plan.least)));
     }
-    // The first stage watches the program. Without it nobody would.
+    // The first stage watches the program; without the first stage, nothing would.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("end with the first stage")?;
 
     let mut command = Command::new(&plan.program);
-    // A group of its own, so that what it sends to its group does not reach the first stage, which is outside.
+    // Its own process group, so that signals to its group do not reach the first stage outside.
     command.args(&plan.args).env_clear().envs(plan.env).envs(variables).process_group(0);
     if plan.takes_input {
         command.stdin(again(stderr()).at("pass the input on")?).stderr(again(stdout()).at("pass the output on")?);
@@ -63,12 +64,12 @@ pub(super) fn run() -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// One of the helper's own streams for the command.
+/// Duplicates one of the helper's own streams for the command.
 fn again(stream: BorrowedFd<'_>) -> rustix::io::Result<Stdio> {
     rustix::io::fcntl_dupfd_cloexec(stream, 3).map(Stdio::from)
 }
 
-/// Waits for the command and, as the first process must, for all that lost its parent.
+/// Waits for the command and, as the first process must, reaps orphaned processes.
 fn collect(command: Pid) -> std::io::Result<(Option<i32>, Option<i32>)> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {

@@ -1,4 +1,4 @@
-//! Bounds on what the command may use.
+//! Resource limits of the command.
 
 use std::fs;
 
@@ -9,18 +9,18 @@ use crate::sandbox::{Limits, Part};
 
 const PROCESSES: &str = "process limit";
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
-/// The kernel takes no lower number of processes for a process namespace.
+/// Lowest process limit that the kernel accepts for a PID namespace.
 const LEAST_PID_MAX: u64 = 301;
 
-/// Bounds the number of processes, by what the kernel offers.
+/// Limits the number of processes, by whichever means the kernel offers.
 pub(super) fn processes(limits: &Limits) -> Part {
     let wanted = limits.processes;
     let in_namespace = fs::write(PID_MAX, wanted.max(LEAST_PID_MAX).to_string()).is_ok()
-        // Kernels before 6.14 have one number for all namespaces and refuse the write; it is read back all the same.
+        // Kernels before 6.14 have one value for all namespaces and refuse the write; read it back to be sure.
         && fs::read_to_string(PID_MAX).is_ok_and(|text| text.trim() == wanted.max(LEAST_PID_MAX).to_string());
-    // The limit of a user counts within its user namespace since 5.14; before that it would count all the user runs.
+    // Since 5.14, a user's limit counts per user namespace; before, it would count all of the user's processes.
     let by_user = kernel() >= (5, 14) && lower(Resource::Nproc, wanted).is_ok();
-    // The kernel does not hold root to it.
+    // The kernel does not enforce it for root.
     if by_user && !getuid().is_root() {
         Part::on(PROCESSES, format!("{wanted}"))
     } else if in_namespace {
@@ -30,15 +30,15 @@ pub(super) fn processes(limits: &Limits) -> Part {
     }
 }
 
-/// Bounds each process.
+/// Sets the limits of each process.
 pub(super) fn each(limits: &Limits) -> Result<Part, Failure> {
     let bounds = [
         (Resource::Fsize, Some(limits.file_size)),
         (Resource::Nofile, Some(limits.open_files)),
         (Resource::As, limits.address_space),
         (Resource::Cpu, limits.cpu_seconds),
-        // None is written with less than two bytes. And 1, unlike 0, keeps the kernel from piping one to the host's program
-        // for crashes, which would read as root what a command has prepared.
+        // With less than two bytes, no core dump is written. Unlike 0, a limit of 1 also stops the kernel from piping a
+        // core dump to the host's crash handler, which would process data prepared by a command as root.
         (Resource::Core, Some(1)),
     ];
     for (resource, bound) in bounds {
@@ -49,13 +49,13 @@ pub(super) fn each(limits: &Limits) -> Result<Part, Failure> {
     Ok(Part::on("limits of each process", ""))
 }
 
-/// Sets a limit, or leaves a lower one.
+/// Lowers a limit, or keeps it if it is already lower.
 fn lower(resource: Resource, bound: u64) -> rustix::io::Result<()> {
     let bound = getrlimit(resource).maximum.map_or(bound, |maximum| maximum.min(bound));
     setrlimit(resource, Rlimit { current: Some(bound), maximum: Some(bound) })
 }
 
-/// The kernel's version.
+/// Returns the kernel version.
 fn kernel() -> (u32, u32) {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();

@@ -1,8 +1,8 @@
-//! The helper: a process of one thread that becomes the sandbox.
+//! The helper: a single-threaded process that becomes the sandbox.
 //!
-//! The first stage makes the namespaces and waits until the second ends or the program closes the socket; the second is
-//! the first process in them. It builds the file system, gives up every right, starts the command, collects what the
-//! command leaves behind, and when it ends the kernel kills whatever else is in the sandbox.
+//! The first stage creates the namespaces and waits until the second stage ends or the program closes the socket. The
+//! second stage is the first process in the namespaces: it builds the file system, drops all privileges, starts the
+//! command and reaps orphaned processes. When it ends, the kernel kills everything left in the sandbox.
 
 mod confine;
 mod failure;
@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use self::failure::{At, Failure};
 use super::protocol::{INNER, Message, OUTER};
 
-/// Does a stage's work and ends the process, if the arguments say that it is one.
+/// If the arguments name a stage, does its work and ends the process.
 pub(super) fn take_over(mut args: impl Iterator<Item = OsString>) {
     let Some(stage) = args.nth(1) else { return };
     let result = if stage == OUTER {
@@ -36,7 +36,7 @@ pub(super) fn take_over(mut args: impl Iterator<Item = OsString>) {
         return;
     };
     let code = result.unwrap_or_else(|Failure { step, reason }| {
-        // Where the program is gone there is nobody to tell.
+        // If the program is gone, there is nobody to tell.
         let _ = say(&Message::Failed { step: step.to_owned(), reason });
         125
     });
@@ -52,7 +52,7 @@ fn hear<T: DeserializeOwned>() -> Result<T, Failure> {
     serde_json::from_slice(&body).at("read the plan")
 }
 
-/// Reads without taking more than is asked for: the rest is for the next stage.
+/// Reads exactly the requested bytes, without buffering: the rest is for the next stage.
 fn read_exact(mut buffer: &mut [u8]) -> Result<(), Failure> {
     while !buffer.is_empty() {
         match rustix::io::read(rustix::stdio::stdin(), &mut *buffer) {
@@ -65,7 +65,7 @@ fn read_exact(mut buffer: &mut [u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the program something.
+/// Sends a message to the program.
 fn say(message: &Message) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

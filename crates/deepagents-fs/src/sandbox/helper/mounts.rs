@@ -1,4 +1,4 @@
-//! Mounts: making them, and making them read-only with all that is mounted below.
+//! Mounts, and making them read-only recursively.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -10,29 +10,29 @@ use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_remount};
 
 use super::failure::{At, Failure};
 
-/// A file system in memory.
+/// Mounts a file system in memory.
 pub(super) fn memory(target: &Path, bytes: u64, mode: &str) -> Result<(), Failure> {
     let options = CString::new(format!("size={bytes},mode={mode}")).at("mount")?;
     mount("tmpfs", target, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
         .on("mount a file system in memory", target.display())
 }
 
-/// Shows a tree at a second place.
+/// Bind-mounts a tree at a second path.
 pub(super) fn bind(source: &Path, target: &Path) -> Result<(), Failure> {
     mount_bind_recursive(source, target).on("show a directory", target.display())
 }
 
-/// What a tree is restricted to.
+/// Restriction of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
-    /// A device, which can be read and written while its mode, owner and times stay.
+    /// A device: readable and writable, but with a fixed mode, owner and timestamps.
     Device,
 }
 
-/// Makes everything mounted at and below these paths read-only, or leaves it writable where that is said of a path
-/// nearer to it; looks at the mounts once.
+/// Makes every mount at or below these paths read-only, or leaves it writable, as the nearest path above it says. Reads
+/// the mount table once.
 pub(super) fn read_only_below(paths: &BTreeMap<PathBuf, bool>, table: &Path) -> Result<(), Failure> {
     if paths.is_empty() {
         return Ok(());
@@ -53,7 +53,7 @@ fn remount(at: &Path, held: MountFlags, access: Access) -> Result<(), Failure> {
     mount_remount(at, flags, "").on("restrict a mount", at.display())
 }
 
-/// Restricts everything mounted at and below a path: no set-user-ID programs, no devices, and perhaps no writing.
+/// Restricts every mount at or below a path: no set-user-ID programs, no devices, and no writing unless allowed.
 pub(super) fn restrict(target: &Path, access: Access, table: &Path) -> Result<(), Failure> {
     let table = fs::read(table).on("read the mounts", table.display())?;
     for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
@@ -64,8 +64,8 @@ pub(super) fn restrict(target: &Path, access: Access, table: &Path) -> Result<()
     Ok(())
 }
 
-/// The place and the flags of one line of a process's mount table. Flags that are not repeated would be given up, which
-/// the kernel refuses in a user namespace.
+/// Parses the mount point and flags of a line in a mount table. A remount must repeat the current flags, because a user
+/// namespace may not drop them.
 fn parse(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let at = PathBuf::from(OsString::from_vec(unescape(fields.nth(4)?)));
@@ -90,7 +90,7 @@ fn parse(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     Some((at, flags))
 }
 
-/// The kernel writes blanks, tabs, line ends and backslashes as three octal digits.
+/// Decodes the octal escapes that the kernel uses for spaces, tabs, newlines and backslashes.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -108,7 +108,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A path below another root: `/usr` below `/new` is `/new/usr`.
+/// Prefixes a path with another root: `/usr` below `/new` is `/new/usr`.
 pub(super) fn below(root: &str, path: &Path) -> PathBuf {
     let mut out = OsString::from(root);
     out.push(std::ffi::OsStr::from_bytes(path.as_os_str().as_bytes()));

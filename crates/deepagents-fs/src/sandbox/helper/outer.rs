@@ -1,4 +1,4 @@
-//! The first stage: the namespaces.
+//! The first stage of the helper: creates the namespaces.
 
 use std::fs;
 use std::os::fd::{AsFd, RawFd};
@@ -15,9 +15,9 @@ use super::failure::{At, Failure};
 use super::hear;
 use crate::sandbox::protocol::{INNER, NetworkAccess, OuterPlan};
 
-/// Makes the namespaces, starts the second stage in them and waits until nothing is left of it.
+/// Creates the namespaces, starts the second stage in them and waits until it ends.
 pub(super) fn run() -> Result<i32, Failure> {
-    // A session of its own: no terminal, and a group that can be killed at once.
+    // A new process session has no terminal, and its group can be killed at once.
     rustix::process::setsid().at("make a session")?;
     close_inherited().at("close inherited files")?;
     let plan: OuterPlan = hear()?;
@@ -32,7 +32,7 @@ pub(super) fn run() -> Result<i32, Failure> {
     unshare(spaces).map_err(|error| {
         Failure::new("make namespaces", format!("{error}; unprivileged user namespaces may be switched off here"))
     })?;
-    // Needed before a group may be mapped; it also keeps groups from being dropped to get at files closed to them.
+    // Required before mapping a group. It also prevents dropping groups to get at files that are denied to them.
     fs::write("/proc/self/setgroups", "deny").at("map the user")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1")).at("map the user")?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at("map the user")?;
@@ -42,16 +42,17 @@ pub(super) fn run() -> Result<i32, Failure> {
     let mut inner = inner.spawn().at("start the second stage")?;
     let ended = wait(&mut inner);
     if ended.is_err() {
-        // A failure is told, so nothing may go on that nobody watches.
+        // The failure is reported, so nothing may keep running unsupervised.
         let _ = inner.kill();
     }
     ended.at("wait for the second stage")
 }
 
-/// Waits until the second stage ends, and ends it, and by that the sandbox, when the socket is closed on the other side.
+/// Waits until the second stage ends. Kills it, and with it the sandbox, when the other side closes the socket.
 ///
-/// This is not done in the sandbox: there it takes a second thread, and while the first starts the command, with its
-/// signals blocked, the kernel lets a signal from within the sandbox end the process by way of the other thread.
+/// The second stage cannot do this itself. It would need a second thread, and while the first thread starts the command
+/// with its signals blocked, the kernel would let a signal from inside the sandbox kill the process through the other
+/// thread.
 fn wait(inner: &mut Child) -> std::io::Result<i32> {
     let process = pidfd_open(Pid::from_child(inner), PidfdFlags::empty())?;
     let mut sources =
@@ -71,15 +72,15 @@ fn wait(inner: &mut Child) -> std::io::Result<i32> {
     Ok(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(125))
 }
 
-/// Closes what the program, knowingly or not, left open for the processes it starts. An open directory of the host would
-/// be a way out of the sandbox. Nothing in this process uses these files, and it does not go back to what might.
+/// Closes files that the program left open for child processes, knowingly or not. An open host directory would be a way
+/// out of the sandbox. Nothing in this process uses these files afterwards.
 fn close_inherited() -> std::io::Result<()> {
     let mut inherited = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
         inherited.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()).filter(|fd| *fd > 2));
     }
     for fd in inherited {
-        // The one that the listing itself used is closed by now.
+        // The descriptor used for the listing itself is already closed.
         let _ = nix::unistd::close(fd);
     }
     Ok(())
@@ -94,7 +95,7 @@ fn unshare(spaces: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(spaces)
 }
 
-/// Passes the capabilities that come with the new user namespace, and hold in it alone, through the next `exec`.
+/// Passes the capabilities of the new user namespace, which apply only in it, through the next `exec`.
 fn keep_capabilities() -> rustix::io::Result<()> {
     let own = rustix::thread::capabilities(None)?;
     rustix::thread::set_capabilities(None, CapabilitySets { inheritable: own.permitted, ..own })?;

@@ -1,4 +1,4 @@
-//! The way to the program's proxy.
+//! Connects the sandbox to the program's proxy.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -11,8 +11,8 @@ use super::failure::{At, Failure};
 use super::read_exact;
 use crate::sandbox::protocol::Message;
 
-/// Listens on the loopback of the command's network, hands the socket to the program, and waits until the program takes
-/// connections from it. Gives the variables by which commands find it.
+/// Listens on the loopback of the command's network, sends the socket to the program, and waits until the program
+/// accepts connections from it. Returns the variables that tell commands where the proxy is.
 #[allow(clippy::disallowed_methods, reason = "the proxy's own socket")]
 pub(super) fn open(direct: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let step = "open a way to the proxy";

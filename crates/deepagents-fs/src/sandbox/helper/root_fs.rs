@@ -1,8 +1,8 @@
-//! The file system that the command sees.
+//! The command's root file system.
 //!
-//! The root becomes a file system in memory; below `/new` grows what the command will see, from what is below `/old`,
-//! the host's. Then `/old` is let go of and `/new` becomes the root. After that nothing of the host but what was shown
-//! on purpose can be named, so what is done later inside the workspace cannot be led outside by links.
+//! The root becomes a file system in memory. The command's view is built below `/new` from the host's files below
+//! `/old`. Then `/old` is unmounted and `/new` becomes the root. From then on, only host files that were made visible
+//! on purpose have a name, so links cannot lead later operations in the workspace outside.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -23,12 +23,13 @@ use crate::sandbox::protocol::{Identity, InnerPlan, NetworkAccess};
 const OLD: &str = "/old";
 const NEW: &str = "/new";
 
-/// Where the process's mounts are listed while the view is built, and afterwards.
+/// Mount table of the process, while the view is built and afterwards.
 const TABLE_NEW: &str = "/new/proc/self/mountinfo";
 pub(super) const TABLE: &str = "/proc/self/mountinfo";
 
-/// What of `/etc` programs need to run, to resolve names, to check certificates and to show times and text. Private keys
-/// are there too, and a program that is root could read them, so nothing is shown for being convenient.
+/// The parts of `/etc` that programs need to run, resolve names, check certificates, and display times and text.
+/// Private keys are in `/etc` too, and a program running as root could read them, so nothing is visible merely for
+/// convenience.
 const ETC: &str = "alternatives ca-certificates crypto-policies debian_version fonts gai.conf group host.conf hosts \
     ld.so.cache ld.so.conf ld.so.conf.d locale.alias locale.conf localtime magic mime.types nsswitch.conf \
     os-release passwd pki/ca-trust pki/tls/cert.pem pki/tls/certs protocols services ssl/certs \
@@ -36,7 +37,7 @@ const ETC: &str = "alternatives ca-certificates crypto-policies debian_version f
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Builds the view and moves into it.
+/// Builds the view and makes it the root.
 pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("part with the host's mounts")?;
     let shown = Shown::gather(plan)?;
@@ -56,7 +57,7 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     mount("proc", "/new/proc", "proc", flags, None).at("mount /proc")?;
     devices()?;
     memory(Path::new("/new/tmp"), plan.limits.scratch, "1777")?;
-    // Not a link: a workspace may lie in it.
+    // A directory rather than a link, since a workspace may be in it.
     fs::create_dir("/new/var/tmp").at("make /var/tmp")?;
     bind(Path::new("/new/tmp"), Path::new("/new/var/tmp"))?;
     let home = below(NEW, Path::new(HOME));
@@ -75,14 +76,14 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
 
     unmount(OLD, UnmountFlags::DETACH).at("let go of the host's files")?;
     std::env::set_current_dir(NEW).at("enter the new root")?;
-    // The root before the last is put on top of the new one, and taken off.
+    // This stacks the old root on top of the new one, from where it is unmounted.
     pivot_root(".", ".").at("change the root")?;
     unmount(".", UnmountFlags::DETACH).at("let go of the old root")?;
     std::env::set_current_dir("/").at("enter the new root")
 }
 
-/// Takes away what was only needed while the sandbox was set up: writing to the root, `/dev` and `/proc`, by which a
-/// process of root could change the host even without capabilities.
+/// Makes the root, `/dev` and `/proc` read-only after setup. A process running as root could change the host through
+/// them even without capabilities.
 pub(super) fn seal() -> Result<(), Failure> {
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     for (path, flags) in [("/proc", flags | MountFlags::NOEXEC), ("/dev", flags), ("/", flags)] {
@@ -91,8 +92,7 @@ pub(super) fn seal() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts the caches into the home of the command: shared ones as they are, others below a layer in memory that takes what is
-/// written.
+/// Mounts the caches in the command's home: shared ones directly, others below a layer in memory that takes writes.
 fn caches(plan: &InnerPlan) -> Result<(), Failure> {
     let layers = Path::new("/new/run/layers");
     for (number, cache) in plan.caches.iter().enumerate() {
@@ -115,17 +115,17 @@ fn caches(plan: &InnerPlan) -> Result<(), Failure> {
         let options =
             format!("lowerdir={},upperdir={},workdir={},userxattr", escaped(&from), escaped(&upper), escaped(&work));
         let options = CString::new(options).at("make layers")?;
-        // Where the kernel refuses, the command begins with an empty directory.
+        // If the kernel refuses, the command starts with an empty directory.
         let _ = mount("overlay", &at, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str());
     }
     if layers.exists() {
-        // The caches hold on to it; nobody else is to see it.
+        // The overlay mounts keep it alive; commands must not see it.
         unmount(layers, UnmountFlags::DETACH).at("hide the layers")?;
     }
     Ok(())
 }
 
-/// A path in the options of an overlay.
+/// Escapes a path for overlay mount options.
 fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "\\\\").replace(':', "\\:").replace(',', "\\,")
 }
@@ -137,7 +137,7 @@ fn devices() -> Result<(), Failure> {
         let path = dev.join(device);
         File::create(&path).on("make a device", device)?;
         bind(&Path::new("/old/dev").join(device), &path)?;
-        // It is the host's own: a process of root could change its mode for all.
+        // This is the host's own device; a process running as root could change its mode for everyone.
         restrict(&path, Access::Device, Path::new(TABLE_NEW))?;
     }
     for (name, target) in [
@@ -153,11 +153,11 @@ fn devices() -> Result<(), Failure> {
     memory(&shared, 64 << 20, "1777")
 }
 
-/// What is shown of the host, gathered while the host's paths still mean what they say. Ordered by path, so that what
-/// lies within something else comes after it.
+/// Host files to make visible, collected while host paths still resolve. Ordered by path, so that parents come before
+/// their contents.
 #[derive(Default)]
 struct Shown {
-    /// By the path in the sandbox, the host's path with all links followed.
+    /// Maps each path in the sandbox to the resolved host path.
     trees: BTreeMap<PathBuf, (PathBuf, Access)>,
     links: Vec<(PathBuf, PathBuf)>,
 }
@@ -173,7 +173,7 @@ impl Shown {
         }
         let etc = Path::new("/etc");
         ETC.split(' ').for_each(|name| shown.optional(&etc.join(name)));
-        // The settings of Java lie in directories named after its versions, and it does not start without them.
+        // Java does not start without its settings, which are in directories named after its versions.
         for entry in fs::read_dir(etc).into_iter().flatten().flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(b"java-") {
                 shown.optional(&entry.path());
@@ -182,7 +182,7 @@ impl Shown {
         if plan.network == NetworkAccess::Host {
             shown.optional(&etc.join("resolv.conf"));
         }
-        // These were resolved when the policy was made.
+        // The policy has already resolved these.
         for path in &plan.read_only {
             shown.trees.insert(path.clone(), (path.clone(), Access::Read));
         }
@@ -215,7 +215,7 @@ impl Shown {
     }
 }
 
-/// Makes the file or directory that something is mounted on, unless there is one.
+/// Creates the file or directory to mount on, if missing.
 fn place(source: &Path, target: &Path) -> std::io::Result<()> {
     if target.symlink_metadata().is_ok() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Rules about files, as what a place is for commands: hidden, read-only or free.
+//! Translates file rules into guards: hidden, read-only or free.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::VPath;
 use crate::permissions::{AccessMode, Operation, Permissions, Rule};
 use crate::sandbox::protocol::Guard;
 
-/// Places that may be bound one by one. Each is a mount or two.
+/// Maximum number of places bound individually. Each needs one or two mounts.
 const MOST: usize = 20_000;
 
-/// Rules that hold all at once.
+/// Sets of rules that all apply.
 pub(super) struct Rules(Vec<Permissions>);
 
 impl Rules {
@@ -24,7 +24,7 @@ impl Rules {
         self.0.iter().all(Permissions::is_empty)
     }
 
-    /// What a place is: what a person would be asked about is closed, as a command cannot ask.
+    /// Returns the guard of a path. Places that require a person's approval are closed, as a command cannot ask.
     fn at(&self, path: &VPath) -> Guard {
         let closed = |operation| self.0.iter().any(|rules| rules.decide(operation, path).mode != AccessMode::Allow);
         match () {
@@ -34,15 +34,15 @@ impl Rules {
         }
     }
 
-    /// All places below a root that are not what the place above them is, those above first. The root itself has the
-    /// empty path.
+    /// Returns all places below a root whose guard differs from their parent's, parents first. The empty path is the
+    /// root itself.
     pub(super) fn places(&self, root: &Path) -> Result<Vec<(PathBuf, Guard)>, Failure> {
         let step = "apply the rules about files";
         let mut found = Vec::new();
         if self.is_empty() {
             return Ok(found);
         }
-        // A workspace that is closed is shown as far as its directories go.
+        // If the workspace is not readable, only its directories are visible.
         let own = if self.at(&VPath::root()) == Guard::Free { Guard::Free } else { Guard::Protect };
         if own != Guard::Free {
             found.push((PathBuf::new(), own));
@@ -56,7 +56,7 @@ impl Rules {
             for entry in entries {
                 let kind = entry.file_type().on(step, entry.path().display())?;
                 if kind.is_symlink() {
-                    // What it leads to is judged where it is.
+                    // Rules apply to the link's target at its own path.
                     continue;
                 }
                 let path = above.child(&entry.file_name().to_string_lossy());

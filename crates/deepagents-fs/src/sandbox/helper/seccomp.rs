@@ -1,7 +1,7 @@
-//! The system calls that commands do not get.
+//! System calls that are denied to commands.
 //!
-//! Most of what is refused here is refused by namespaces and missing capabilities as well; the filter keeps the code of
-//! the kernel that serves them, where most of its holes were found, out of reach.
+//! Namespaces and missing capabilities deny most of these as well. The filter additionally keeps the kernel code behind
+//! them, where most vulnerabilities were found, out of reach.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use seccompiler::{
 
 use super::failure::{At, Failure};
 
-/// Refused whatever their arguments.
+/// Denied with any arguments.
 const REFUSED: &[c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -35,7 +35,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_unshare,
     libc::SYS_setns,
-    // Parts of the kernel that commands have no use for.
+    // Kernel facilities that commands do not need.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_io_uring_setup,
@@ -73,7 +73,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Flags of `clone` that make namespaces.
+/// Flags of `clone` that create namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -84,10 +84,11 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// `fchmodat2`, by the same number everywhere; not every version of `libc` names it for every machine.
+/// `fchmodat2` has this number on all architectures; not every version of `libc` defines it for each of them.
 const FCHMODAT2: c_long = 452;
 
-/// Where calls that make or change a file take its mode, and where the flags are that say whether it counts.
+/// System calls that create or change a file, with the index of the mode argument and of the flags that say whether the
+/// mode applies.
 const MODES: &[(c_long, u8, Option<u8>)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1, None),
@@ -104,25 +105,25 @@ const MODES: &[(c_long, u8, Option<u8>)] = &[
     (libc::SYS_mknodat, 2, None),
 ];
 
-/// Flags of `open` that make a file, also one without a name.
+/// Flags of `open` that create a file, including an unnamed one.
 const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
-/// Requests of `ioctl` that do what `fallocate` does, on every file system: FS_IOC_RESVSP, FS_IOC_RESVSP64 and
+/// `ioctl` requests equivalent to `fallocate` on every file system: FS_IOC_RESVSP, FS_IOC_RESVSP64 and
 /// FS_IOC_ZERO_RANGE.
 const PREALLOCATE: [u64; 3] = [0x4030_5828, 0x4030_582A, 0x4030_5839];
 
-/// Kinds of sockets that are allowed: local, IP, and asking for addresses and routes. The rest reaches past network
-/// namespaces (the host of a virtual machine) or into rarely trodden code.
+/// Allowed socket families: local, IP, and queries for addresses and routes. The others reach past network namespaces
+/// (the host of a virtual machine) or into rarely used kernel code.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Kinds of IP sockets that are refused: raw ones, and those whose protocols the kernel would load first.
+/// Denied types of IP sockets: raw ones, and those whose protocol modules the kernel would load on demand.
 const OTHER_KINDS: [libc::c_int; 5] =
     [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, libc::SOCK_DCCP, OLD_PACKET];
 
-/// How packet sockets were asked for before they had a family.
+/// Type of packet sockets from before they had a family.
 const OLD_PACKET: libc::c_int = 10;
 
-/// Protocols of IP that are allowed: the usual one of the kind, TCP and its multipath form, UDP, and ping.
+/// Allowed IP protocols: the default of the type, TCP and Multipath TCP, UDP, and ping.
 const PROTOCOLS: [libc::c_int; 6] = [
     libc::IPPROTO_IP,
     libc::IPPROTO_TCP,
@@ -132,16 +133,16 @@ const PROTOCOLS: [libc::c_int; 6] = [
     libc::IPPROTO_ICMPV6,
 ];
 
-/// Puts the filters on this process and all it will start.
+/// Applies the filters to this process and all its children.
 pub(super) fn apply() -> Result<(), Failure> {
     let step = "apply seccomp";
     let arch = TargetArch::try_from(std::env::consts::ARCH).at(step)?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.extend(conditional().at(step)?);
-    // Their flags are in memory, where a filter cannot look; without them programs fall back to the older calls.
+    // Their flags are in memory, where a filter cannot see them; without them, programs fall back to the older calls.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
     let errno = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
-    // A program that is told so writes instead, which can be watched.
+    // Programs that get this error write the data instead, which can be watched.
     let allocating = (allocating().at(step)?, errno(libc::EOPNOTSUPP));
     for (rules, action) in [(rules, errno(libc::EPERM)), (unknown, errno(libc::ENOSYS)), allocating] {
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).at(step)?;
@@ -171,12 +172,12 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
         let others = of_family.chain(PROTOCOLS.into_iter().map(|protocol| test(2, Ne, protocol)));
         sockets.push(SeccompRule::new(others.collect::<Result<_, _>>()?)?);
     }
-    // Typing into a terminal as if someone had: there is none, unless a caller hands one in.
+    // Injecting terminal input. There is no terminal unless a caller passes one in.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX].into_iter().map(|request| {
         let request = u64::from(u32::try_from(request).unwrap_or_default());
         SeccompRule::new(vec![SeccompCondition::new(1, SeccompCmpArgLen::Dword, Eq, request)?])
     });
-    // A program that runs as its owner or its group for whoever starts it, outside as well.
+    // Set-user-ID and set-group-ID files would run with their owner's rights, outside the sandbox too.
     let lending = |mode, flags: Option<u8>| {
         let on = |index, mask: u32| {
             SeccompCondition::new(index, SeccompCmpArgLen::Dword, MaskedEq(u64::from(mask)), u64::from(mask))
@@ -205,8 +206,7 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
     Ok(rules)
 }
 
-/// Calls that take space on the disk at one stroke, so that nobody could look in between: all but those that give some
-/// back.
+/// Returns calls that allocate disk space at once, before it can be checked: all except those that free space.
 fn allocating() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq};
     let request = |request| SeccompCondition::new(1, SeccompCmpArgLen::Dword, Eq, request);
@@ -219,7 +219,7 @@ fn allocating() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendE
     ]))
 }
 
-/// Refuses a second numbering of system calls (x32), under which the filters would not know them.
+/// Denies the x32 ABI, whose system call numbers the filters do not recognise.
 fn one_numbering() -> [sock_filter; 4] {
     const LOAD: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;

@@ -1,4 +1,4 @@
-//! When a connection of a command was used last.
+//! Tracks when a connection was last used.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::io::InspectReader;
 
-/// How long no byte may come from either side.
+/// How long a connection may be idle in both directions.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
-/// When a byte last came from either side.
+/// Time at which the last byte was received from either side.
 #[derive(Clone)]
 pub(super) struct Activity(Arc<Mutex<Instant>>);
 
@@ -23,7 +23,7 @@ impl Activity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream whose reads are noted.
+    /// Wraps a stream to record its reads.
     pub(super) fn watch<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -32,7 +32,7 @@ impl Activity {
         InspectReader::new(stream, move |_| *activity.last() = Instant::now())
     }
 
-    /// Waits until nothing has come for too long.
+    /// Waits until the connection has been idle for too long.
     pub(super) async fn ends(&self) {
         loop {
             let end = *self.last() + IDLE;

@@ -1,8 +1,8 @@
-//! One connection of a command.
+//! A single connection of a command.
 //!
-//! The proxy parses each request and writes it anew for the server: the target that is checked is the one that is
-//! connected to and named in `Host`, and the length of the body follows from what was read. So nobody can mean one
-//! request to the proxy and another to the server behind it.
+//! The proxy parses each request and writes it anew for the server. The target it checked is the one it connects to and
+//! names in `Host`, and the body length follows from what was read. So no request can mean one thing to the proxy and
+//! another to the server behind it (request smuggling).
 
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
@@ -26,18 +26,18 @@ use super::refusal::Refusal;
 use super::rewrite::{for_server, remove_hop_by_hop};
 use crate::sandbox::hosts::Target;
 
-/// Bytes of the head of a request.
+/// Size limit of a request head in bytes.
 const HEAD: usize = 64 << 10;
-/// How long the head of a request may take.
+/// Time limit for receiving a request head.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// The answer to a head that takes longer.
+/// Response to a head that takes longer.
 const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-/// How long a client may go on sending when its request was answered.
+/// How long a client may go on sending after its request was answered.
 const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) type Answer = Response<Either<Full<Bytes>, Incoming>>;
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 pub(super) async fn exchange(client: TcpStream, gate: &Gate) {
     let _ = client.set_nodelay(true);
     let activity = Activity::new();
@@ -68,12 +68,12 @@ pub(super) async fn exchange(client: TcpStream, gate: &Gate) {
             tokio::io::copy_bidirectional(&mut client, &mut server).await?;
         }
         client.shutdown().await?;
-        // Closing with bytes unread would take back what is on its way to the client.
+        // Closing the socket with unread bytes would discard data on its way to the client.
         let _ = timeout(LINGER, tokio::io::copy(&mut client, &mut tokio::io::sink())).await;
         std::io::Result::Ok(())
     };
     tokio::select! {
-        // How it ended is for client and server to see.
+        // Client and server see for themselves how it ended.
         _ = rest => {}
         () = activity.ends() => {}
     }
@@ -93,7 +93,7 @@ async fn answer(
     Ok(result.unwrap_or_else(|refusal| refusal.answer()))
 }
 
-/// Connects to the target of a `CONNECT`. Bytes go through once the client has the answer.
+/// Connects to the target of a `CONNECT` request. Bytes flow once the client has the response.
 async fn open_tunnel(uri: &Uri, gate: &Gate, tunnel: &Mutex<Option<TcpStream>>) -> Result<Answer, Refusal> {
     let authority = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
     let authority = authority.ok_or(Refusal::Bad("CONNECT takes a host and a port"))?;
@@ -102,7 +102,7 @@ async fn open_tunnel(uri: &Uri, gate: &Gate, tunnel: &Mutex<Option<TcpStream>>) 
     Ok(Response::new(Either::Left(Full::default())))
 }
 
-/// One exchange of plain HTTP.
+/// Forwards one request of plain HTTP.
 async fn forward(request: Request<Incoming>, gate: &Gate, activity: &Activity) -> Result<Answer, Refusal> {
     let (target, request) = for_server(request).map_err(Refusal::Bad)?;
     let server = gate.connect(&target).await?;
@@ -110,7 +110,7 @@ async fn forward(request: Request<Incoming>, gate: &Gate, activity: &Activity) -
     let mut client = hyper::client::conn::http1::Builder::new();
     let client = client.title_case_headers(true).handshake(TokioIo::new(activity.watch(server))).await;
     let (mut sender, connection) = client.map_err(failed)?;
-    // It ends when nobody reads the answer any more.
+    // Ends when the response is no longer read.
     tokio::spawn(connection);
     let (mut parts, body) = sender.send_request(request).await.map_err(failed)?.into_parts();
     if parts.headers.contains_key(TRANSFER_ENCODING) {
@@ -139,7 +139,7 @@ mod tests {
         (listener, port)
     }
 
-    /// A connection to a proxy that lets this port of the loopback be reached.
+    /// Connects to a proxy that allows this port of the loopback.
     async fn client(port: u16) -> TcpStream {
         let allowed = vec![format!("127.0.0.1:{port}").parse().unwrap()];
         let gate = Gate { allowed, refused: Arc::default() };
@@ -150,7 +150,7 @@ mod tests {
         client
     }
 
-    /// The two ends of a tunnel.
+    /// Returns the two ends of a tunnel.
     async fn tunnel(early: &str) -> (TcpStream, TcpStream) {
         let (server, port) = listener().await;
         let mut client = client(port).await;
@@ -162,8 +162,8 @@ mod tests {
         (client, server)
     }
 
-    /// What comes back for a request, and what each server was sent: the one on the list, and another one. Ports in the
-    /// text are `LISTED` and `OTHER`.
+    /// Returns the response to a request, and what each server received: the listed one and another. `LISTED` and
+    /// `OTHER` in the text stand for their ports.
     async fn attempt(text: &[u8]) -> (String, Vec<String>) {
         let ((listed, port), (other, hidden)) = (listener().await, listener().await);
         let text = String::from_utf8_lossy(text).replace("LISTED", &port.to_string());

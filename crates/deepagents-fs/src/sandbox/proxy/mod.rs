@@ -1,9 +1,8 @@
-//! The way from a sandbox to the hosts of an allow-list.
+//! Proxy from a sandbox to the hosts of an allow-list.
 //!
-//! The sandbox's helper listens on the loopback of the command's network and hands that socket out to the program.
-//! So this proxy, outside, takes connections from inside, and nothing has to run in the sandbox for it. It answers
-//! `CONNECT` for TLS and whole addresses for plain HTTP, resolves names itself and connects to the very addresses it
-//! has checked.
+//! The sandbox helper listens on the loopback of the command's network and sends that socket to the program. So this
+//! proxy, outside, accepts connections from inside, and nothing needs to run in the sandbox. It handles `CONNECT` for
+//! TLS and absolute URIs for plain HTTP, resolves names itself, and connects to exactly the addresses it has checked.
 
 mod activity;
 mod exchange;
@@ -24,18 +23,17 @@ use self::refusal::Refusal;
 use super::hosts::{Host, HostPattern, Target};
 use super::is_elsewhere;
 
-/// Connections of one command at one time; more wait.
+/// Maximum number of concurrent connections of one command; more wait.
 const CONNECTIONS: usize = 64;
-/// How long a name may take to resolve, and each address to answer.
+/// Time limit for resolving a name, and for connecting to each address.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Addresses of one name that are tried.
+/// Maximum number of addresses tried for a name.
 const ADDRESSES: usize = 6;
-/// Refused targets that are told.
+/// Maximum number of refused targets reported.
 const TOLD: usize = 20;
 
-/// An HTTP proxy to the hosts of an allow-list, as commands in a sandbox get one; for a shell of your own that holds
-/// commands in by other means. It works on a thread of its own, and ends with all its connections when it is finished
-/// or dropped.
+/// HTTP proxy to the hosts of an allow-list, as used by commands in a sandbox. Available separately for shells that
+/// confine commands by other means. Runs on its own thread; finishing or dropping it closes all its connections.
 ///
 /// ```
 /// use deepagents_fs::sandbox::Proxy;
@@ -52,10 +50,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Takes connections from a socket.
+    /// Starts a proxy that accepts connections from a socket.
     ///
     /// # Errors
-    /// When the socket or a thread cannot be had.
+    /// Returns an error if the socket cannot be used or a thread cannot be started.
     pub fn start(listener: TcpListener, allowed: Vec<HostPattern>) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
@@ -69,14 +67,14 @@ impl Proxy {
                     _ = serve(listener, gate) => {}
                 }
             });
-            // A name that is being resolved cannot be called back, and is not waited for.
+            // A pending name resolution cannot be cancelled and is not waited for.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("deepagents-proxy".to_owned()).spawn(work)?;
         Ok(Self { stop, thread: Some(thread), refused })
     }
 
-    /// Ends it and tells what was asked for and refused, in order and each once.
+    /// Stops the proxy and returns the refused targets, sorted and without duplicates.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,14 +107,14 @@ async fn serve(listener: TcpListener, gate: Arc<Gate>) -> std::io::Result<()> {
                     drop(place);
                 });
             }
-            // The program has too many files open; that may pass.
+            // The program has too many open files, which may be temporary.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
     Ok(())
 }
 
-/// What decides who is connected to.
+/// Decides which targets may be connected to.
 #[derive(Debug)]
 struct Gate {
     allowed: Vec<HostPattern>,
@@ -124,7 +122,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// A connection to an allowed target.
+    /// Connects to an allowed target.
     async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
         let result = self.try_connect(target).await;
         if let Err(Refusal::NotListed(_) | Refusal::NotPublic(_)) = &result {
@@ -143,7 +141,7 @@ impl Gate {
         let unreachable = |reason: String| Refusal::Unreachable { target: target.clone(), reason };
         let late = || unreachable("it did not answer in time".to_owned());
         let addresses = match &target.host {
-            // Listed as it is.
+            // The address itself is listed.
             Host::Address(address) => vec![(*address, target.port).into()],
             Host::Name(name) => {
                 let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name.as_str(), target.port)));
@@ -170,7 +168,7 @@ impl Gate {
         self.allowed.iter().any(|pattern| pattern.covers_target(target))
     }
 
-    /// Whether an allowed name may stand for an address. Whoever answers for a name could have it stand for a service
+    /// Returns whether an allowed name may resolve to an address. Whoever controls the name could point it at a service
     /// of this machine or its network.
     fn may_be(&self, name: &str, address: std::net::SocketAddr) -> bool {
         let ip = address.ip().to_canonical();

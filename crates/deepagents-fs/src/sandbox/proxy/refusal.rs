@@ -1,4 +1,4 @@
-//! Requests that the proxy does not fulfil.
+//! Requests that the proxy refuses.
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -9,7 +9,7 @@ use hyper::{Response, StatusCode};
 use super::exchange::Answer;
 use crate::sandbox::hosts::Target;
 
-/// Why a request is refused; the text is for whoever wrote the command.
+/// Reason a request is refused. The text is for the author of the command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("{0} is not on the list of hosts that commands may reach")]
@@ -25,7 +25,8 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The answer. The text is in the status line as well, since of a refused tunnel many programs show that alone.
+    /// Returns the response. The reason is in the status line too, because many programs show only that for a refused
+    /// tunnel.
     pub(super) fn answer(&self) -> Answer {
         let text: String = self.to_string().chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).collect();
         let mut answer = Response::new(Either::Left(Full::new(Bytes::from(format!("{text}\n")))));

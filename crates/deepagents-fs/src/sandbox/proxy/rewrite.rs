@@ -1,4 +1,4 @@
-//! A request as it is written anew for its server.
+//! Rewrites requests for the server.
 
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
@@ -8,7 +8,7 @@ use hyper::{Request, Version};
 
 use crate::sandbox::hosts::Target;
 
-/// The target of a request for a whole address, and the request that is sent there.
+/// Returns the target of a request with an absolute URI, and the request to send to it.
 pub(super) fn for_server<B>(request: Request<B>) -> Result<(Target, Request<B>), &'static str> {
     let (mut parts, body) = request.into_parts();
     let (Some(scheme), Some(authority)) = (parts.uri.scheme_str(), parts.uri.authority()) else {
@@ -28,7 +28,7 @@ pub(super) fn for_server<B>(request: Request<B>) -> Result<(Target, Request<B>),
     }
     let chunked = headers.contains_key(TRANSFER_ENCODING);
     remove_hop_by_hop(headers);
-    // Both were about the body on its way here.
+    // Both describe the body as sent to the proxy.
     headers.remove(CONTENT_LENGTH);
     headers.remove(EXPECT);
     if chunked {
@@ -43,7 +43,7 @@ pub(super) fn for_server<B>(request: Request<B>) -> Result<(Target, Request<B>),
     Ok((target, Request::from_parts(parts, body)))
 }
 
-/// Removes the headers that are for one connection alone, those that `Connection` names among them.
+/// Removes hop-by-hop headers, including those that `Connection` names.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =

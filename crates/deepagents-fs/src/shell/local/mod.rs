@@ -1,4 +1,4 @@
-//! Commands on this machine.
+//! Runs commands on this machine.
 
 mod run;
 
@@ -19,19 +19,20 @@ use crate::sandbox::protocol::Identity;
 use crate::sandbox::toolchains::PATH;
 use crate::sandbox::{PolicyError, Sandbox, SandboxPolicy, launch};
 
-/// How commands are held in.
+/// Confinement of commands.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is one for each shell")]
 pub enum Confinement {
-    /// In a sandbox, or not at all: where it cannot be had, commands are refused.
+    /// Commands run in a sandbox and are refused if it is not available.
     Sandboxed(SandboxPolicy),
-    /// Not. A command may do whatever the program may: read any file, reach any host, leave processes behind.
+    /// No confinement. A command may do whatever the program may: read any file, reach any host, leave processes
+    /// behind.
     Unconfined,
 }
 
 impl Confinement {
-    /// In a sandbox with the default policy.
+    /// Confines commands to a sandbox with the default policy.
     pub fn sandboxed() -> Self {
         Self::Sandboxed(SandboxPolicy::default())
     }
@@ -39,13 +40,14 @@ impl Confinement {
 
 /// Runs commands in a directory of this machine, with `/bin/sh -c`.
 ///
-/// Standard input is empty. The environment is `PATH`, `HOME`, `LANG` and `TERM` with fixed values and what is added by
-/// [`env`](Self::env) and [`inherit`](Self::inherit); nothing else of the program's own environment is passed on.
-/// `HOME` is a directory of the command's own in a sandbox, which vanishes with it, and the root otherwise.
+/// Standard input is empty. The environment consists of `PATH`, `HOME`, `LANG` and `TERM` with fixed values, and the
+/// variables added by [`env`](Self::env) and [`inherit`](Self::inherit); nothing else of the program's own environment
+/// is passed on. In a sandbox, `HOME` is a private directory that is removed with the command; otherwise it is the
+/// root.
 ///
-/// An unconfined command is killed with its process group. A process that made a session of its own (a daemon)
-/// outlives it, and so does what a stopped command had handed to other programs. It can also reach the program's
-/// terminal, if there is one.
+/// An unconfined command is killed with its process group. A process that created its own session (a daemon) outlives
+/// it, and so does work that the command handed to other programs. If the system has no `setsid`, an unconfined command
+/// can also access the program's terminal.
 ///
 /// ```
 /// use deepagents_fs::shell::{Command, Confinement, Exit, LocalShell, Shell};
@@ -67,7 +69,7 @@ pub struct LocalShell {
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     root: PathBuf,
-    /// What the root, and what else is writable, was when the shell was opened.
+    /// Identities of the root and of other writable directories when the shell was opened.
     identities: Vec<Identity>,
     confinement: Confinement,
     sandbox: Sandbox,
@@ -78,10 +80,10 @@ pub(super) struct Inner {
 }
 
 impl LocalShell {
-    /// A shell for an existing directory.
+    /// Opens a shell for an existing directory.
     ///
     /// # Errors
-    /// When the directory cannot be used, or not with this policy.
+    /// Returns an error if the directory cannot be used, or not with this policy.
     pub fn open(root: impl AsRef<Path>, confinement: Confinement) -> Result<Self, OpenError> {
         let given = root.as_ref();
         let failed = |source| OpenError { path: given.to_owned(), source };
@@ -124,20 +126,20 @@ impl LocalShell {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The sandbox to use; by default one that looks for its helper itself.
+    /// Sets the sandbox; the default one locates its helper itself.
     #[must_use]
     pub fn sandbox(self, sandbox: Sandbox) -> Self {
         self.with(|inner| inner.sandbox = sandbox)
     }
 
-    /// The program that runs commands, called with `-c` and the text; `/bin/sh` by default.
+    /// Sets the program that runs commands, called with `-c` and the text; `/bin/sh` by default.
     #[must_use]
     pub fn program(self, program: impl Into<PathBuf>) -> Self {
         self.with(|inner| inner.program = program.into())
     }
 
-    /// Sets an environment variable for all commands. Without a sandbox the shell of the system starts them: it may
-    /// pass on none whose name is no identifier.
+    /// Sets an environment variable for all commands. Without a sandbox, the system's shell starts the commands, and
+    /// may drop variables whose names are not identifiers.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with(|inner| {
@@ -145,8 +147,8 @@ impl LocalShell {
         })
     }
 
-    /// Passes variables of the program's own environment on, with the values they have now. What is not set, or not
-    /// UTF-8, is left out.
+    /// Passes on variables of the program's own environment with their current values. Skips variables that are unset
+    /// or not UTF-8.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the caller names the variables")]
     pub fn inherit<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
@@ -154,13 +156,13 @@ impl LocalShell {
         self.with(|inner| inner.env.extend(values))
     }
 
-    /// How long a command may run that does not say itself; 2 minutes by default.
+    /// Sets the time limit for commands without their own; 2 minutes by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|inner| inner.timeout = timeout)
     }
 
-    /// How many bytes of output are kept, half of them from the beginning and half from the end; 1 MiB by default.
+    /// Sets the number of bytes of output to keep, half from the start and half from the end; 1 MiB by default.
     #[must_use]
     pub fn output_limit(self, bytes: usize) -> Self {
         self.with(|inner| inner.limit = bytes)
@@ -173,7 +175,7 @@ impl LocalShell {
 }
 
 impl Shell for LocalShell {
-    /// In a sandbox: the rules become mounts.
+    /// Supported in a sandbox, where rules become mounts.
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         let mut inner = Inner::clone(&self.inner);
         match &mut inner.confinement {
@@ -198,7 +200,7 @@ impl Shell for LocalShell {
                 return Ok(CommandOutput::new("", Exit::Cancelled));
             }
             let inner = self.inner.clone();
-            // The thread watches for this pipe to close, which dropping this future does as well.
+            // The thread watches for this pipe to close; dropping this future closes it too.
             let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
             let (tell, mut told) = oneshot::channel();
             std::thread::Builder::new()

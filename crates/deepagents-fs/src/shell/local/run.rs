@@ -1,4 +1,4 @@
-//! A command is run: as a process, held in or not, and how it ended.
+//! Runs a command as a process, confined or not, and determines how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::PipeReader;
@@ -17,7 +17,7 @@ use crate::shell::own_session;
 use crate::shell::supervise::{End, Finished, Job, Output, supervise};
 use crate::shell::{Command, CommandOutput, Exit, SessionChange, ShellError};
 
-/// Linux takes no longer text as one argument of a program.
+/// Linux's limit for a single argument of a program.
 const MAX_TEXT: usize = (128 << 10) - 1;
 
 impl Inner {
@@ -33,7 +33,7 @@ impl Inner {
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
         let mut job = self.job(&command.text, &cwd, env, timeout, None)?;
         let places = self.places()?;
-        // What is looked at before it starts is a part of its time.
+        // Checks before the start count towards the time limit.
         job.timeout = timeout.saturating_sub(began.elapsed());
         let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
         let moved = places.map(|places| places.moved()).unwrap_or_default();
@@ -43,7 +43,7 @@ impl Inner {
         Ok(CommandOutput { output, exit, dropped, duration, level, refused, moved, session: SessionChange::default() })
     }
 
-    /// The process for a text, which reads `input` if there is one.
+    /// Creates the job that runs a text, with `input` as standard input if given.
     pub(in crate::shell) fn job<'a>(
         &'a self,
         text: &'a str,
@@ -78,7 +78,7 @@ impl Inner {
         Ok(job)
     }
 
-    /// The protected places as they are now, where commands are held in.
+    /// Records the current protected places, if commands are confined.
     pub(in crate::shell) fn places(&self) -> Result<Option<Appeared>, ShellError> {
         let Confinement::Sandboxed(policy) = &self.confinement else { return Ok(None) };
         let failed = |error: std::io::Error| ShellError::Setup {
@@ -88,7 +88,7 @@ impl Inner {
         Appeared::begin(&self.root, policy).map(Some).map_err(failed)
     }
 
-    /// What a command that starts now could not change by the name of it.
+    /// Returns the paths that a command started now could not change by name.
     pub(in crate::shell) fn guarded_by_name(&self) -> BTreeSet<PathBuf> {
         match &self.confinement {
             Confinement::Sandboxed(policy) => launch::guarded_by_name(&self.root, policy),
@@ -96,7 +96,7 @@ impl Inner {
         }
     }
 
-    /// How commands are confined here. The first look at it takes a while.
+    /// Returns the confinement of commands. The first call probes the sandbox, which takes a while.
     pub(in crate::shell) fn level(&self) -> Level {
         match &self.confinement {
             Confinement::Unconfined => Level::None,
@@ -104,7 +104,7 @@ impl Inner {
         }
     }
 
-    /// How a process ended, and how it was confined.
+    /// Returns how a process ended and how it was confined.
     pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
         match &self.confinement {
             Confinement::Unconfined => Ok((seen(done), Level::None)),
@@ -136,7 +136,7 @@ impl Inner {
         if timeout.is_zero() { Err(ShellError::NoTime) } else { Ok(timeout) }
     }
 
-    /// Where a directory of the workspace is on the host.
+    /// Returns the host path of a workspace directory.
     pub(in crate::shell) fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
         let refuse = |reason: String| ShellError::Directory { cwd: cwd.clone(), reason };
         let own = self.identities.iter().find(|identity| identity.path == self.root);
@@ -156,7 +156,7 @@ impl Inner {
     }
 }
 
-/// How an unconfined process ended.
+/// Returns how an unconfined process ended.
 fn seen(done: &Finished) -> Exit {
     match done.end {
         End::TimedOut => Exit::TimedOut { after: done.duration },
@@ -169,7 +169,7 @@ fn seen(done: &Finished) -> Exit {
     }
 }
 
-/// How a command in a sandbox ended, by what the helper said.
+/// Returns how a sandboxed command ended, from the helper's report.
 fn told_by_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
     let said = launch::Said::parse(&done.said);
     if let Some((step, reason)) = said.failed {

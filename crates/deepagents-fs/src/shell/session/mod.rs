@@ -1,4 +1,4 @@
-//! Commands that share one process.
+//! Sessions: commands that share one process.
 
 mod output;
 
@@ -21,36 +21,37 @@ use crate::VPath;
 use crate::sandbox::Level;
 use crate::sandbox::appeared::Appeared;
 
-/// Reads commands and runs them one by one. A command reads and writes neither the pipe that they come by nor the one that
-/// their ends are told on, and what it does to its own input and output ends with it, unless it says `exec`.
+/// Reads commands and runs them one by one. A command has no access to the pipe that commands arrive on or to the one
+/// that reports their ends. Its redirections end with it, unless it uses `exec`.
 const DRIVER: &str = include_str!("driver.sh");
 
-/// A session of a [`LocalShell`](super::LocalShell). It begins with its first command, and with the next one after it ended.
+/// A session of a [`LocalShell`](super::LocalShell). The process starts with the first command, and again with the next
+/// command after it ended.
 pub(super) struct LocalSession {
     shell: Arc<Inner>,
     options: SessionOptions,
-    /// One command runs at a time.
+    /// Allows one command at a time.
     turn: Semaphore,
-    /// The process, while no command runs.
+    /// The process, while no command is running.
     idle: Mutex<Option<Process>>,
 }
 
-/// The process of a session. It ends when this is dropped.
+/// Process of a session. Ends on drop.
 struct Process {
     input: Arc<PipeWriter>,
     output: Arc<SessionOutput>,
-    /// How it is confined, once that is known.
+    /// Its confinement, once known.
     level: Arc<OnceLock<Level>>,
-    /// The protected places as they were before it began, where it is confined.
+    /// The protected places before it started, if it is confined.
     places: Arc<OnceLock<Appeared>>,
-    /// What it was kept from changing by the name of it when it began.
+    /// Paths that it was kept from changing, by name, when it started.
     guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
     ended: oneshot::Receiver<Result<Finished, ShellError>>,
-    /// The thread that watches the process waits for this to close.
+    /// Dropping this tells the supervising thread to end the process.
     wanted: Option<PipeWriter>,
 }
 
-/// What there was before a session began.
+/// Records of the state before a session started.
 struct Before {
     places: Arc<OnceLock<Appeared>>,
     guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
@@ -59,14 +60,14 @@ struct Before {
 /// How a command in a session ended.
 enum Ended {
     ByItself(Done),
-    /// With the session, which ended by itself, or was ended for this reason.
+    /// Together with the session, which ended by itself or for the given reason.
     WithSession(Finished, Option<Exit>),
 }
 
-/// What begins a session.
+/// Result of starting a session.
 enum Started {
     Ready(Process),
-    /// The caller gave up.
+    /// The caller cancelled.
     Cancelled(CommandOutput),
 }
 
@@ -75,13 +76,13 @@ impl LocalSession {
         Self { shell, options, turn: Semaphore::new(1), idle: Mutex::default() }
     }
 
-    /// The process that waits for a command, if there is one that has not ended.
+    /// Takes the idle process, if there is one that has not ended.
     fn take_idle(&self) -> Option<Process> {
         let mut process = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty)).then_some(process)
     }
 
-    /// A process, after the commands that a session begins with.
+    /// Starts a process and runs the session's startup commands.
     async fn start(&self, cancel: &CancellationToken) -> Result<Started, ShellError> {
         let mut process = Process::start(&self.shell)?;
         for text in &self.options.startup {
@@ -127,7 +128,8 @@ impl LocalSession {
             },
         };
         let (places, guarded) = (process.places.clone(), process.guarded.clone());
-        // While it runs the process is this future's: dropping that ends the session, since nobody could say what it is in.
+        // This future owns the process while it runs a command. Dropping the future ends the session, whose state would
+        // be unknown.
         let (ended, earlier) = process.execute(&command.text, self.shell.limit, timeout, cancel, progress).await?;
         let mut done = match ended {
             Ended::ByItself(done) => {
@@ -146,7 +148,7 @@ impl LocalSession {
             }
             Ended::WithSession(finished, reason) => self.end(&process, finished, reason)?,
         };
-        // A session that runs commands has looked at them before.
+        // A session that runs commands has recorded the protected places.
         let moved = tokio::task::spawn_blocking(move || places.get().map(Appeared::moved).unwrap_or_default());
         done.moved =
             moved.await.map_err(|_| ShellError::Lost("looking at the protected places broke off".to_owned()))?;
@@ -156,7 +158,7 @@ impl LocalSession {
         Ok(done)
     }
 
-    /// What has been made that a session that begins now could not change.
+    /// Returns paths created since the session started that a new session could not change.
     async fn made_since(&self, guarded: Arc<OnceLock<BTreeSet<PathBuf>>>) -> Result<Vec<String>, ShellError> {
         let shell = self.shell.clone();
         let look = move || {
@@ -170,7 +172,7 @@ impl LocalSession {
         Ok(made.unwrap_or_default())
     }
 
-    /// What is told of a command that ended with its session.
+    /// Returns the result of a command that ended together with its session.
     fn end(&self, process: &Process, finished: Finished, reason: Option<Exit>) -> Result<CommandOutput, ShellError> {
         let (exit, level) = self.shell.end_of(&finished)?;
         let (output, dropped) = process.output.break_off();
@@ -209,7 +211,7 @@ impl Process {
         Ok(Self { input: Arc::new(input), output, level, places, guarded, ended, wanted: Some(wanted) })
     }
 
-    /// Runs a command; gives what was printed since the one before as well.
+    /// Runs a command. Also returns the output since the previous command.
     async fn execute(
         &mut self,
         text: &str,
@@ -222,7 +224,7 @@ impl Process {
         let request = format!("{mark}\n{}\n{text}\n", text.split('\n').count());
         let (done, earlier) = self.output.begin(&mark, limit, progress);
         let input = self.input.clone();
-        // A shell that was stopped reads nothing, which holds this thread up until the session is ended.
+        // A stopped shell does not read, which blocks this thread until the session is ended.
         tokio::task::spawn_blocking(move || {
             let _ = (&*input).write_all(request.as_bytes());
         });
@@ -237,14 +239,14 @@ impl Process {
         Ok((Ended::WithSession(self.end().await?, Some(reason)), earlier))
     }
 
-    /// Ends it, with all that it started.
+    /// Ends the process with everything it started.
     async fn end(&mut self) -> Result<Finished, ShellError> {
         drop(self.wanted.take());
         (&mut self.ended).await.map_err(|_| ShellError::Lost("the watching thread broke off".to_owned()))?
     }
 }
 
-/// Runs the process of a session to its end.
+/// Runs a session's process to its end.
 fn watch(
     shell: &Inner,
     commands: PipeReader,
@@ -258,11 +260,12 @@ fn watch(
     let _ = reached.set(shell.level());
     if let Some(places) = shell.places()? {
         let _ = before.places.set(places);
-        // What appears between this and the mounts is bound and looks as if it were not, which ends a session for nothing.
+        // A path that appears between this and the mounts is protected but looks new, which ends the session
+        // unnecessarily.
         let _ = before.guarded.set(shell.guarded_by_name());
     }
     let finished = supervise(job, caller, Output::Session(output)).map_err(ShellError::start);
-    // What the session left running may have made something after its last command.
+    // Processes that the session left running may have created something after its last command.
     if let Some(places) = before.places.get() {
         places.move_away();
     }

@@ -1,4 +1,4 @@
-//! What a session prints, command by command.
+//! Splits the output of a session into the outputs of its commands.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,14 +7,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::shell::capture::{Capture, Decoder};
 
-/// Begins and ends what the shell says of the end of a command.
+/// Delimits the shell's report that a command ended.
 const SIGN: u8 = 0x1e;
-/// Bytes of output between two commands that are kept.
+/// Number of bytes kept of output between two commands.
 const BETWEEN: usize = 64 << 10;
-/// Characters of an exit status and what surrounds it.
+/// Maximum length of an exit status with its delimiter.
 const STATUS: usize = 16;
 
-/// A command that ended by itself.
+/// Result of a command that ended by itself.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) status: i32,
@@ -22,24 +22,25 @@ pub(super) struct Done {
     pub(super) dropped: u64,
 }
 
-/// Takes what a session prints from the thread that reads it, and gives each command its part.
+/// Receives a session's output from the thread that reads it, and assigns it to commands.
 ///
-/// The shell says that a command has ended on the same pipe, by a mark that no output has by chance: so all that the
-/// command had printed is here by then, whatever its last line is. A command that repeats the mark deceives itself alone.
+/// The shell reports the end of a command on the same pipe, with a random mark that does not occur in output by chance.
+/// So all output of the command has arrived by then, even if its last line is unterminated. A command that prints the
+/// mark itself deceives only itself.
 #[derive(Debug, Default)]
 pub(crate) struct SessionOutput(Mutex<Parts>);
 
 #[derive(Debug, Default)]
 struct Parts {
     current: Option<Current>,
-    /// What was printed while no command ran.
+    /// Output while no command was running.
     between: Option<Capture>,
 }
 
 #[derive(Debug)]
 struct Current {
     mark: Vec<u8>,
-    /// What may be the beginning of the mark.
+    /// Bytes that may be the start of the mark.
     held: Vec<u8>,
     capture: Capture,
     decoder: Decoder,
@@ -48,7 +49,7 @@ struct Current {
 }
 
 impl SessionOutput {
-    /// Output is that of a new command from now on; gives what was printed since the one before.
+    /// Assigns the output from now on to a new command. Returns the output since the previous command.
     pub(super) fn begin(
         &self,
         mark: &str,
@@ -64,7 +65,7 @@ impl SessionOutput {
         (told, parts.between.take().map(|between| between.finish().0).unwrap_or_default())
     }
 
-    /// Takes a piece.
+    /// Adds a piece of output.
     pub(crate) fn push(&self, piece: &[u8]) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = match parts.current.take() {
@@ -82,7 +83,7 @@ impl SessionOutput {
         }
     }
 
-    /// What the command that runs has printed, for one that does not end by itself.
+    /// Takes the output of the running command, if it does not end by itself.
     pub(super) fn break_off(&self) -> (String, u64) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut current) = parts.current.take() else { return Default::default() };
@@ -94,7 +95,7 @@ impl SessionOutput {
 
 enum Pushed {
     More(Current),
-    /// The command ended; what follows.
+    /// The command ended; this is the remaining output.
     Ended(Vec<u8>),
 }
 
@@ -111,7 +112,7 @@ impl Current {
         self.give(&text);
         let behind = said.get(self.mark.len()..).unwrap_or_default();
         let Some(end) = memchr::memchr(SIGN, behind.get(..STATUS).unwrap_or(behind)) else {
-            // No shell writes so much of a status: it is output that repeats the mark.
+            // A status is never this long, so this is output that contains the mark.
             if behind.len() >= STATUS {
                 self.give(&said);
             } else {
@@ -124,7 +125,7 @@ impl Current {
         let last = std::mem::take(&mut self.decoder).finish();
         self.tell(last);
         let (output, dropped) = self.capture.finish();
-        // Where nobody waits any more, the session is being ended.
+        // If the receiver was dropped, the session is ending.
         let _ = self.done.send(Done { status: status.unwrap_or(-1), output, dropped });
         Pushed::Ended(rest)
     }
@@ -144,7 +145,7 @@ impl Current {
     }
 }
 
-/// How much of the end of a text could be the beginning of the mark.
+/// Returns the length of the longest suffix of `text` that is a prefix of the mark.
 fn overlap(text: &[u8], mark: &[u8]) -> usize {
     let longest = text.len().min(mark.len().saturating_sub(1));
     (1..=longest).rev().find(|length| mark.get(..*length).is_some_and(|begun| text.ends_with(begun))).unwrap_or(0)

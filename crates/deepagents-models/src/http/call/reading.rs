@@ -1,4 +1,4 @@
-//! An answer as it comes.
+//! Reads a response as it arrives.
 
 use std::time::Duration;
 
@@ -13,9 +13,10 @@ use crate::http::error::{authority, from_transport};
 use crate::http::size::StreamSize;
 use crate::http::{AnswerDecoder, Flow, FrameDecoder};
 
-/// How long the rest of an answer may take to arrive after its end frame, so that its connection can be used again.
+/// How long to wait for the rest of a response after its end frame, so that the connection can be reused.
 const DRAIN: Duration = Duration::from_millis(500);
-/// How long the call waits for that itself. Mostly the rest came with the end frame, and the next call finds the connection.
+/// How long the call itself waits for that. Usually the rest arrives with the end frame, and the next call can reuse
+/// the connection.
 const DRAIN_AT_ONCE: Duration = Duration::from_millis(5);
 
 pub(super) struct Reading {
@@ -24,12 +25,12 @@ pub(super) struct Reading {
     pub(super) answer: Box<dyn AnswerDecoder>,
     pub(super) size: StreamSize,
     pub(super) request_id: Option<String>,
-    /// Until when the next bytes must come.
+    /// When the next bytes must arrive.
     pub(super) until: Instant,
 }
 
 impl Call {
-    /// The answer came in one piece.
+    /// Handles a complete response.
     pub(super) fn whole(&mut self, decoded: Decoded) {
         self.queue.extend(events_of(&decoded.output.message, usize::MAX));
         self.finish(decoded.output);
@@ -71,7 +72,7 @@ impl Call {
             };
             match next {
                 Ok(next) => flow = next,
-                // A frame that was cut in two by the end of the stream cannot be read: the cut is the fault.
+                // A frame cut off by the end of the stream cannot be parsed; report the truncation.
                 Err(ModelError::Protocol(info)) if ended => {
                     result = Err(ModelError::Truncated(info));
                     break;
@@ -93,7 +94,7 @@ impl Call {
         }
         let result = result.and_then(|()| match broke {
             None if flow == Flow::More => Ok(None),
-            // An answer may be whole although its end frame is missing; if it is not, the break is the fault.
+            // The response may be complete without an end frame. If it is not, report the broken connection.
             Some(Some(error)) => reading.answer.finish().map(Some).map_err(|_| error),
             _ => reading.answer.finish().map(Some),
         });
@@ -109,7 +110,7 @@ impl Call {
     }
 }
 
-/// Reads what follows the end frame, so that the connection goes back to the pool.
+/// Reads the data after the end frame, so that the connection returns to the pool.
 async fn drain(mut reading: Box<Reading>) {
     if timeout(DRAIN_AT_ONCE, rest(&mut reading.response)).await.is_err() {
         tokio::spawn(async move { timeout(DRAIN, rest(&mut reading.response)).await });

@@ -1,4 +1,4 @@
-//! Whether a call is tried again, and when.
+//! Decides whether and when a call is retried.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::{Call, State};
 use crate::http::Endpoint;
 
-/// Calls that waited for a shared backoff start within this time of each other.
+/// Calls that waited for a shared backoff start spread over this time.
 const SPREAD: Duration = Duration::from_millis(250);
 
 impl Call {
-    /// How long to wait before the next attempt, or `None` when there is none.
+    /// Returns the delay before the next attempt; `None` if there is none.
     pub(super) fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
         self.failures += 1;
         let now = Instant::now();
@@ -20,7 +20,8 @@ impl Call {
         let asked = error.info().retry_after;
         let after = asked.unwrap_or_else(|| policy.pause(self.failures));
         let next = now.checked_add(after);
-        // A limit is that of the key, so other calls run into it too, also where the server does not say for how long.
+        // A rate limit applies to the key, so other calls would hit it too, even if the server does not say for how
+        // long.
         let holds = match error {
             ModelError::RateLimited(_) => true,
             ModelError::Overloaded(_) => asked.is_some(),
@@ -43,7 +44,7 @@ impl Call {
         pause
     }
 
-    /// The pause, if there is another attempt.
+    /// Returns the delay if there is another attempt.
     fn next_pause(&mut self, error: &ModelError, after: Duration, next: Option<Instant>) -> Option<Duration> {
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
         if !self.may_help.unwrap_or(error.is_retryable()) || self.failures >= policy.max_attempts {
@@ -58,7 +59,7 @@ impl Call {
         Some(after)
     }
 
-    /// Whether a credential that was refused is exchanged for another one.
+    /// Returns whether a rejected credential was discarded so that another one is obtained.
     fn renews(&mut self, error: &ModelError) -> bool {
         if self.renewed || error.info().status != Some(401) {
             return false;
@@ -70,8 +71,8 @@ impl Call {
 }
 
 impl Drop for Call {
-    /// Who gives a call up that waits has what is asked next go out at once. A call that ended by itself is still a limit that
-    /// was run into.
+    /// Releases the hold of a call dropped while it waits, so that the next request goes out immediately. A call that
+    /// ended by itself did hit a limit, so its hold stays.
     fn drop(&mut self) {
         if let (State::Backoff(_), Some(hold)) = (&self.state, self.hold) {
             self.endpoint.backoff.release(self.endpoint.backoff_key, hold);
@@ -79,8 +80,8 @@ impl Drop for Call {
     }
 }
 
-/// How long the call waits because another one with the same key was told to, and what is told of that: a wait of
-/// minutes must not look like a model that is slow.
+/// Returns how long the call must wait because another one with the same key was told to, and an error that reports it:
+/// a wait of minutes must not look like a slow model.
 pub(super) fn held(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
     let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) else { return Ok(None) };
     let now = Instant::now();

@@ -1,7 +1,7 @@
-//! Commands as the grammar of the shell sees them: the simple commands they are made of.
+//! Parses a script into its simple commands.
 //!
-//! The grammar is that of `rable`, which is tested against bash's own parser. Shells differ, and which one will run the
-//! text is not known here, so what is read differently by `dash`, `bash` and `ash` is not read at all: it is a [`Doubt`].
+//! The parser is `rable`, which is tested against bash's own. Shells differ, and it is unknown which one will run the
+//! text, so anything that `dash`, `bash` and `ash` read differently is not interpreted; it is a [`Doubt`].
 
 mod parts;
 mod simple;
@@ -15,35 +15,35 @@ use super::mentions;
 use super::word::{self, Inner, Word, is_name};
 pub(super) use parts::{Document, Doubt, Redirection, Simple};
 
-/// Bytes of a text that is read. A longer one holds data.
+/// Maximum length of a text in bytes. Longer texts contain data.
 const MOST_BYTES: usize = 64 << 10;
-/// Substitutions in a text. The grammar reads those inside of others once for each level.
+/// Maximum number of substitutions in a text. The parser reads nested ones once per level.
 const MOST_SUBSTITUTIONS: usize = 48;
-/// What may stand inside of other things, however deep.
+/// Maximum number of constructs that may be nested, at any depth.
 const MOST_NESTED: usize = 1_000;
-/// Bytes of the stack that reading takes at most; they are reserved, and used where texts are nested.
+/// Stack size for parsing. Reserved in full, but used only for nested text.
 const STACK: usize = 128 << 20;
-/// Commands that run commands that run commands.
+/// Maximum depth of commands that run other commands.
 pub(super) const MOST_WRAPPERS: usize = 12;
 
-/// A text, taken apart.
+/// A parsed script.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) commands: Vec<Simple>,
-    /// What could not be judged; the rest may be there all the same.
+    /// What could not be judged. The commands may be complete nonetheless.
     pub(super) doubts: Vec<Doubt>,
-    /// What may hide a command from a rule that takes away, and is nothing to one that allows.
+    /// A reason a denied or asked-about command may be hidden. Does not matter to allowing rules.
     pub(super) hides: Option<Doubt>,
     /// Whether it is more than one simple command.
     pub(super) compound: bool,
-    /// Whether it changes its directory, so that relative paths lead elsewhere.
+    /// Whether it changes its directory, so that relative paths are unknown.
     pub(super) moves: bool,
-    /// What ends the texts that are given to commands to read.
+    /// Delimiters of here-documents.
     ends: BTreeSet<String>,
 }
 
 impl Script {
-    /// Takes a text apart. It runs on a thread of its own, since the grammar takes stack for what is nested.
+    /// Parses a script. Runs on a separate thread, since the parser needs stack space for nested text.
     pub(super) fn read(text: &str) -> Self {
         let refused = |doubt| Self { doubts: vec![doubt], ..Self::default() };
         if !is_bounded(text) {
@@ -57,7 +57,7 @@ impl Script {
                 script.pass_on_what_is_kept();
                 script
             });
-            // A thread that could not be had, or broke off.
+            // The thread could not be started, or it panicked.
             reading.ok().and_then(|reading| reading.join().ok()).unwrap_or_else(|| refused(Doubt::TooMuch))
         })
     }
@@ -82,25 +82,25 @@ impl Script {
         }
     }
 
-    /// Whether any of the commands from one on may run what it is given.
+    /// Returns whether any command from this index on may run its input.
     pub(super) fn has_live(&self, from: usize) -> bool {
         self.commands.iter().skip(from).any(Simple::is_live)
     }
 
-    /// What is printed by some of the commands may be run.
+    /// Records that the output of these commands may be run.
     fn mention_printed(&mut self, from: usize, to: usize) {
         let commands = self.commands.get_mut(from..to).unwrap_or_default();
         commands.iter_mut().filter(|simple| simple.inert).for_each(mentions::printed);
     }
 
-    /// What goes into files and variables may be run by any of the commands.
+    /// Records that files and variables written by some commands may be run by others.
     fn pass_on_what_is_kept(&mut self) {
         if self.has_live(0) {
             self.commands.iter_mut().filter(|simple| simple.inert && simple.kept).for_each(mentions::printed);
         }
     }
 
-    /// All that a node runs. A doubt does not keep the siblings from being read.
+    /// Adds everything a node runs. A doubt does not stop its siblings from being read.
     fn node(&mut self, node: &Node, depth: usize) -> Result<(), Doubt> {
         if !matches!(node.kind, NodeKind::Command { .. }) {
             self.compound = true;
@@ -108,7 +108,7 @@ impl Script {
         match &node.kind {
             NodeKind::Command { assignments, words, redirects } => self.simple(assignments, words, redirects, depth),
             NodeKind::Pipeline { commands, separators } => {
-                // Elsewhere `|&` is no operator.
+                // Not every shell has `|&`.
                 let doubt = separators.contains(&PipeSep::PipeBoth).then_some(Doubt::NotRead);
                 let mut parts = Vec::new();
                 for node in commands {
@@ -154,7 +154,7 @@ impl Script {
                 for word in words.iter().flatten() {
                     values.push(self.word(word, depth)?);
                 }
-                // Without words it takes the parameters.
+                // Without words, it iterates over the positional parameters.
                 if words.is_none() {
                     values.push(Word::Computed(None));
                 }
@@ -186,7 +186,7 @@ impl Script {
             }
             NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
             NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
-            // Bash alone has the rest: `[[`, `((`, `select`, `coproc`, arrays.
+            // The rest exists only in bash: `[[`, `((`, `select`, `coproc`, arrays.
             _ => Err(Doubt::NotRead),
         }
     }
@@ -203,7 +203,7 @@ impl Script {
         }
     }
 
-    /// A word, and what its substitutions run.
+    /// Reads a word, and adds what its substitutions run.
     fn word(&mut self, node: &Node, depth: usize) -> Result<Word, Doubt> {
         word::read(node, &mut |inner| {
             self.compound = true;
@@ -218,10 +218,10 @@ impl Script {
     }
 }
 
-/// Whether some shells take a line for the end of a text, and others do not.
+/// Returns whether some shells take a line for the end of a here-document and others do not.
 fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
     let line = line.trim_start_matches('\t');
-    // Of all that the line may begin with, the longest, and then what that begins with as well.
+    // Try the longest delimiter that the line begins with, then shorter ones.
     let mut most = line;
     while let Some(end) = ends.range::<str, _>((Bound::Unbounded, Bound::Included(most))).next_back() {
         let behind = line.strip_prefix(end.as_str()).map(str::trim_start);
@@ -230,7 +230,7 @@ fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
         }
         let common = most.char_indices().zip(end.chars()).take_while(|((_, a), b)| a == b);
         let length = common.map(|((at, c), _)| at + c.len_utf8()).last().unwrap_or_default();
-        // What is less than all that has this beginning is not longer.
+        // Any other delimiter that is a prefix of the line is no longer than this.
         let shorter = if length == end.len() { end.char_indices().next_back().map_or(0, |(at, _)| at) } else { length };
         if end.is_empty() {
             return false;
@@ -240,7 +240,8 @@ fn almost_ends(line: &str, ends: &BTreeSet<String>) -> bool {
     false
 }
 
-/// Whether a text is short and flat enough to be read in little time and stack, by what could be nested in it at most.
+/// Returns whether a text is short and flat enough to be parsed quickly with little stack, judging by the constructs it
+/// might nest.
 fn is_bounded(text: &str) -> bool {
     let substitutions = ["$(", "<(", ">(", "`", "${"].iter().map(|open| text.matches(open).count()).sum::<usize>();
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());

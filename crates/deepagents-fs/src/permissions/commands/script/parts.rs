@@ -1,9 +1,9 @@
-//! What a text is taken apart into, and why it may not be.
+//! The parts of a parsed script, and reasons it cannot be parsed.
 
 use crate::permissions::commands::is_stream;
 use crate::permissions::commands::word::Word;
 
-/// Why it cannot be said what a command runs.
+/// Reason it is unknown what a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::permissions::commands) enum Doubt {
     #[error("it is no text that all shells read alike")]
@@ -28,42 +28,42 @@ pub(in crate::permissions::commands) enum Doubt {
     Renames,
 }
 
-/// What a command is given to read.
+/// Input of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::permissions::commands) enum Document {
-    /// What the whole is given.
+    /// The input of the whole script.
     #[default]
     None,
-    /// A text that is written in the command.
+    /// Text written in the script.
     Known(String),
-    /// Something that is not known here.
+    /// Unknown input.
     Unknown,
 }
 
-/// One program with its arguments.
+/// A program with its arguments.
 #[derive(Clone, Debug, Default)]
 pub(in crate::permissions::commands) struct Simple {
     pub(in crate::permissions::commands) assignments: Vec<(String, Word)>,
-    /// The program first. None where variables are set or files are opened and no more.
+    /// The program and its arguments. Empty if the command only sets variables or opens files.
     pub(in crate::permissions::commands) words: Vec<Word>,
     pub(in crate::permissions::commands) redirections: Vec<Redirection>,
-    /// Whether it only runs another command, which is listed as well.
+    /// Whether it only runs another command, which is listed too.
     pub(in crate::permissions::commands) transparent: bool,
-    /// Whether it is a part of another command, which may run it.
+    /// Whether it is part of another command, which may run it.
     pub(in crate::permissions::commands) guessed: bool,
-    /// Whether it is given a text to read, such as a script.
+    /// Whether its input is text in the script, such as a here-document.
     pub(in crate::permissions::commands) reads_text: bool,
-    /// What it is given to read, as it is written.
+    /// That text, as written.
     pub(in crate::permissions::commands) texts: Vec<String>,
-    /// Whether it runs nothing, whatever it is given, or only what is listed as well.
+    /// Whether it runs nothing of its input, or only what is listed too.
     pub(in crate::permissions::commands) inert: bool,
-    /// Whether what it prints or sets is there for commands that come later.
+    /// Whether its output or variables are available to later commands.
     pub(in crate::permissions::commands) kept: bool,
-    /// What stands in it and may be a command to it, word by word.
+    /// Words from its text that may be commands to it.
     pub(in crate::permissions::commands) mentions: Vec<Vec<Word>>,
 }
 
-/// A file that is opened for a command.
+/// A file opened for a command.
 #[derive(Clone, Debug)]
 pub(in crate::permissions::commands) struct Redirection {
     pub(in crate::permissions::commands) writes: bool,
@@ -71,7 +71,7 @@ pub(in crate::permissions::commands) struct Redirection {
 }
 
 impl Simple {
-    /// Whether it may run what it is given.
+    /// Returns whether it may run its input.
     pub(super) fn is_live(&self) -> bool {
         !self.inert && !self.guessed
     }
@@ -80,7 +80,7 @@ impl Simple {
         self.redirections.iter().any(|redirection| redirection.writes && !is_stream(&redirection.to))
     }
 
-    /// As it is shown to people.
+    /// Formats the command for people.
     pub(in crate::permissions::commands) fn shown(&self) -> String {
         let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", value.shown()));
         assignments.chain(self.words.iter().map(Word::shown)).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Simple commands: the variables they set, their words, and the files that are opened for them.
+//! Simple commands: their variables, words and opened files.
 
 use rable::{Node, NodeKind};
 
@@ -8,7 +8,7 @@ use crate::permissions::commands::word::{Word, is_name};
 use crate::permissions::commands::{mentions, wrappers};
 
 impl Script {
-    /// A command with all that stands around it. What is doubted last is said.
+    /// Adds a command with everything it is written with. If there are several doubts, returns the last.
     pub(super) fn simple(
         &mut self,
         assignments: &[Node],
@@ -32,7 +32,7 @@ impl Script {
         doubt.map_or(Ok(()), Err)
     }
 
-    /// The variables in front of a command.
+    /// Reads the assignments in front of a command.
     fn variables(&mut self, simple: &mut Simple, assignments: &[Node], doubt: &mut Option<Doubt>, depth: usize) {
         for node in assignments {
             let text = if let NodeKind::Word { value, .. } = &node.kind { value.as_str() } else { "" };
@@ -40,15 +40,15 @@ impl Script {
                 (Some((name, _)), Ok(value)) if is_name(name) => {
                     simple.assignments.push((name.to_owned(), after_equals(name, value)));
                 }
-                // A subscript is evaluated, and other shells know no `+=`.
+                // A subscript is evaluated, and some shells do not have `+=`.
                 (_, Ok(_)) => *doubt = Some(Doubt::NotRead),
                 (_, Err(other)) => *doubt = Some(other),
             }
         }
     }
 
-    /// The program and its arguments. Gives back those that are computed, as they are written: of what is computed no more is
-    /// known than how it begins.
+    /// Reads the program and its arguments. Returns the source text of computed words, of which otherwise only the
+    /// prefix is known.
     fn words<'a>(
         &mut self,
         simple: &mut Simple,
@@ -74,7 +74,7 @@ impl Script {
         computed
     }
 
-    /// The files that are opened for a command and the texts that it is given. Gives back what it reads.
+    /// Reads the redirections and here-documents of a command. Returns its input.
     fn files(&mut self, simple: &mut Simple, redirects: &[Node], doubt: &mut Option<Doubt>, depth: usize) -> Document {
         let mut document = Document::None;
         for node in redirects {
@@ -87,7 +87,7 @@ impl Script {
                 NodeKind::HereDoc { fd: -1 | 0, content, quoted, .. } => Some((content, *quoted)),
                 _ => None,
             };
-            // Which of several is read, and what a number leads to, is not told apart.
+            // With several inputs, or a numbered descriptor, it is not determined which one is read.
             document = match (document, text) {
                 (Document::None, Some((content, quoted))) if quoted || !content.contains(['$', '`', '\\']) => {
                     Document::Known(content.clone())
@@ -98,11 +98,11 @@ impl Script {
             if let NodeKind::HereDoc { content, quoted, complete, delimiter, .. } = &node.kind {
                 simple.texts.push(content.clone());
                 self.ends.insert(delimiter.clone());
-                // Of what ends it, shells know quotes alone and read them within a line.
+                // Shells process only quotes in a delimiter, and read it within one line.
                 if delimiter.contains(['\n', '$', '`']) {
                     *doubt = Some(Doubt::NotRead);
                 }
-                // Elsewhere it is like text in double quotes.
+                // An unquoted here-document is expanded like text in double quotes.
                 if !complete || (!quoted && may_run(content)) {
                     *doubt = Some(Doubt::Expansion);
                 }
@@ -121,7 +121,7 @@ impl Script {
         document
     }
 
-    /// Variables that are set by another way than in front of a command.
+    /// Adds variables that are set other than in front of a command.
     pub(in crate::permissions::commands) fn assigned(
         &mut self,
         set: impl IntoIterator<Item = (String, Word)>,
@@ -133,7 +133,8 @@ impl Script {
         }
     }
 
-    /// The redirections of something compound, of which the commands begin at one, as a command that only opens files.
+    /// Adds the redirections of a compound command, whose commands start at index `from`, as a command that only opens
+    /// files.
     pub(super) fn redirects(&mut self, redirects: &[Node], from: usize, depth: usize) -> Result<(), Doubt> {
         if redirects.is_empty() {
             return Ok(());
@@ -150,7 +151,7 @@ impl Script {
         read
     }
 
-    /// A file that is opened; none where it is a stream that is open already.
+    /// Reads a redirection; `None` if it refers to an open stream.
     fn redirect(&mut self, node: &Node, depth: usize) -> Result<Option<Redirection>, Doubt> {
         let NodeKind::Redirect { op, target, varfd: None, .. } = &node.kind else { return Err(Doubt::NotRead) };
         let to = match &target.kind {
@@ -161,7 +162,7 @@ impl Script {
             ">" | ">>" | ">|" | "<>" => Ok(Some(Redirection { writes: true, to })),
             "<" => Ok(Some(Redirection { writes: false, to })),
             "<<<" | ">&-" | "<&-" => Ok(None),
-            // Behind `>&` bash takes a name for a file.
+            // After `>&`, bash takes a name for a file.
             ">&" | "<&" => match to.known() {
                 Some(stream) if stream == "-" || stream.bytes().all(|byte| byte.is_ascii_digit()) => Ok(None),
                 _ => Err(Doubt::NotRead),
@@ -171,7 +172,7 @@ impl Script {
     }
 }
 
-/// Whether a file is opened for what a command writes, which leaves what it reads as it is.
+/// Returns whether a redirection affects only output, so that the input is unchanged.
 fn writes(redirect: &Node) -> bool {
     match &redirect.kind {
         NodeKind::Redirect { op, fd, .. } => matches!(op.as_str(), ">" | ">>" | ">|" | ">&" | ">&-") && *fd != 0,
@@ -179,7 +180,7 @@ fn writes(redirect: &Node) -> bool {
     }
 }
 
-/// The value of an assignment, whose word is known from its beginning.
+/// Returns the value of an assignment from its whole word.
 fn after_equals(name: &str, word: Word) -> Word {
     let value = |text: String| text.get(name.len() + 1..).map(str::to_owned);
     match word {
@@ -188,7 +189,7 @@ fn after_equals(name: &str, word: Word) -> Word {
     }
 }
 
-/// Whether text in which variables are put in may run something.
+/// Returns whether expanding variables in a text may run something.
 fn may_run(text: &str) -> bool {
     text.contains(['`']) || text.contains("$(") || text.contains("${") || text.contains("$[") || text.contains("\\\n")
 }

@@ -1,12 +1,12 @@
-//! What `find` runs.
+//! Commands run by `find`.
 
 use super::list;
 use crate::permissions::commands::script::{Document, Doubt, Script, Simple};
 use crate::permissions::commands::word::Word;
 
-/// What `find` runs.
+/// Adds the commands that `find` runs.
 pub(super) fn found(script: &mut Script, args: &[Word], depth: usize) {
-    // Words that are put in may be a whole condition.
+    // An expansion may contain a complete expression.
     if args.iter().any(|word| matches!(word, Word::Computed(None))) {
         script.doubts.push(Doubt::Evaluation);
     }
@@ -19,7 +19,7 @@ pub(super) fn found(script: &mut Script, args: &[Word], depth: usize) {
         let guessed = rest.get(at).is_some_and(|word| word.known().is_none());
         let behind = rest.get(at + 1..).unwrap_or_default();
         let end = end_of_command(behind);
-        // Of a `+` elsewhere, not every `find` says the same.
+        // Implementations of `find` disagree on a `+` elsewhere.
         if behind.get(..end.unwrap_or(behind.len())).unwrap_or_default().iter().any(|word| word.known() == Some("+")) {
             script.doubts.push(Doubt::Options);
         }
@@ -43,7 +43,7 @@ pub(super) fn found(script: &mut Script, args: &[Word], depth: usize) {
     }
 }
 
-/// Where a command behind `-exec` ends: at a `;`, or at a `+` behind the files.
+/// Returns the end of a command after `-exec`: a `;`, or a `+` that follows `{}`.
 fn end_of_command(words: &[Word]) -> Option<usize> {
     let is = |at: usize, text| words.get(at).and_then(Word::known) == Some(text);
     (0..words.len())

@@ -1,4 +1,4 @@
-//! Programs that run other programs, and what they run.
+//! Programs that run other programs.
 
 mod find;
 mod table;
@@ -11,7 +11,7 @@ use find::found;
 pub(super) use table::is_known;
 use table::{Runs, WRAPPERS, Wrapper};
 
-/// Lists a command, and those that it runs.
+/// Adds a command and the commands it runs.
 pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, depth: usize) {
     runners::variables(script, &simple.assignments, depth);
     let Some(program) = simple.words.first() else {
@@ -19,7 +19,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         simple.kept |= !simple.assignments.is_empty();
         return script.commands.push(simple);
     };
-    // The shell changes its directory also by `command cd`.
+    // `command cd` changes the shell's directory too.
     script.moves |= program.known().is_none_or(|name| matches!(name, "cd" | "pushd" | "popd" | "chdir"));
     let Some(path) = program.known().filter(|name| !name.is_empty() && !name.starts_with('-')) else {
         script.doubts.push(Doubt::Program);
@@ -34,7 +34,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
     let name = name.as_str();
     let args = simple.words.get(1..).unwrap_or_default().to_vec();
     let from = script.commands.len();
-    // What it runs is listed, and nothing else is.
+    // Whether the command runs only what is listed.
     let mut lists = standard;
     shells::evaluates(script, name, &args, depth);
     runners::look(script, name, &args, depth);
@@ -43,7 +43,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
             if name == "eval" {
                 script.doubts.push(Doubt::Evaluation);
             }
-            // A text is run by a shell, which takes notice of variables itself.
+            // Text is run by a shell, which itself reacts to variables.
             let own = wrapper.runs != Runs::Text || is_plain(&simple.assignments);
             simple.transparent = standard && own && wrapper.runs != Runs::Elevated && !wrapper.acts(&args);
             script.moves |= wrapper.acts(&args);
@@ -86,24 +86,24 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
     if !lists {
         mentions::given(&mut simple, name, standard);
     } else if script.has_live(from) {
-        // What is given to it is there for what it runs.
+        // Its input is available to what it runs.
         mentions::around(&mut simple);
     }
     script.commands.push(simple);
 }
 
-/// Whether a program is the one that is known by its name, and not another one of that name elsewhere.
+/// Returns whether a program is the standard one of its name, not one at another path.
 fn is_standard(path: &str) -> bool {
     let name = path.strip_prefix("/usr").unwrap_or(path).strip_prefix("/bin/").unwrap_or(path);
     !name.contains('/') && !name.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Whether variables change nothing for a shell.
+/// Returns whether the variables have no effect on a shell.
 fn is_plain(assignments: &[(String, Word)]) -> bool {
     assignments.iter().all(|(name, _)| is_private(name))
 }
 
-/// The command behind the options of a wrapper.
+/// Adds the command after a wrapper's options.
 fn inside(
     script: &mut Script,
     wrapper: &Wrapper,
@@ -113,7 +113,7 @@ fn inside(
     document: Document,
     depth: usize,
 ) {
-    // It only says what a command is.
+    // This only describes a command.
     if name == "command" && args.first().and_then(Word::known).is_some_and(|option| matches!(option, "-v" | "-V")) {
         return;
     }
@@ -140,7 +140,7 @@ fn inside(
     inner.words = rest.to_vec();
     if wrapper.runs == Runs::Extended {
         inner.words.push(Word::Computed(None));
-        // What is put into the middle of the command is not known either.
+        // Text inserted into the middle of the command is unknown as well.
         if args.iter().any(|arg| arg.known().is_none_or(|arg| arg.starts_with("-I") || arg.starts_with("-i"))) {
             script.doubts.push(Doubt::Input);
         }
@@ -148,7 +148,7 @@ fn inside(
     list(script, inner, document, depth + 1);
 }
 
-/// A variable that a word sets, and its value.
+/// Returns the variable that a word sets and its value.
 pub(super) fn assignment(word: &Word) -> Option<(String, Word)> {
     let (text, computed) = match word {
         Word::Known(text) => (text, false),

@@ -1,39 +1,39 @@
-//! What is known of programs that run other programs: their options, and how they take the command.
+//! Table of programs that run other programs: their options, and how they take the command.
 
 use crate::permissions::commands::word::Word;
 
-/// How a program takes the command that it runs.
+/// How a program takes the command it runs.
 pub(super) struct Wrapper {
     pub(super) names: &'static [&'static str],
-    /// Short options without a value, and with one.
+    /// Short options, without and with a value.
     flags: &'static str,
     valued: &'static str,
-    /// Long options without a value; others need theirs behind `=`, or are in the second list.
+    /// Long options, without and with a value.
     long: &'static [&'static str],
     long_valued: &'static [&'static str],
-    /// Options that do something of their own, such as writing a file.
+    /// Options with an effect of their own, such as writing a file.
     acts: &'static [&'static str],
-    /// Words between the options and the command.
+    /// Number of words between the options and the command.
     operands: usize,
     pub(super) runs: Runs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runs {
-    /// The rest, as it is; nothing but that matters.
+    /// The rest, unchanged; nothing else matters.
     Rest,
-    /// The rest, behind variables that are set for it.
+    /// The rest, after assignments of variables for it.
     Assigned,
-    /// The rest, with other rights: that it may be run so is a question of its own.
+    /// The rest, with other privileges, which needs a decision of its own.
     Elevated,
-    /// The rest, with words added that are read from somewhere.
+    /// The rest, with words appended that are read from elsewhere.
     Extended,
-    /// The rest, as a text for a shell.
+    /// The rest, as text for a shell.
     Text,
 }
 
 impl Wrapper {
-    /// Whether it is told to do something beside running a command.
+    /// Returns whether the program is told to do something besides running a command.
     pub(super) fn acts(&self, args: &[Word]) -> bool {
         let acts = |arg: &Word| {
             let text = arg.known().unwrap_or_default();
@@ -43,11 +43,11 @@ impl Wrapper {
             };
             self.acts.iter().any(of)
         };
-        // What stands behind the options may look like one, and then it is asked about once too often.
+        // Words after the options may look like one; the cost is an unnecessary question.
         args.iter().any(acts)
     }
 
-    /// What follows the options and operands; none where they are not understood.
+    /// Returns the words after the options and operands; `None` if the options are not understood.
     pub(super) fn behind_options<'a>(&self, args: &'a [Word]) -> Option<&'a [Word]> {
         let mut rest = args;
         loop {
@@ -72,7 +72,7 @@ impl Wrapper {
             } else if let Some(short) = option.strip_prefix('-').filter(|short| !short.is_empty()) {
                 match short.char_indices().find(|(_, letter)| !self.flags.contains(*letter)) {
                     None => {}
-                    // Its value is the next word, unless it is in this one.
+                    // The value is the next word unless it is in this one.
                     Some((at, letter)) if self.valued.contains(letter) && at + letter.len_utf8() == short.len() => {
                         rest = rest.get(1..)?;
                     }
@@ -80,7 +80,7 @@ impl Wrapper {
                     Some(_) => return None,
                 }
             } else {
-                // `env -` takes the environment away.
+                // `env -` clears the environment.
                 if option != "-" {
                     rest = args.get(args.len() - rest.len() - 1..)?;
                     break;
@@ -102,12 +102,12 @@ const NONE: Wrapper = Wrapper {
     runs: Runs::Rest,
 };
 
-/// Whether a program of this name runs another one.
+/// Returns whether a program of this name runs other programs.
 pub(in crate::permissions::commands) fn is_known(name: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
 }
 
-/// What is known of them. An option that is not in here is a doubt.
+/// The known wrappers. Any other option is a doubt.
 pub(super) const WRAPPERS: [Wrapper; 17] = [
     Wrapper { names: &["command"], flags: "p", ..NONE },
     Wrapper { names: &["builtin", "busybox", "toybox"], ..NONE },
@@ -178,7 +178,7 @@ pub(super) const WRAPPERS: [Wrapper; 17] = [
         names: &["xargs"],
         flags: "0optrx",
         valued: "adEILnPs",
-        // The value of `--max-lines` may be left out, and is never the next word.
+        // The value of `--max-lines` is optional and never the next word.
         long: &["null", "open-tty", "interactive", "no-run-if-empty", "verbose", "exit", "max-lines"],
         long_valued: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"],
         runs: Runs::Extended,
