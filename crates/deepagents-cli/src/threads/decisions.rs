@@ -39,8 +39,8 @@ struct Seen {
     decided: Vec<Decided>,
 }
 
-/// Returns all decisions in the log, in order. Decisions on a sub-agent's interrupts are taken from the main agent's records,
-/// which repeat them; what rules decided about its calls is only in its own.
+/// Returns all decisions in the log, in order. Decisions on a sub-agent's interrupts are taken from the main agent's
+/// records, which repeat them; what rules decided about its calls is only in its own.
 pub(super) async fn of_thread(journal: &dyn Journal, info: &ThreadInfo) -> Result<Vec<Decided>> {
     let mut seen = Seen::default();
     for entry in journal.read(&info.id, 0..info.end).await? {
