@@ -18,7 +18,7 @@ use crate::{front_matter, small_file};
 
 /// Name of the directory that holds them.
 const COMMANDS: &str = "commands";
-/// Maximum size of a file in bytes, and number of files in a directory.
+/// Maximum size of a file in bytes, and maximum number of files.
 const MOST: u64 = 256 << 10;
 const FILES: usize = 500;
 

@@ -76,7 +76,7 @@ pub(crate) enum Reason {
 }
 
 impl Choice {
-    /// The part before the colon.
+    /// Returns the provider: the part before the colon.
     pub(crate) fn provider(&self) -> &str {
         self.name.split_once(':').map_or("", |(provider, _)| provider)
     }
@@ -168,7 +168,7 @@ pub(crate) enum WithoutKey {
     Pretend,
 }
 
-/// Makes the model.
+/// Creates the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
     let config = config(choice, args, env, without);
     if let Some(effort) = args.effort {

@@ -16,7 +16,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// The screen of this process.
+    /// Returns the screen of this process.
     pub(crate) fn new() -> Self {
         Self { cursor: io::stdout().is_terminal() && !style::is_dumb(), fresh: true, status: String::new() }
     }

@@ -62,7 +62,7 @@ impl RunThread {
     }
 }
 
-/// Ignores SIGXFSZ, so that a file at its size limit (`ulimit -f`) is a write error instead of the silent end of the
+/// Catches SIGXFSZ, so that a file at its size limit (`ulimit -f`) is a write error instead of the silent end of the
 /// program.
 fn outlive_file_limits(runtime: &Handle) {
     let _within = runtime.enter();

@@ -15,7 +15,7 @@ pub(crate) struct CommandArgs {
     #[arg(long, help_heading = "Commands")]
     execute: bool,
 
-    /// What commands may do to this machine; implies --execute
+    /// What commands may do to this machine; --execute is then implied
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Commands")]
     sandbox: Option<SandboxMode>,
 
@@ -62,7 +62,7 @@ pub(crate) enum SandboxMode {
     /// In a sandbox: change the directory as well
     #[default]
     Workspace,
-    /// Whatever you may do: no sandbox at all
+    /// Anything that you may do: no sandbox at all
     Unconfined,
 }
 

@@ -154,7 +154,7 @@ pub(crate) enum ThreadsCommand {
     },
 }
 
-/// Reads a position in the log of a thread.
+/// Parses a position in the log of a thread.
 fn position(text: &str) -> Result<u64, String> {
     let wrong =
         |_| format!("`{text}` is no position; `deepagents threads show --history THREAD` lists those of a thread");

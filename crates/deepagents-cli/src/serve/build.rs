@@ -99,7 +99,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let root = has_files.then(|| options.directory());
     let model = Some((choice.name.as_str(), options.base_url.as_deref()));
     let mut note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
-    // A `null` would overwrite what clients store under that key.
+    // A `null` would remove what a client may have stored under its key.
     note.retain(|_, value| !value.is_null());
     Ok(Built { name, description, agent, model: choice.name, note, servers })
 }

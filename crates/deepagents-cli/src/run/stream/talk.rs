@@ -168,7 +168,7 @@ impl<'a> Talk<'a> {
         self.answers.drain(..).fold(resume, |input, (id, decision)| input.decide(id, decision))
     }
 
-    /// Abandons the turn: the decisions are passed on as messages, since no call is made any more.
+    /// Abandons the turn: the decisions are passed on as messages, as far as they need no call.
     pub(super) fn give_up(&mut self, resume: RunInput, state: &State) -> RunInput {
         let asked = std::mem::take(&mut self.asked);
         let decided = self.answers.drain(..).filter_map(|(id, record)| {
