@@ -1,4 +1,4 @@
-//! Putting the agent of the command line together.
+//! Building the agent of the command line.
 
 mod shape;
 
@@ -27,7 +27,7 @@ use crate::trust::{Brought, Undecided};
 
 pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 
-/// The agent that the options describe, to be built and looked at.
+/// Returns a builder for the agent that the options describe, for a look at it.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
     let files = open_beside(args, None).await?;
     let own = OwnFiles::inside(args.directory(), None, None)?;
@@ -41,8 +41,8 @@ pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Resu
     with_agents(builder, args)
 }
 
-/// What the agent sees: the directory without what is the program's own, commands in it where they are allowed, and what the
-/// user has outside of it.
+/// Returns what the agent sees: the directory without the program's own files, commands in it if they are allowed, and
+/// the user's files outside it.
 pub(crate) fn workspace(
     args: &AgentArgs,
     files: LocalBackend,
@@ -54,11 +54,11 @@ pub(crate) fn workspace(
     Ok(outside.beside(root))
 }
 
-/// The agent with the models that sub-agents may name, and with the sub-agents that files define: the user's for all
-/// directories, and those of the directory, which come before them.
+/// Adds the models that sub-agents may name, and the sub-agents that files define: the user's and those of the
+/// directory, which take precedence.
 pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result<DeepAgentBuilder> {
     let builder = builder.models(model_choice::registry(args, &env)?);
-    // Files of the directory define something only where a person has agreed to exactly their bytes, servers included.
+    // The directory's files define sub-agents only if the user has agreed to exactly their bytes, servers included.
     let builder = builder.remote(RemoteAccess::new().from_files().variables(env));
     if args.no_agents {
         return Ok(builder);
@@ -69,13 +69,13 @@ pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result
     Ok(builder.agents_from(sources))
 }
 
-/// The directory without what is the program's own, and commands in it.
+/// Returns the directory without the program's own files, with commands in it.
 pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<Arc<dyn Backend>> {
     let shell = shell(&files, args, own)?;
     Ok(Arc::new(WithShell::new(own.hide(Arc::new(files))?, shell)))
 }
 
-/// Commands in a directory, as far as they may go.
+/// Returns a shell for the directory, confined as the options say.
 pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
     let mut variables = Vec::new();
     for (name, value) in &args.env {
@@ -107,7 +107,7 @@ pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) ->
     Ok(variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value)))
 }
 
-/// What every command in a directory is kept from: what nobody changes on the side, and what is the program's own.
+/// Returns the policy for every command in a directory: protected places and the program's own files are out of reach.
 fn confined(files: &LocalBackend, own: &OwnFiles) -> SandboxPolicy {
     SandboxPolicy {
         hidden: own.paths().to_vec(),
@@ -117,12 +117,12 @@ fn confined(files: &LocalBackend, own: &OwnFiles) -> SandboxPolicy {
     }
 }
 
-/// The directory as a workspace.
+/// Opens the directory as a workspace.
 pub(crate) fn open(args: &AgentArgs) -> Result<LocalBackend> {
     open_recorded(args, None)
 }
 
-/// The directory as a workspace whose changes may be recorded.
+/// Opens the directory as a workspace, recording its changes if a store is given.
 pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let (root, records) = (args.directory(), store.is_some());
     let protected = protected::places(root, args.mcp.mcp_config.as_deref());
@@ -138,18 +138,18 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
     })
 }
 
-/// The same among other work: what is protected in a directory is read from its files.
+/// Like [`open_recorded`], without blocking the runtime while files are read for the protected places.
 pub(crate) async fn open_beside(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let args = args.clone();
     tokio::task::spawn_blocking(move || open_recorded(&args, store)).await?
 }
 
-/// A directory by itself as a workspace.
+/// Opens a directory on its own as a workspace.
 pub(crate) fn open_at(root: &Path) -> Result<LocalBackend> {
     open(&AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() })
 }
 
-/// Refuses what is no directory to work in, where nothing of it is opened yet.
+/// Returns an error if the path is not a directory to work in, before anything in it is opened.
 pub(crate) fn check_root(root: &Path) -> Result<()> {
     match fs::metadata(root) {
         Ok(about) if about.is_dir() => Ok(()),

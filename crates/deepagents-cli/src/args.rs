@@ -61,10 +61,10 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 /// Agents that plan, work with files, and say what they do.
 #[derive(Debug, Parser)]
 #[command(name = "deepagents", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-// Of the commands below, those that keep threads have it themselves.
+// Subcommands that keep threads have their own `--db`.
 #[command(mut_arg("db", |db| db.global(false)))]
 pub(crate) struct Cli {
-    /// What is done; without it the screens are shown
+    /// The command to run; without one the screens start
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
@@ -73,7 +73,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line; what is wrong with it ends the program.
+    /// Parses the command line; an error in it ends the program.
     pub(crate) fn read() -> Self {
         let mut cli = Self::try_parse().unwrap_or_else(|error| end(&with_tip(error)));
         if let Some(Command::Mcp(args)) = &mut cli.command
@@ -107,7 +107,8 @@ impl Cli {
     }
 }
 
-/// Says what is wrong with the command line, or what it asked for, and ends the program. What an argument hides is not repeated.
+/// Prints the error in the command line, or the help or version it asked for, and ends the program. Control characters
+/// in arguments are not echoed.
 fn end(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     if error.use_stderr() && std::env::args_os().any(|arg| escaped(&arg.to_string_lossy()) != arg.to_string_lossy()) {
@@ -117,22 +118,22 @@ fn end(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Why two options do not go together.
+/// Why `--shell-session` conflicts with `--approve allow-list`.
 const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: what was allowed is a command as it is \
      written, which in a shell that goes on may mean something else";
 
-/// Why a task and turns on stdin do not go together.
+/// Why a task on the command line conflicts with messages on stdin.
 const TASK_AND_LINES: &str =
     "with --input-format stream-json messages are lines on stdin: give no task on the command line";
 
-/// Says where an option belongs that stands before a subcommand instead of behind it, and how a task is given.
+/// Adds a tip: where an option before a subcommand belongs, or how to quote a task.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
     let task = match error.kind() {
-        // A word may be a subcommand that is misspelt; several are none.
+        // A single word may be a misspelt subcommand; several words are not.
         ErrorKind::InvalidSubcommand => text(ContextKind::InvalidSubcommand).filter(|given| given.contains(' ')),
         ErrorKind::UnknownArgument => text(ContextKind::InvalidArg)
             .filter(|given| !given.starts_with('-') && std::env::args_os().nth(1).is_some_and(|first| first == "run")),
@@ -156,11 +157,11 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
 pub(crate) enum Command {
     /// Give an agent a task and watch it work
     Run(Box<RunArgs>),
-    /// Show a thread that another program works on, or has worked on
+    /// Show a thread that another program is working on, or has worked on
     Attach(Box<AttachArgs>),
-    /// Be the agent of an editor: the Agent Client Protocol on stdin and stdout
+    /// Act as an editor's agent: the Agent Client Protocol on stdin and stdout
     Acp(Box<AcpArgs>),
-    /// Watch an agent at work without a key: a script plays the model's part
+    /// Watch an agent at work without a key: a script stands in for the model
     Demo(DemoArgs),
     /// Show what an agent is made of: prompt, tools, and what they cost
     Explain(Box<ExplainArgs>),
@@ -172,29 +173,29 @@ pub(crate) enum Command {
     Threads(Box<ThreadsArgs>),
     /// Serve the agent over HTTP, for clients of the LangGraph server
     Serve(Box<ServeArgs>),
-    /// Look at, add, remove, try and log in to MCP servers, and be one
+    /// List, add, remove, try and log in to MCP servers, or serve as one
     Mcp(Box<McpArgs>),
-    /// Show what directories bring that steers the agent, and what you have agreed to
+    /// Show what in a directory steers the agent, and what you have agreed to
     Trust(TrustArgs),
-    /// Show what you always allowed, and take it back
+    /// Show what you have always allowed, and revoke it
     Permissions(PermissionsArgs),
     /// Make tool calls by hand: calls as lines of JSON in, results as lines of JSON out
     Tools(ToolsArgs),
-    /// Play a recorded run again, without its model, its tools and a network
+    /// Replay a recorded run, without its model, its tools or the network
     Replay(ReplayArgs),
-    /// Take over what was made for Claude Code or as agent.json
+    /// Import what was made for Claude Code or as agent.json
     Import(ImportArgs),
     /// Show and change settings
     Config(ConfigArgs),
-    /// Keep the keys of providers
+    /// Store the keys of providers
     Auth(AuthArgs),
-    /// Say what this machine has: sandbox, keys, model, threads
+    /// Report what this machine has: sandbox, keys, model, threads
     Doctor(DoctorArgs),
-    /// Print a script that lets your shell complete commands and options
+    /// Print a script with which your shell completes commands and options
     Completions(CompletionsArgs),
 }
 
-/// Reads a whole number of 1 or more.
+/// Parses a whole number of 1 or more.
 fn positive<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
     let number = text.trim().parse::<N>().ok().filter(|number| *number >= N::from(1));
     number.ok_or_else(|| format!("`{text}` is no whole number from 1 on"))

@@ -1,4 +1,4 @@
-//! Keys of providers: those of the environment, and those that the user has given to be kept.
+//! Keys of providers: those in the environment, and those that the user has stored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -20,12 +20,12 @@ use crate::output;
 use crate::render::json_text;
 use crate::sources::OWN;
 
-/// What the file is called.
+/// Name of the file.
 const FILE: &str = "auth.json";
-/// Bytes of a key.
+/// Maximum length of a key in bytes.
 const MOST: usize = 16 << 10;
 
-/// The file: version 1, keys by the variables that they stand for.
+/// The file: version 1, keys by the name of the variable that each stands for.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {
@@ -33,10 +33,11 @@ struct Keys {
     keys: BTreeMap<String, String>,
 }
 
-/// The keys as they were read last, by the file's place.
+/// The keys last read, with the path of their file.
 static KNOWN: Mutex<Option<(PathBuf, BTreeMap<String, String>)>> = Mutex::new(None);
 
-/// The key that is kept for a variable. What cannot be read is none: `deepagents auth list` says what is wrong.
+/// Returns the stored key for a variable. A file that cannot be read counts as empty: `deepagents auth list` reports
+/// what is wrong.
 pub(crate) fn kept(variable: &str) -> Option<String> {
     let file = file()?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +47,7 @@ pub(crate) fn kept(variable: &str) -> Option<String> {
     known.as_ref().and_then(|(_, keys)| keys.get(variable).cloned())
 }
 
-/// Why the keys that are kept cannot be used, if so.
+/// Returns why the stored keys cannot be used, if they cannot.
 pub(crate) fn problem() -> Option<String> {
     read(&file()?).err().map(|error| format!("{error:#}"))
 }
@@ -71,10 +72,10 @@ fn read(file: &Path) -> Result<Keys> {
     Ok(keys)
 }
 
-/// Bits of the mode that let others in.
+/// Mode bits that give others access.
 const OTHERS: u32 = 0o077;
 
-/// Makes the file its owner's alone, where others may read it, and says so.
+/// Restricts the file to its owner if others may read it, and reports that.
 fn keep_to_owner(file: &Path) {
     let Some(mode) = fs::metadata(file).ok().map(|about| about.permissions().mode()).filter(|mode| mode & OTHERS != 0)
     else {
@@ -89,7 +90,7 @@ fn keep_to_owner(file: &Path) {
     });
 }
 
-/// Changes the keys that are kept.
+/// Changes the stored keys.
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
     let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
@@ -103,7 +104,7 @@ fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf>
     Ok(file)
 }
 
-/// The variable that stands for a provider's key.
+/// Returns the variable that holds a provider's key.
 fn variable(provider: &str) -> Result<&'static str> {
     let known = ordered_providers();
     if !known.iter().any(|known| known.name == provider) {
@@ -114,10 +115,10 @@ fn variable(provider: &str) -> Result<&'static str> {
     key_variable(provider).ok_or_else(|| anyhow!("{provider} needs no key"))
 }
 
-/// Keeps the key of a provider.
+/// Stores the key of a provider.
 ///
 /// # Errors
-/// When it is no key, or the file cannot be written.
+/// Returns an error if it is not a key, or the file cannot be written.
 pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
     let (variable, key) = (variable(provider)?, key.trim().to_owned());
     if key.is_empty() || key.len() > MOST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -179,10 +180,10 @@ fn list(as_json: bool) -> Result<String> {
     Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// Keys that end what is typed, as a terminal knows them: Ctrl-C and Ctrl-\\.
+/// Characters that cancel the input on a terminal: Ctrl-C and Ctrl-\\.
 const GIVES_UP: [u8; 2] = [0x03, 0x1c];
 
-/// The key, from stdin; a terminal does not show it. Nothing where whoever is asked gives up.
+/// Reads the key from stdin, without echo on a terminal. Returns `None` if the user cancels.
 fn ask(provider: &str) -> Result<Option<String>> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -190,7 +191,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     }
     let before = tcgetattr(&stdin)?;
     let mut hidden = before.clone();
-    // Signals would end the program, or suspend it, with the terminal as it is now: the keys for them end the line instead.
+    // A signal would end or suspend the program with echo off; instead, the keys that send them end the line.
     hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
     let [interrupt, quit] = GIVES_UP;
     hidden.special_codes[SpecialCodeIndex::VEOL] = interrupt;
@@ -198,7 +199,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
     output::ask(None, "", &format!("the key of {provider} (it is not shown): "));
     let read = typed(&mut stdin.lock());
-    // The terminal shows what is typed again, whatever came of it.
+    // Restore the echo, whatever the outcome.
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
     output::say("");
     let typed = read?;
@@ -208,7 +209,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&typed).into_owned()))
 }
 
-/// A key that is piped in: one line. Whoever writes it may keep the pipe open, so that its end is not waited for.
+/// Reads a key from a pipe: one line. Does not wait for the end of input, as the writer may keep the pipe open.
 fn piped(input: &mut impl Read) -> Result<String> {
     let most = u64::try_from(MOST).unwrap_or(u64::MAX);
     let (mut input, mut line) = (BufReader::new(input.take(most.saturating_add(2))), Vec::new());
@@ -225,7 +226,7 @@ fn piped(input: &mut impl Read) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// A line, or what there is before somebody gives up.
+/// Reads a line, up to the character that cancels it if there is one.
 fn typed(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut typed = Vec::new();
     loop {

@@ -1,12 +1,12 @@
-//! Opening addresses in a browser.
+//! Opening web pages in a browser.
 
 use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::model_choice::env;
 
-/// Opens an address where there is a desktop to open it on, and it is one of a page: a desktop opens files and programs by
-/// addresses, too. Whoever calls has shown the address, so it is no matter if not.
+/// Opens the address of a web page if there is a desktop. Other addresses are ignored, because a desktop also opens
+/// files and programs by address. Failures are ignored too: the caller has already shown the address.
 pub(crate) fn open(address: &str) {
     if !is_page(address) {
         return;
@@ -17,15 +17,15 @@ pub(crate) fn open(address: &str) {
         let quiet =
             Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         if let Ok(mut started) = quiet {
-            // A program that serves for days leaves no process behind that has ended.
+            // Reap the child, so that a long-running server leaves no zombie behind.
             let waits = thread::Builder::new().name("deepagents-browser".to_owned());
-            // Where there is no thread to be had, one is left behind.
+            // If no thread can be started, one zombie remains.
             let _ = waits.spawn(move || started.wait());
         }
     }
 }
 
-/// Whether an address is that of a page: on any host over https, and over http on this machine alone.
+/// Whether an address is that of a web page: any host over https, only this machine over http.
 fn is_page(address: &str) -> bool {
     let Some((scheme, rest)) = address.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

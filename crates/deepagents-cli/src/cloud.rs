@@ -1,13 +1,13 @@
-//! What the clouds' own variables say: credentials that are no plain key, and addresses that name a region or project.
+//! The clouds' own variables: credentials that are not a plain key, and addresses that contain a region or project.
 
 use deepagents::models::Credentials;
 
 use crate::model_choice::{Env, key_variable};
 
-/// The credentials of a provider, as the environment holds them.
+/// Returns a provider's credentials from the environment.
 pub(crate) fn credentials(provider: &str, env: Env) -> Option<Credentials> {
     if let Some(key) = key_variable(provider).and_then(env) {
-        // What Google gives out for Vertex is a token of an hour.
+        // Google issues an access token for Vertex, valid for an hour.
         return Some(if provider.starts_with("vertex") { Credentials::token(key) } else { key.into() });
     }
     match provider {
@@ -21,7 +21,7 @@ pub(crate) fn credentials(provider: &str, env: Env) -> Option<Credentials> {
     }
 }
 
-/// The address of a provider that has no fixed one, as the environment names it.
+/// Returns the address from the environment, for a provider whose address is not fixed or can be overridden.
 pub(crate) fn base_url(provider: &str, env: Env) -> Option<String> {
     match provider {
         "azure" | "azure-chat" => {
@@ -41,7 +41,7 @@ pub(crate) fn base_url(provider: &str, env: Env) -> Option<String> {
             };
             Some(format!("https://{host}/v1/projects/{project}/locations/{location}"))
         }
-        // What the services' own programs read.
+        // The variables that the services' own programs read.
         "openai" | "openai-chat" => env("OPENAI_BASE_URL"),
         "anthropic" => env("ANTHROPIC_BASE_URL"),
         "ollama" => env("OLLAMA_HOST").map(|host| ollama_address(&host)),
@@ -50,19 +50,19 @@ pub(crate) fn base_url(provider: &str, env: Env) -> Option<String> {
     }
 }
 
-/// The address that `OLLAMA_HOST` means, in which the scheme and the port may be left out.
+/// Completes the address in `OLLAMA_HOST`, which may omit the scheme and the port.
 fn ollama_address(host: &str) -> String {
     let host = host.trim_end_matches('/');
     if host.contains("://") {
         return host.to_owned();
     }
-    // An address of IPv6 has colons of its own.
+    // An IPv6 address contains colons of its own.
     let name = host.rsplit(']').next().unwrap_or_default();
     let port = if name.contains(':') { "" } else { ":11434" };
     format!("http://{host}{port}")
 }
 
-/// The variable that the credentials of a provider come from, of which this is the usual one; none where none is set.
+/// Returns the variable that a provider's credentials come from, given the usual one; `None` if none is set.
 pub(crate) fn set_variable(usual: &'static str, env: Env) -> Option<&'static str> {
     let other = match usual {
         "AWS_BEARER_TOKEN_BEDROCK" => Some("AWS_ACCESS_KEY_ID"),
@@ -73,7 +73,7 @@ pub(crate) fn set_variable(usual: &'static str, env: Env) -> Option<&'static str
     std::iter::once(usual).chain(other).find(|name| env(name).is_some())
 }
 
-/// What may be set in the place of the usual variable, in words.
+/// Words for what may be set instead of the usual variable.
 pub(crate) fn or_else(usual: &str) -> &'static str {
     match usual {
         "AWS_BEARER_TOKEN_BEDROCK" => " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",

@@ -7,7 +7,7 @@ use crate::args::{Cli, CompletionsArgs};
 use crate::exit::Exit;
 use crate::output;
 
-/// Prints a script that makes a shell complete the program's command line.
+/// Prints a script with which a shell completes the program's command line.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "deepagents", &mut script);

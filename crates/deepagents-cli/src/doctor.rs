@@ -11,7 +11,7 @@ use crate::render::json_text;
 use crate::threads::database;
 use crate::{auth, config, output, runtime};
 
-/// Says what this machine has, without changing anything.
+/// Reports what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let sandbox = Sandbox::new().probe();
     let keys = keys();
@@ -67,7 +67,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The program, the system, keys and the model, in lines.
+/// Describes the program, the system, the keys and the model, one per line.
 pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     let model = model_choice::choose(model, base_url, &env);
     let keys = keys();
@@ -86,11 +86,11 @@ pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     )
 }
 
-/// The variables of providers that are set.
+/// Returns the providers' key variables that are set.
 fn keys() -> Vec<&'static str> {
     let variables = ordered_providers();
     let variables = variables.iter().filter_map(|provider| key_variable(provider.name));
-    // Several providers may have one.
+    // Several providers may share one.
     variables.filter(|variable| env(variable).is_some()).fold(Vec::new(), |mut set, variable| {
         if !set.contains(&variable) {
             set.push(variable);

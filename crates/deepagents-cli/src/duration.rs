@@ -1,10 +1,10 @@
-//! Spans of time as people write and read them.
+//! Durations as people write and read them.
 
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 
-/// Reads `90`, `1.5`, `90s`, `1m30s`, `1.5h`, `30d` or `250ms`; a bare number is seconds.
+/// Parses `90`, `1.5`, `90s`, `1m30s`, `1.5h`, `30d` or `250ms`; a bare number is seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let seconds = || Duration::try_from_secs_f64(text.trim().parse().ok()?).ok();
     let units = || {
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("`{text}` is no time; write seconds, or units as in 1m30s or 30d"))
 }
 
-/// `40 ms`, `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
+/// Formats a duration: `40 ms`, `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.
 pub(crate) fn show(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

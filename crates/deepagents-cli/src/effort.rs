@@ -1,14 +1,14 @@
-//! How providers are told how much a model is to think.
+//! Setting the reasoning effort, by provider.
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::args::Effort;
 
-/// The fields of a request that say it, for a provider.
+/// Returns the request fields that set the effort for a provider.
 ///
 /// # Errors
-/// For a provider that has no such field, or whose field nobody here knows.
+/// Returns an error if no such field is known for the provider.
 pub(crate) fn fields(provider: &str, effort: Effort) -> Result<Map<String, Value>> {
     let (word, budget) = match effort {
         Effort::Low => ("low", 2_048),

@@ -6,25 +6,25 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// How the program ends; the numbers are part of its interface.
+/// How the program ends; the exit codes are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The task is done.
     Done,
-    /// It failed, or ended before it was done.
+    /// The task failed, or ended before it was done.
     Failed,
-    /// The command line cannot be meant so.
+    /// The command line is invalid.
     WrongUsage,
-    /// Its time was up.
+    /// The time limit was reached.
     TimeUp,
     /// Ctrl-C.
     Interrupted,
-    /// Whoever read the output has gone; as a process that ends by SIGPIPE.
+    /// The reader of the output has gone; the code is that of a process killed by SIGPIPE.
     PipeClosed,
 }
 
 impl Exit {
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -37,12 +37,12 @@ impl Exit {
     }
 }
 
-/// What is wrong with the command line, where that shows only once it is carried out.
+/// An error in the command line that shows only when the command is carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
 
-/// The exit code of a command; an error becomes one message.
+/// Returns the exit code of a command, printing one message for an error.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         let (exit, message) = of_error(&error);
@@ -54,15 +54,15 @@ pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
     ExitCode::from(exit.number())
 }
 
-/// How the program ends with an error, whatever was said about that on its way, and what it says.
+/// Returns how the program ends with an error, whatever context was added to it, and the message to print.
 fn of_error(error: &anyhow::Error) -> (Exit, Option<String>) {
     if let Some(usage) = error.chain().find_map(|cause| cause.downcast_ref::<WrongUsage>()) {
         return (Exit::WrongUsage, Some(with_cause(error, usage)));
     }
-    // Not one further down: a connection that is closed is no output.
+    // Only the outermost error: a broken connection further down the chain is not the output.
     match error.downcast_ref::<io::Error>() {
         Some(closed) if closed.kind() == io::ErrorKind::BrokenPipe => (Exit::PipeClosed, None),
-        // Bare ones are those of the output; about the others something was said.
+        // An I/O error without context is one of writing the output.
         Some(bare) if error.chain().count() == 1 => {
             (Exit::Failed, Some(format!("the output could not be written: {bare}")))
         }
@@ -71,7 +71,7 @@ fn of_error(error: &anyhow::Error) -> (Exit, Option<String>) {
     }
 }
 
-/// What was said about a cause, and the cause.
+/// Returns the message of an error with that of its cause, if it does not contain it already.
 fn with_cause(error: &anyhow::Error, cause: &dyn fmt::Display) -> String {
     let (said, cause) = (error.to_string(), cause.to_string());
     if said.contains(&cause) { said } else { format!("{said}: {cause}") }

@@ -15,10 +15,10 @@ use crate::render::style::printable;
 use crate::{agent, config, output, runtime};
 use first::FromFiles;
 
-/// The model that stands in where none is named and no key is set.
+/// Placeholder model, used if none is named and no key is set.
 const STAND_IN: &str = "anthropic:claude-sonnet-4-5";
 
-/// Counts tokens with the o200k vocabulary, which is part of the program.
+/// Counts tokens with the o200k vocabulary, which is built into the program.
 #[cfg(feature = "tokens")]
 fn count(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
@@ -30,7 +30,7 @@ fn count(text: &str) -> usize {
     text.chars().count().div_ceil(4)
 }
 
-/// Prints what an agent is made of, and how many tokens it costs. Nothing is sent anywhere, so a missing key does no harm.
+/// Prints what an agent is made of, and how many tokens it costs. Nothing is sent, so no key is needed.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     let (options, problems) = config::for_agent(&args.agent)?;
     agent::check_root(options.directory())?;

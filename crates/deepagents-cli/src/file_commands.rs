@@ -1,5 +1,5 @@
-//! Commands that Markdown files define, to be typed after a slash: `NAME.md` in `.deepagents/commands`, of the user and of a directory.
-//! A file in a directory below is `DIRECTORY:NAME`.
+//! Slash commands defined by Markdown files: `NAME.md` in `.deepagents/commands`, of the user and of a directory. A
+//! file in a subdirectory is the command `DIRECTORY:NAME`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ use crate::small_file::without_mark;
 use crate::sources::OWN;
 use crate::{front_matter, small_file};
 
-/// Where they are.
+/// Name of the directory that holds them.
 const COMMANDS: &str = "commands";
-/// Bytes of a file, and files of a place.
+/// Maximum size of a file in bytes, and maximum number of files.
 const MOST: u64 = 256 << 10;
 const FILES: usize = 500;
 
-/// The commands of a directory as something that it brings, with what cannot be looked at.
+/// Returns the commands that a directory brings, as items to agree to, and the problems with files that cannot be read.
 pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<String>)> {
     let top = VPath::parse(&format!("/{OWN}/{COMMANDS}")).map_err(|error| anyhow!("{error}"))?;
     let (mut found, mut problems, mut places) = (Vec::new(), Vec::new(), vec![(top, String::new())]);
@@ -38,7 +38,7 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
         for entry in listing.entries {
             let name = entry.path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
             match entry.kind {
-                // One level below: more is no name that anybody types.
+                // Only one level deep: nobody types longer names.
                 Kind::Directory if prefix.is_empty() => places.push((entry.path, format!("{name}:"))),
                 Kind::File if found.len() < FILES => {
                     let Some(stem) = name.strip_suffix(".md") else { continue };
@@ -60,8 +60,8 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
     Ok((found, problems))
 }
 
-/// The commands that may be used, by name: the user's, and those of a directory as far as they were agreed to, which come
-/// before the user's.
+/// Returns the commands that may be used, by name: the user's, and the directory's that were agreed to, which take
+/// precedence.
 pub(crate) fn usable<'a>(admitted: impl IntoIterator<Item = &'a FoundItem>) -> Vec<CommandFile> {
     let mut all = BTreeMap::new();
     if let Some(home) = env("HOME") {
@@ -73,13 +73,13 @@ pub(crate) fn usable<'a>(admitted: impl IntoIterator<Item = &'a FoundItem>) -> V
     all.into_values().collect()
 }
 
-/// The command of something that a directory brings, if it is one.
+/// Returns the command of an item that a directory brings, if it is one.
 pub(crate) fn of_item(found: &FoundItem) -> Option<CommandFile> {
     let (_, bytes) = found.files().next().filter(|_| found.item.kind == TrustKind::Command)?;
     Some(parse(found.item.name.clone(), &String::from_utf8_lossy(bytes)))
 }
 
-/// The user's own; what cannot be read is none.
+/// Collects the user's own commands; files that cannot be read are skipped.
 fn users(place: &Path, prefix: &str, all: &mut BTreeMap<String, CommandFile>) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten().take(FILES) {
         let (path, name) = (entry.path(), entry.file_name());
@@ -95,7 +95,7 @@ fn users(place: &Path, prefix: &str, all: &mut BTreeMap<String, CommandFile>) {
     }
 }
 
-/// A command of its file: front matter with `description` and `argument-hint`, then the message.
+/// Parses a command file: front matter with `description` and `argument-hint`, then the message.
 fn parse(name: String, file: &str) -> CommandFile {
     let text = file.replace("\r\n", "\n");
     let (fields, body) = front_matter::read_if_any(without_mark(&text));

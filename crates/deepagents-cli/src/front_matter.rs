@@ -1,9 +1,10 @@
-//! Front matter of files that are Claude Code's, or were: it need not be YAML, as descriptions hold what YAML would have quoted.
+//! Front matter of files written for Claude Code. It may be invalid YAML, as descriptions contain what YAML requires to
+//! be quoted.
 
 use deepagents::front_matter::{parse, split};
 use serde_json::{Map, Value};
 
-/// The fields that a sub-agent or a command has there.
+/// The fields of a sub-agent or a command there.
 const FIELDS: [&str; 18] = [
     "allowed-tools",
     "argument-hint",
@@ -25,7 +26,8 @@ const FIELDS: [&str; 18] = [
     "initialPrompt",
 ];
 
-/// The fields of a file that may have none, and what follows them. Where they cannot be understood, there are none.
+/// Returns the fields of a file, which may have none, and the text after them. Front matter that cannot be parsed
+/// counts as empty.
 pub(crate) fn read_if_any(text: &str) -> (Map<String, Value>, &str) {
     match split(text) {
         Ok((_, body)) => (read(text).map(|(fields, _)| fields).unwrap_or_default(), body),
@@ -33,7 +35,7 @@ pub(crate) fn read_if_any(text: &str) -> (Map<String, Value>, &str) {
     }
 }
 
-/// A field in one line; a list as it is written.
+/// Returns a field on one line; a list in brackets.
 pub(crate) fn line(fields: &Map<String, Value>, key: &str) -> Option<String> {
     let text = match fields.get(key)? {
         Value::String(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -45,15 +47,15 @@ pub(crate) fn line(fields: &Map<String, Value>, key: &str) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The fields of a file, scalars as texts, and what follows them.
+/// Returns the fields of a file and the text after them.
 pub(crate) fn read(text: &str) -> Result<(Map<String, Value>, &str), String> {
     let (head, body) = split(text).map_err(|error| error.to_string())?;
     let fields = parse(text).map_or_else(|_| lines(head), |(fields, _)| Ok(fields))?;
     Ok((fields, body))
 }
 
-/// Fields that are lines `name: value`, with the lines that go on with each. Within a description only the name of a field
-/// that there is begins another one: it may go on with `user: …`.
+/// Parses fields as `name: value` lines, each with its continuation lines. Within a description only a known field name
+/// begins another field, because the description may contain lines such as `user: …`.
 fn lines(head: &str) -> Result<Map<String, Value>, String> {
     let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in head.lines() {
@@ -71,7 +73,7 @@ fn lines(head: &str) -> Result<Map<String, Value>, String> {
     let mut map = Map::new();
     for (name, lines) in fields {
         if map.insert(name.to_owned(), value(&lines)).is_some() {
-            // Which of them counts there is not known, and one may allow more than the other.
+            // It is unknown which of the two Claude Code uses, and one may allow more than the other.
             return Err(format!("its front matter says `{name}` twice"));
         }
     }
@@ -89,7 +91,7 @@ fn value(lines: &[&str]) -> Value {
             items.filter(|item| !item.is_empty()).collect()
         }
         (["|" | "|-" | ">" | ">-", rest @ ..], _) => rest.join(" ").into(),
-        // Those that the program writes itself have their ends of lines so.
+        // Claude Code itself writes line breaks as `\n`.
         (all, _) => unquoted(&all.join(" ")).replace("\\n", " ").into(),
     }
 }

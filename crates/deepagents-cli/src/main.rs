@@ -49,7 +49,7 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    // This program is its own sandbox helper, which takes it before anything else happens.
+    // The program is its own sandbox helper; this must come before anything else.
     deepagents::fs::sandbox::init();
     let cli = Cli::read();
     let Some(command) = cli.command else { return interactive::interactive(&cli.interactive) };

@@ -19,7 +19,7 @@ const CUSTOM_KEY_VARIABLE: &str = "DEEPAGENTS_API_KEY";
 /// The provider of servers given by their address.
 const CUSTOM: &str = "custom";
 
-/// The model that a key picks, in this order.
+/// The model that a provider's key selects, in order of preference.
 const DEFAULTS: &[(&str, &str)] = &[
     ("anthropic", "claude-sonnet-4-5"),
     ("openai", "gpt-5.2"),
@@ -45,13 +45,13 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("google-interactions", "gemini-2.5-pro"),
 ];
 
-/// How variables of the environment are looked up; empty ones count as unset.
+/// Looks up environment variables; empty ones count as unset.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The environment of this process, and the keys that the user has had kept.
+/// Looks up a variable in the environment of this process, then among the user's stored keys.
 pub(crate) fn env(name: &str) -> Option<String> {
     let said = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-    // Keys are the only variables that are kept in a file.
+    // Only keys are stored in a file.
     said.or_else(|| if name.ends_with("_KEY") || name.ends_with("_TOKEN") { auth::kept(name) } else { None })
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn env(name: &str) -> Option<String> {
 pub(crate) struct Choice {
     /// `provider:model`.
     pub(crate) name: String,
-    /// Why.
+    /// Why it is used.
     pub(crate) reason: Reason,
 }
 
@@ -76,12 +76,12 @@ pub(crate) enum Reason {
 }
 
 impl Choice {
-    /// The part before the colon.
+    /// Returns the provider: the part before the colon.
     pub(crate) fn provider(&self) -> &str {
         self.name.split_once(':').map_or("", |(provider, _)| provider)
     }
 
-    /// The variable that the provider's key is read from.
+    /// Returns the variable that holds the provider's key.
     pub(crate) fn key_variable(&self) -> Option<&'static str> {
         key_variable(self.provider())
     }
@@ -97,19 +97,19 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The model that a key of this provider picks.
+/// Returns the model that a key of this provider selects.
 pub(crate) fn default_model(provider: &str) -> Option<&'static str> {
     DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| *model)
 }
 
-/// The providers, in the order in which their keys pick a model; those that none picks come last.
+/// Returns the providers in the order in which their keys select a model; those without a default model come last.
 pub(crate) fn ordered_providers() -> Vec<Provider> {
     let mut all = providers();
     all.sort_by_key(|p| DEFAULTS.iter().position(|(name, _)| *name == p.name).unwrap_or(usize::MAX));
     all
 }
 
-/// The variable that a provider's key is read from.
+/// Returns the variable that holds a provider's key.
 pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
     if provider == CUSTOM {
         return Some(CUSTOM_KEY_VARIABLE);
@@ -117,7 +117,8 @@ pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
     providers().into_iter().find(|p| p.name == provider)?.key_variable
 }
 
-/// The model to use: the one named, or else the one that the environment names or whose key it holds.
+/// Chooses the model: the one named, else the one that the environment names, else the default of the first provider
+/// whose key is set.
 pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> Result<Choice> {
     if let Some(name) = model {
         return Ok(Choice { name: full_name(name, base_url)?, reason: Reason::Named });
@@ -126,7 +127,7 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
         return Ok(Choice { name: full_name(&name, base_url)?, reason: Reason::Variable });
     }
     if base_url.is_some() {
-        // A key is never sent to an address that was not given for it.
+        // Never send a key to an address that it was not meant for.
         let words = "--base-url needs a model too: add --model with the model's name on that server";
         bail!(WrongUsage(words.to_owned()));
     }
@@ -143,7 +144,8 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
     )
 }
 
-/// With an address, a name that no known provider leads is the name of a model on that server.
+/// Returns the full name of a model. With an address, a name without a known provider is that of a model on that
+/// server.
 fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
     let name = name.trim();
     if name.is_empty() {
@@ -157,16 +159,16 @@ fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
     }
 }
 
-/// What to do about a key that is needed and not there.
+/// What to do if a required key is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutKey {
-    /// It is an error.
+    /// Return an error.
     Refuse,
-    /// The model is only looked at, so any key will do.
+    /// Use a placeholder: the model is only inspected.
     Pretend,
 }
 
-/// Makes the model.
+/// Creates the model.
 pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
     let config = config(choice, args, env, without);
     if let Some(effort) = args.effort {
@@ -175,8 +177,8 @@ pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: Without
     known(env)?.model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
-/// The model with its window, asked of its server where neither the command line nor the tables say it. Says what to do
-/// where the server does not either.
+/// Returns the model with its context window, asking its server if neither the command line nor the tables say it. If
+/// the server does not say it either, also returns a remark on what to do.
 pub(crate) async fn with_window(
     model: Arc<dyn ChatModel>,
     choice: &Choice,
@@ -201,14 +203,14 @@ pub(crate) async fn with_window(
     Ok((model, None))
 }
 
-/// A registry that knows of models what the user knows.
+/// Returns a registry with what the user's own file says about models.
 fn known(env: Env) -> Result<Registry> {
     let mut registry = Registry::new();
     registry.catalogue(sources::catalogue(env)?);
     Ok(registry)
 }
 
-/// What the library says of providers, in the words of the user's environment.
+/// Returns the library's provider profiles, adjusted by the user's environment.
 fn profiles(env: Env) -> ProviderProfiles {
     let usual = OpenRouter::default();
     let allows = env("DEEPAGENTS_OPENROUTER_ALLOW_AZURE").unwrap_or_default().to_lowercase();
@@ -218,12 +220,12 @@ fn profiles(env: Env) -> ProviderProfiles {
         allow_azure: ["1", "true", "yes", "on"].contains(&allows.as_str()),
     };
     let mut profiles = ProviderProfiles::builtin();
-    // The key is one, as the library uses it itself.
+    // Cannot fail: the library uses the same key.
     let _ = profiles.replace("openrouter", openrouter.profile());
     profiles
 }
 
-/// How the model is reached.
+/// Returns how the model is reached.
 pub(crate) fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
     let base_url = args.base_url.clone().or_else(|| cloud::base_url(choice.provider(), env));
     let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
@@ -238,14 +240,14 @@ pub(crate) fn config(choice: &Choice, args: &AgentArgs, env: Env, without: Witho
         config.api_key = Some("none".into());
     }
     config.context_window = args.context_window;
-    // A provider that cannot be told is refused by whoever makes the model.
+    // `make` refuses a provider whose effort field is unknown.
     if let Some(fields) = args.effort.and_then(|effort| effort::fields(choice.provider(), effort).ok()) {
         config.extra.extend(fields);
     }
     config.over(&profiles(env).settings(&choice.name))
 }
 
-/// The models that sub-agents may name: those of every provider, with its own key and address.
+/// Returns the models that sub-agents may name: those of every provider, each with its own key and address.
 pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
     let mut registry = known(env)?;
     let profiles = profiles(env);
@@ -264,12 +266,12 @@ pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
     Ok(registry)
 }
 
-/// An error in words of the command line. What a name or an address cannot mean is one of it.
+/// Words an error for the command line. An invalid name or address is wrong usage.
 fn explain(error: &ConfigError) -> anyhow::Error {
     let words = match error {
         ConfigError::MissingKey { provider, variable } => {
             let set = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
-            // A key is kept for who has a variable for it.
+            // Only a provider with a key variable can have a stored key.
             let kept = match variable {
                 Some(_) => format!(", keep one with `deepagents auth set {provider}` (/auth in the screens)"),
                 None => String::new(),

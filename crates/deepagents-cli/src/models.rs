@@ -15,7 +15,7 @@ use crate::render::style::grouped;
 use crate::render::{escaped, json_text};
 use crate::{runtime, sources};
 
-/// Prints providers, keys and the models known by name, or the models of a name alone.
+/// Prints the providers, keys and known models, or only the models that match a name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     let known = sources::catalogue(&env)?;
     let served = runtime::start()?.block_on(served());
@@ -28,8 +28,7 @@ pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The models whose names begin with what is given, which may say their provider or gateway too, as in
-/// `anthropic:claude-sonnet-4-5`.
+/// A prefix of model names, possibly with a provider or gateway, as in `anthropic:claude-sonnet-4-5`.
 struct Wanted {
     given: String,
     name: String,
@@ -39,13 +38,13 @@ impl Wanted {
     fn new(given: &str) -> Self {
         let given = plain(given.trim());
         let named = given.split_once(':').filter(|(word, name)| !name.is_empty() && is_provider(word));
-        // A provider or gateway alone is a name as well: every name begins with nothing.
+        // A provider or gateway alone is also taken as a name, since an empty name would match everything.
         let name = named.map_or(&*given, |(_, name)| name).trim_end_matches([':', '/']);
         let name = name.rsplit('/').next().unwrap_or_default().to_owned();
         Self { given, name }
     }
 
-    /// Those that are known by the beginning of their name; of a whole name, the one that it is known by.
+    /// Returns the entries whose name begins with the prefix; if there are none, the entry that the name is known by.
     fn entries<'a>(&self, known: &'a Catalogue) -> Vec<&'a Entry> {
         let begins = |entry: &&Entry| {
             let prefix = plain(&entry.prefix);
@@ -65,7 +64,7 @@ fn is_provider(word: &str) -> bool {
     ordered_providers().iter().any(|provider| provider.name == word)
 }
 
-/// A name as it is compared: services write one in capitals, and its version with dots or dashes.
+/// Normalises a name for comparison: services differ in case, and write versions with dots or dashes.
 fn plain(name: &str) -> String {
     name.to_lowercase().replace('.', "-")
 }
@@ -89,7 +88,7 @@ fn all(known: &Catalogue, served: &[Served]) -> String {
     if !served.is_empty() {
         out += &format!("\n{}", here(served));
     }
-    // Those that a key picks are enough to see what is there.
+    // The default models are enough for an overview.
     let shown: Vec<&Entry> = known.entries().filter(|entry| is_default(&entry.prefix)).collect();
     out += &format!("\n{}", table(&shown));
     let hidden = known.entries().count() - shown.len();
@@ -129,7 +128,7 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
     parts.join("\n").trim_end().to_owned()
 }
 
-/// Models of the servers that run here, in lines.
+/// Lists the models of the servers on this machine.
 fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
     let mut out = "models of the servers that run here\n".to_owned();
     for Served { name, window } in served {
@@ -139,7 +138,7 @@ fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
     out
 }
 
-/// Models with their sizes and prices, in lines.
+/// Lists models with their sizes and prices.
 fn table(entries: &[&Entry]) -> String {
     let mut out = "models known by the beginning of their name, with tokens of context window and longest answer,\n\
                    and US dollars for a million tokens of prompt and of answer at list prices, where known\n"
@@ -152,7 +151,7 @@ fn table(entries: &[&Entry]) -> String {
     out
 }
 
-/// A model that a server on this machine has.
+/// A model offered by a server on this machine.
 pub(crate) struct Served {
     /// `provider:model`.
     pub(crate) name: String,
@@ -162,7 +161,7 @@ pub(crate) struct Served {
 /// How long a server on this machine may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the servers on this machine have; one that does not run has nothing.
+/// Returns the models of the servers on this machine; a server that is not running has none.
 pub(crate) async fn served() -> Vec<Served> {
     let ask = async |provider: &str| {
         let config = ModelConfig {
@@ -179,13 +178,13 @@ pub(crate) async fn served() -> Vec<Served> {
     [ollama, llamacpp, vllm].into_iter().flatten().collect()
 }
 
-/// What the server at the address of a choice has; nothing where it does not say soon.
+/// Returns the models of the server at the address of a choice; none if it does not answer soon.
 pub(crate) async fn served_at(choice: &model_choice::Choice, args: &AgentArgs) -> Vec<Served> {
     let mut config = model_choice::config(choice, args, &env, model_choice::WithoutKey::Refuse);
     config.api_key = config.api_key.or_else(|| choice.key_variable().and_then(env).map(Into::into));
     config.timeouts = Some(soon());
     let provider = choice.provider();
-    // One that hangs in the middle of its answer is not waited for either.
+    // This also covers a server that hangs in the middle of its answer.
     let asked = tokio::time::timeout(PATIENCE * 4, served_models(provider, &config));
     let found = asked.await.ok().and_then(Result::ok).unwrap_or_default();
     let full = |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
@@ -196,7 +195,7 @@ fn soon() -> Timeouts {
     Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() }
 }
 
-/// Whether a key picks this model.
+/// Whether this is the model that some provider's key selects.
 fn is_default(prefix: &str) -> bool {
     let picked = |model: &str| model.rsplit('/').next() == Some(prefix);
     ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)

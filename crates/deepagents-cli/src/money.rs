@@ -1,6 +1,6 @@
 //! US dollars as people write and read them.
 
-/// Reads `0.5` or `$0.50`: an amount above 0.
+/// Parses `0.5` or `$0.50`: an amount above 0.
 pub(crate) fn parse(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let amount = text.strip_prefix('$').unwrap_or(text).parse::<f64>().ok();
@@ -8,9 +8,9 @@ pub(crate) fn parse(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| format!("`{text}` is no amount of dollars above 0; write it as in 0.50"))
 }
 
-/// `$0.50`, and small amounts as precisely as they need: `$0.0031`.
+/// Formats an amount: `$0.50`, and small ones with as many digits as they need: `$0.0031`.
 pub(crate) fn show(amount: f64) -> String {
-    // Two digits that say something, and cents at least.
+    // Two significant digits, and at least cents.
     let mut digits = 2;
     while digits < 8 && amount > 0.0 && amount < 10_f64.powi(1 - digits) {
         digits += 1;

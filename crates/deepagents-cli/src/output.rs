@@ -4,25 +4,25 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::render::style::{self, Style, printable};
 
-/// Stdout as a person reads it: text in pieces, whole lines, and on a terminal one line of status below them.
+/// Stdout for a person: pieces of text, whole lines, and on a terminal a status line below them.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    /// Whether the cursor can be moved back.
+    /// Whether the terminal can move the cursor back.
     cursor: bool,
     /// Whether the next character begins a line.
     fresh: bool,
-    /// What stands in the last line until something else is written.
+    /// The status shown in the last line until something else is written.
     status: String,
 }
 
 impl Screen {
-    /// The screen of this process.
+    /// Returns the screen of this process.
     pub(crate) fn new() -> Self {
         Self { cursor: io::stdout().is_terminal() && !style::is_dumb(), fresh: true, status: String::new() }
     }
 
-    /// Writes a piece of text at once. Control characters are left out, whatever stdout is: what a model or a file says
-    /// must not command a terminal, and `tee` or `less` may stand before one.
+    /// Writes a piece of text and flushes it. Control characters are removed, whatever stdout is: the text of a model
+    /// or a file must not control a terminal, and `tee` or `less` may sit in between.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -34,13 +34,13 @@ impl Screen {
         out.flush()
     }
 
-    /// Writes a line, beginning a new one where text has been left open. The line may hold colours.
+    /// Writes a line, ending an open line of text first. The line may contain colours.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.break_line()?;
         writeln!(io::stdout().lock(), "{line}")
     }
 
-    /// Ends a line of text that was left open.
+    /// Ends an open line of text.
     pub(crate) fn break_line(&mut self) -> io::Result<()> {
         self.clear_status()?;
         if self.fresh {
@@ -50,12 +50,12 @@ impl Screen {
         writeln!(io::stdout().lock())
     }
 
-    /// How many characters a line of the terminal holds.
+    /// Returns the width of the terminal in characters.
     pub(crate) fn columns(&self) -> usize {
         columns(io::stdout())
     }
 
-    /// Shows what goes on, until something else is written. Nothing where the cursor cannot be moved.
+    /// Shows a status until something else is written. Does nothing if the cursor cannot be moved.
     pub(crate) fn status(&mut self, status: &str) -> io::Result<()> {
         if !self.cursor || self.status == status {
             return Ok(());
@@ -63,12 +63,12 @@ impl Screen {
         self.break_line()?;
         status.clone_into(&mut self.status);
         let mut out = io::stdout().lock();
-        // Without wrapping the status stays one line, however narrow the terminal is.
+        // With wrapping off, the status stays on one line, however narrow the terminal is.
         write!(out, "\x1b[?7l{status}\x1b[?7h")?;
         out.flush()
     }
 
-    /// Takes the status away.
+    /// Removes the status.
     pub(crate) fn clear_status(&mut self) -> io::Result<()> {
         if self.status.is_empty() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Screen {
         self.status.clear();
         let mut out = io::stdout().lock();
         write!(out, "\r\x1b[K")?;
-        // What comes next may go to stderr.
+        // The next output may go to stderr.
         out.flush()
     }
 
@@ -89,20 +89,20 @@ impl Screen {
     }
 }
 
-/// Writes a whole text and its end of line to stdout, without control characters, whatever stdout is. JSON has none: see
-/// [`json_text`](crate::render::json_text).
+/// Writes a whole text and a newline to stdout. Control characters are removed, whatever stdout is; JSON contains none:
+/// see [`json_text`](crate::render::json_text).
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", printable(text))?;
     out.flush()
 }
 
-/// How many characters a line of the terminal holds that stderr is; none where it is something else.
+/// Returns the width of the terminal that stderr is, or `None` if it is not a terminal.
 pub(crate) fn stderr_columns() -> Option<usize> {
     io::stderr().is_terminal().then(|| columns(io::stderr()))
 }
 
-/// How many characters a line of the terminal holds that stdout is; none where it is something else.
+/// Returns the width of the terminal that stdout is, or `None` if it is not a terminal.
 pub(crate) fn stdout_columns() -> Option<usize> {
     io::stdout().is_terminal().then(|| columns(io::stdout()))
 }
@@ -112,8 +112,9 @@ fn columns(of: impl std::os::fd::AsFd) -> usize {
     if size == 0 { 80 } else { size.into() }
 }
 
-/// Asks whoever sits at the terminal: writes what is wrong with the answer before, the question and its prompt to stderr. What
-/// was typed before does not answer it; whatever is typed once a part of it can be read does, as it is written in one piece.
+/// Asks the user at the terminal: writes the problem with the previous answer, the question and its prompt to stderr.
+/// Input typed earlier is discarded. The question is written in one piece, so input typed once any of it can be read is
+/// an answer to it.
 pub(crate) fn ask(problem: Option<&str>, question: &str, prompt: &str) {
     let style = Style::of_stderr();
     let mut text = problem.map_or_else(String::new, |problem| format!("{}\n", error_line(style, problem)));
@@ -123,16 +124,16 @@ pub(crate) fn ask(problem: Option<&str>, question: &str, prompt: &str) {
     }
     text.push_str(&style.bold(&printable(prompt)));
     discard_typed_ahead();
-    // Nobody is left to be asked when stderr is closed.
+    // If stderr is closed, there is nobody to ask.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Throws away what was typed before a question, so that it answers nothing. Where stdin is no terminal, there is nothing to
-/// throw away: a program says its lines in order.
+/// Discards what was typed before a question, so that it does not answer it. Does nothing if stdin is not a terminal: a
+/// program sends its lines in order.
 fn discard_typed_ahead() {
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        // A terminal that cannot be flushed has nothing to flush.
+        // If the terminal cannot be flushed, there is nothing to discard.
         let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
     }
 }
@@ -143,7 +144,7 @@ pub(crate) fn remark(text: &str) {
     to_stderr(&style.dim(&printable(text)));
 }
 
-/// Writes text for whoever sits at the terminal to stderr.
+/// Writes text for the user at the terminal to stderr.
 pub(crate) fn say(text: &str) {
     to_stderr(&printable(text));
 }
@@ -158,6 +159,6 @@ fn error_line(style: Style, text: &str) -> String {
 }
 
 fn to_stderr(line: &str) {
-    // Nobody is left to be told that stderr is closed.
+    // If stderr is closed, there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

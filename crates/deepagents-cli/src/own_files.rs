@@ -1,4 +1,4 @@
-//! What is the program's own and not the agent's, and directories that nobody hands over by accident.
+//! The program's own files, which the agent does not see, and directories that the user would not hand over on purpose.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use deepagents::fs::{Backend, VPath};
 use crate::model_choice::env;
 use crate::sources::OWN;
 
-/// What stands beside a database of SQLite, and the database of undone changes, which has such files too.
+/// Suffixes of the files of a SQLite database, and of the undo database beside it.
 const BESIDE: [&str; 8] = ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
 
-/// Refuses a directory that is taken only because the program was started there, and that holds far more than a project:
-/// the home directory, what is above it, and directories for temporary files of everybody. A home inside of one of these is
-/// a scratch home, and what is above it there is no more than that.
+/// Refuses a working directory that was not named explicitly and holds far more than a project: the home directory, the
+/// directories above it, the root of the file system, and shared temporary directories. A directory above the home is
+/// accepted if it lies inside a temporary directory, because the home is then a scratch home.
 pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
     if named.is_some() {
         return Ok(());
@@ -39,24 +39,24 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
     )
 }
 
-/// The user's home directory, which need not be in the environment.
+/// Returns the user's home directory, even if the environment does not name it.
 pub(crate) fn home() -> Option<PathBuf> {
     env("HOME").map(PathBuf::from).or_else(std::env::home_dir)
 }
 
-/// Files of the program that lie inside of a root: the user's directory `.deepagents`, databases, a recording.
+/// The program's own files that lie inside a root: the user's `.deepagents` directory, databases, a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnFiles {
     inside: Vec<VPath>,
-    /// All of them, inside or not, without links.
+    /// All of them, inside the root or not, with links resolved.
     host: Vec<PathBuf>,
 }
 
 impl OwnFiles {
-    /// Those inside of a root.
+    /// Returns the program's own files for a root.
     ///
     /// # Errors
-    /// When the root itself is the program's own.
+    /// Returns an error if the root itself belongs to the program.
     pub(crate) fn inside(root: &Path, database: Option<&Path>, recording: Option<&Path>) -> Result<Self> {
         let Ok(root) = root.canonicalize() else { return Ok(Self::default()) };
         let home = home().map(|home| home.join(OWN));
@@ -81,22 +81,23 @@ impl OwnFiles {
         Ok(Self { inside, host })
     }
 
-    /// The paths, as the root has them.
+    /// Returns the paths inside the root, as workspace paths.
     pub(crate) fn paths(&self) -> &[VPath] {
         &self.inside
     }
 
-    /// The paths on the host, also of what lies outside of the root: a directory of programs may be shown that holds it.
+    /// Returns the paths on the host, including those outside the root: a tool chain directory that is shown to
+    /// commands may contain them.
     pub(crate) fn host_paths(&self) -> Vec<PathBuf> {
         self.host.iter().filter(|path| path.to_str().is_some()).cloned().collect()
     }
 
-    /// The files of the root without them.
+    /// Returns the files of the root without the program's own.
     pub(crate) fn hide(&self, files: Arc<dyn Backend>) -> Result<Arc<dyn Backend>> {
         if self.inside.is_empty() {
             return Ok(files);
         }
-        // In a pattern some characters stand for others; `?` stands for each of them.
+        // Replaces characters that are special in a pattern by `?`, which matches any of them.
         let special = |c: char| if "*?[]{}".contains(c) { '?' } else { c };
         let patterns: Vec<String> =
             self.inside.iter().map(|path| path.as_str().chars().map(special).collect()).collect();
@@ -105,7 +106,7 @@ impl OwnFiles {
     }
 }
 
-/// A path without links, as far as it exists.
+/// Resolves the links in the part of a path that exists.
 fn real(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let above = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));

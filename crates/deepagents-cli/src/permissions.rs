@@ -1,4 +1,4 @@
-//! `deepagents permissions`: what the user always allowed.
+//! `deepagents permissions`: what the user has always allowed.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use crate::output;
 use crate::render::{escaped, json_text};
 use crate::sources::OWN;
 
-/// The user's rules; none where there is no home directory.
+/// Returns the user's rules, or `None` if there is no home directory.
 pub(crate) fn store() -> Option<RememberedRules> {
     Some(RememberedRules::at(Path::new(&env("HOME")?).join(OWN).join("permissions.json")))
 }
 
-/// Shows rules and takes them back.
+/// Shows rules and revokes them.
 pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
     let store = store()
         .ok_or_else(|| anyhow!("rules are remembered in ~/.deepagents/permissions.json, but HOME is not set"))?;

@@ -1,4 +1,4 @@
-//! What nobody changes on the side in a directory.
+//! The files of a directory that must not be changed in passing, because something runs them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,20 @@ use crate::model_choice::env;
 use crate::own_files::home;
 use crate::{hooks, mcp};
 
-/// Settings that hold commands, which run outside of the sandbox.
+/// Settings that hold commands, which run outside the sandbox.
 const COMMANDS: [&str; 3] = ["status_line", "notify.command", "editor"];
 
-/// Words of commands that are looked for in `PATH`.
+/// Maximum number of words of commands that are looked up in `PATH`.
 const MOST_NAMES: usize = 256;
-/// Programs that this one starts by their names, and those that scripts are given to.
+/// Programs that this one starts by name, and interpreters of scripts.
 const STARTED: [&str; 18] = [
     "git", "sh", "bash", "env", "setsid", "xdg-open", "open", "vi", "python", "python3", "node", "npm", "npx", "uv",
     "uvx", "ruby", "perl", "deno",
 ];
 
-/// The standard places, and what is run from the directory: by servers of tools, also those of a file that was named, by
-/// hooks, by commands of the user's settings, and by the name of a program, where `PATH` leads into the directory.
+/// Returns the standard protected places, and the programs in the directory that are run: by MCP servers, including
+/// those of a file that was named, by hooks, by commands in the user's settings, and by name if `PATH` leads into the
+/// directory.
 pub(crate) fn places(root: &Path, named: Option<&Path>) -> ProtectedPlaces {
     let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
     let settings = of_settings(&root);
@@ -36,15 +37,15 @@ pub(crate) fn places(root: &Path, named: Option<&Path>) -> ProtectedPlaces {
     ProtectedPlaces::new(ProtectedPlaces::default().iter().cloned().chain(asked))
 }
 
-/// The commands of the user's settings.
+/// Returns the commands in the user's settings.
 fn of_settings(root: &Path) -> Vec<String> {
-    // One that cannot be read stops the program elsewhere.
+    // Settings that cannot be read stop the program elsewhere.
     let Ok(config) = Config::load(root, false, &Flags::default()) else { return Vec::new() };
     COMMANDS.iter().filter_map(|name| config.text(name).map(str::to_owned)).chain(env("EDITOR")).collect()
 }
 
-/// What is started by its name from the directories of programs that lie in the root, and are not the root. The rest of
-/// them is the project's: what a package brings is installed there.
+/// Returns the programs that may be started by name from `PATH` directories strictly inside the root. The other files
+/// there belong to the project: packages are installed there.
 fn on_path(root: &Path, commands: &[String]) -> BTreeSet<VPath> {
     let directories = std::env::split_paths(&env("PATH").unwrap_or_default()).collect::<Vec<_>>();
     let written = directories.iter().filter_map(|directory| std::path::absolute(directory).ok());
@@ -53,7 +54,7 @@ fn on_path(root: &Path, commands: &[String]) -> BTreeSet<VPath> {
     let below: BTreeSet<PathBuf> = below.filter(|path| !path.as_os_str().is_empty()).collect();
     let words =
         commands.iter().flat_map(|command| command.split(|c: char| !c.is_alphanumeric() && !"-_.+".contains(c)));
-    // Any word may be a name that a shell looks up.
+    // A shell may look up any word as a program name.
     let words = words.filter(|word| word.starts_with(char::is_alphanumeric)).take(MOST_NAMES);
     let names: BTreeSet<&str> = STARTED.into_iter().chain(words).collect();
     let files = below.iter().flat_map(|directory| names.iter().map(|name| directory.join(name)));

@@ -1,9 +1,9 @@
-//! The proxy that the environment asks for.
+//! The proxy set in the environment.
 
 use crate::model_choice::Env;
 
-/// The proxy for an address, from `HTTPS_PROXY`, `HTTP_PROXY` and `ALL_PROXY`, unless `NO_PROXY` names its host; lower
-/// case is understood too. This machine itself is never reached through a proxy.
+/// Returns the proxy for an address, from `HTTPS_PROXY`, `HTTP_PROXY` and `ALL_PROXY`, unless `NO_PROXY` names its
+/// host; lower-case names work too. This machine itself is never reached through a proxy.
 pub(crate) fn for_address(url: &str, env: Env) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let host = host(rest);
@@ -19,7 +19,7 @@ fn variable(name: &str, env: Env) -> Option<String> {
     env(&name.to_lowercase()).or_else(|| env(name))
 }
 
-/// The host of what follows the scheme, in lower case, without user, port and path.
+/// Returns the host from what follows the scheme, in lower case, without user, port and path.
 fn host(rest: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -34,7 +34,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host == "::1" || host.starts_with("127.")
 }
 
-/// Whether `NO_PROXY` names the host, or a domain that it is in.
+/// Whether `NO_PROXY` names the host, or a domain that contains it.
 fn excluded(host: &str, env: Env) -> bool {
     let list = variable("NO_PROXY", env).unwrap_or_default().to_lowercase();
     list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {

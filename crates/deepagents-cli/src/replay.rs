@@ -20,7 +20,7 @@ use crate::render::{AnswerOnly, JsonLines, Live};
 use crate::runtime::RunThread;
 use crate::{output, run, sources};
 
-/// Plays a recorded run as if it happened now: without model, tools, files and network.
+/// Replays a recorded run as if it happened now: without model, tools, files or network.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let runtime = RunThread::start()?;
     let recording = runtime.block_on(RunRecording::open(&args.file)).map_err(|error| unreadable(args, &error))?;
@@ -35,7 +35,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     if recording.is_cut() && !args.quiet {
         output::remark("the last line of the recording is cut off and passed over");
     }
-    // What the harness itself keeps in files goes to a directory with no more than the recorded memory and skills.
+    // Files that the harness itself writes go to a scratch directory with only the recorded memory and skills.
     let scratch = tempfile::tempdir().map_err(|error| anyhow!("no directory could be made for the replay: {error}"))?;
     let files = agent::open_at(scratch.path())?;
     runtime.block_on(sources::unpack(&shape.carried, &files))?;
@@ -66,7 +66,8 @@ fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
     WrongUsage(words).into()
 }
 
-/// Stands for the shell of the recorded run, so that its agent is offered what it was. Results come from the recording.
+/// Stands in for the shell of the recorded run, so that its agent is offered the same tools. Results come from the
+/// recording.
 struct NoShell;
 
 impl Shell for NoShell {

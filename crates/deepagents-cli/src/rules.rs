@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::exit::WrongUsage;
 use crate::small_file::without_mark;
 
-/// Rules as a file has them, checked; part of what makes an agent what it is.
+/// The checked rules of a file; part of an agent's shape.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<AnyRule>", into = "Vec<AnyRule>")]
 pub(crate) struct Rules {
@@ -29,10 +29,10 @@ enum AnyRule {
 }
 
 impl Rules {
-    /// Reads a file. What is wrong is said with the number of the rule.
+    /// Reads a file. Errors name the number of the rule.
     ///
     /// # Errors
-    /// When the file cannot be read, is no JSON list of rules, or has a rule that can match nothing.
+    /// Returns an error if the file cannot be read, is not a JSON list of rules, or has a rule that can match nothing.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let name = file.display();
         let wrong = |why: String| WrongUsage(format!("the rules `{name}` {why}"));
@@ -45,10 +45,10 @@ impl Rules {
         Ok(Self::from_values(&name.to_string(), given).map_err(|error| WrongUsage(error.to_string()))?)
     }
 
-    /// Checks rules that something named so has.
+    /// Checks rules given by the source `name`.
     ///
     /// # Errors
-    /// When one can match nothing.
+    /// Returns an error if a rule is invalid or can match nothing.
     pub(crate) fn from_values(name: &str, given: Vec<Value>) -> Result<Self> {
         let mut rules = Vec::new();
         for (rule, number) in given.into_iter().zip(1..) {
@@ -66,12 +66,12 @@ impl Rules {
         Self::try_from(rules)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty()
     }
 
-    /// Refuses rules about commands where none are run.
+    /// Returns an error if there are rules about commands, but commands are not run.
     pub(crate) fn check_commands(&self, are_run: bool) -> Result<()> {
         match self.given.iter().position(|rule| matches!(rule, AnyRule::Commands(_))) {
             Some(at) if !are_run => bail!(WrongUsage(format!(
@@ -82,7 +82,7 @@ impl Rules {
         }
     }
 
-    /// The rules for an agent.
+    /// Returns the rules for an agent.
     pub(crate) fn permissions(&self) -> Permissions {
         self.compiled.clone()
     }
@@ -99,7 +99,7 @@ impl TryFrom<Vec<AnyRule>> for Rules {
                 AnyRule::Files(rule) => files.push(rule),
             }
         }
-        // One about all commands in the end says what holds otherwise, also for files that the shell opens.
+        // A final rule about all commands sets the default, which also applies to files that the shell opens.
         let rest = commands.pop_if(|rule: &mut CommandRule| rule.commands == ["*"]);
         let otherwise = rest.map_or(AccessMode::Allow, |rule| rule.mode);
         let compiled = Permissions::new(files)?.with_commands(commands, otherwise)?;
@@ -113,7 +113,7 @@ impl From<Rules> for Vec<AnyRule> {
     }
 }
 
-/// A rule as JSON has it; what it is about is said by its fields.
+/// Parses a rule; its fields tell whether it is about files or commands.
 fn read(rule: Value) -> Result<AnyRule, serde_json::Error> {
     if rule.get("commands").is_some() {
         serde_json::from_value(rule).map(AnyRule::Commands)
@@ -133,7 +133,8 @@ impl AnyRule {
         }
     }
 
-    /// Whether every pattern of another rule is one of these, or below one that is about everything, for all it is about.
+    /// Whether this rule covers every pattern of another one: each is among its own patterns, or its own include `/**`,
+    /// for all operations of the other.
     fn says_all_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Files(first), Self::Files(rule)) => {
@@ -142,7 +143,8 @@ impl AnyRule {
                     && rule.paths.iter().all(says)
             }
             (Self::Commands(first), Self::Commands(rule)) => {
-                // A rule that allows is taken at its word, one that takes away is about more; the other way round is less.
+                // An `allow` rule matches a command narrowly, the other modes more widely; so an earlier `allow` does
+                // not cover a later `ask` or `deny`.
                 let as_wide = first.mode != AccessMode::Allow || rule.mode == AccessMode::Allow;
                 let says = |command: &String| first.commands.contains(command);
                 as_wide && rule.commands.iter().all(says)

@@ -1,4 +1,4 @@
-//! The threads that asynchronous work runs on.
+//! The threads that run asynchronous work.
 
 use std::future::Future;
 use std::sync::mpsc::{self, Receiver};
@@ -11,10 +11,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// How long the program stays for what a run has left behind.
+/// How long the program waits at its end for the remaining work of a run.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Two of them: the program waits far more than it works.
+/// Starts a runtime with two worker threads: the program waits far more than it works.
 pub(crate) fn start() -> Result<Runtime> {
     let runtime =
         Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| no_threads(&error))?;
@@ -22,10 +22,10 @@ pub(crate) fn start() -> Result<Runtime> {
     Ok(runtime)
 }
 
-/// The one thread that a run works on while another shows what it does, which may have to wait for whoever reads.
+/// A single thread on which a run works, while another shows its progress and may block on a slow reader.
 ///
-/// Steps of a run follow on each other. With more threads each would wake the next to find the work done, which costs a
-/// run of many quick calls a fifth of its time.
+/// The steps of a run are sequential. More threads would wake each other only to find the work done, which costs a run
+/// of many quick calls a fifth of its time.
 #[derive(Debug)]
 pub(crate) struct RunThread {
     handle: Handle,
@@ -41,7 +41,7 @@ impl RunThread {
         let (stop, stopped) = oneshot::channel::<()>();
         let (ending, ended) = mpsc::channel();
         let work = move || {
-            // Whoever asks has ended or is gone.
+            // An error means that the handle was dropped.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_background();
             drop(ending);
@@ -50,22 +50,23 @@ impl RunThread {
         Ok(Self { handle, stop, ended })
     }
 
-    /// Awaits something on the thread that asks; what it starts works on the thread of the run.
+    /// Runs a future on the calling thread; tasks that it spawns run on the run's thread.
     pub(crate) fn block_on<F: Future>(&self, work: F) -> F::Output {
         self.handle.block_on(work)
     }
 
-    /// Drops what still goes on. A tool that ignores its end does not hold the program.
+    /// Drops the remaining work. A tool that ignores cancellation does not hold up the program.
     pub(crate) fn shutdown(self) {
         let _ = self.stop.send(());
         let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
 
-/// A file that may not grow any more (`ulimit -f`) is an error of whoever writes it, and no end of the program without a word.
+/// Catches SIGXFSZ, so that a file at its size limit (`ulimit -f`) is a write error instead of the silent end of the
+/// program.
 fn outlive_file_limits(runtime: &Handle) {
     let _within = runtime.enter();
-    // What is caught once is caught for good. Where it cannot be, the program ends as it did.
+    // The handler stays installed. If it cannot be installed, the signal still ends the program.
     let _ = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }
 

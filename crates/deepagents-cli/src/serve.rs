@@ -25,7 +25,7 @@ use access::Access;
 use build::{Built, Shared, build};
 use project::{Project, ProjectFile};
 
-/// Serves agents until a signal ends it.
+/// Serves agents until a signal ends the program.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     if args.schema {
         output::print(&serde_json::to_string_pretty(&schemars::schema_for!(ProjectFile))?)?;
@@ -77,7 +77,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         hosting.close().await;
         Ok::<_, anyhow::Error>(())
     });
-    // What is under way is in the log, and is gone on with by the next server.
+    // Work in progress is in the log; the next server resumes it.
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
 }
@@ -91,18 +91,18 @@ async fn listen_until_signal(running: RunningServer, listener: TcpListener) -> R
         .await?)
 }
 
-/// What outlives one set of agents.
+/// State that outlives a set of agents.
 struct Hosting {
     shared: Shared,
     store: Arc<dyn Store>,
-    /// MCP servers of the agents that are served now.
+    /// MCP servers of the agents currently served.
     servers: Mutex<Vec<Servers>>,
 }
 
 impl Hosting {
     fn build(&self, project: &Project) -> Result<Vec<Built>> {
         let built = project.agents.iter().map(|plan| {
-            // The end of the program shows one error, without those below it.
+            // The program prints only the outermost error when it ends, so put the causes into it.
             build(plan, &self.shared).map_err(|error| {
                 let text = match project.agents.len() {
                     1 => format!("the agent cannot be served: {error:#}"),
@@ -114,8 +114,8 @@ impl Hosting {
         built.collect()
     }
 
-    /// A server with these agents, which takes their MCP servers over. Those of the agents before end with the last run that
-    /// has one of them.
+    /// Returns a server with these agents, and takes over their MCP servers. Those of the previous agents end with the
+    /// last run that uses them.
     fn with_agents(&self, built: Vec<Built>) -> Result<Server> {
         let mut server = Server::new(self.shared.journal.clone(), self.store.clone());
         let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! Tasks and messages that begin with a slash: commands of files, and skills by their names.
+//! Tasks and messages that begin with a slash: commands from files, and skills by name.
 
 use std::path::PathBuf;
 
@@ -18,41 +18,41 @@ use crate::trust::{Undecided, admit, is_users_own, store};
 /// The middleware that finds skills.
 const SKILLS: &str = "Skills";
 
-/// What a text that was typed means.
+/// The meaning of a text that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
     /// The message.
     pub(crate) text: String,
-    /// The skill that it is to be done with.
+    /// The skill to use for it.
     pub(crate) skill: Option<String>,
 }
 
 impl Typed {
-    /// A message that is meant as it stands.
+    /// A literal message.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), skill: None }
     }
 }
 
-/// The commands of files, of the user and of a directory.
+/// The commands that files define, of the user and of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     root: PathBuf,
     /// Those that may be used.
     pub(crate) usable: Vec<CommandFile>,
-    /// Those of the directory that nobody has agreed to.
+    /// Those of the directory that the user has not agreed to.
     open: Vec<FoundItem>,
-    /// What happens to one of those that is used.
+    /// What to do if one of the latter is used.
     undecided: Option<Undecided>,
 }
 
 impl Commands {
-    /// Commands that may be used, and no others.
+    /// Returns the given commands only.
     pub(crate) fn of(usable: Vec<CommandFile>) -> Self {
         Self { usable, ..Self::default() }
     }
 
-    /// Finds them. What is wrong with files of commands is said by `trust show` and by the screens.
+    /// Finds the commands. Problems with command files are reported by `trust show` and by the screens.
     pub(crate) async fn find(args: &AgentArgs, files: &dyn Backend, undecided: Undecided) -> Result<Self> {
         let (found, _) = file_commands::brought(files).await?;
         let root = args.directory().to_owned();
@@ -77,7 +77,7 @@ impl Commands {
         sorted.await?
     }
 
-    /// What a text means. One that names no command, such as a path, is meant as it stands.
+    /// Interprets a text. A text that names no command, such as a path, is a literal message.
     pub(crate) fn read(&self, text: &str) -> Result<Typed> {
         let Some(typed) = Slash::parse(text.trim()) else { return Ok(Typed::plain(text)) };
         if let Some(skill) = typed.skill() {
@@ -97,7 +97,7 @@ impl Commands {
         Ok(Typed::plain(message))
     }
 
-    /// A command that nobody has agreed to before, if somebody does now.
+    /// Returns a command that was not agreed to, if the user agrees to it now.
     fn agreed(&self, found: &FoundItem) -> Result<CommandFile> {
         let admitted = match self.undecided {
             Some(Undecided::Ask) => admit(&self.root, vec![found.clone()], Undecided::Ask)?,
@@ -114,21 +114,21 @@ impl Commands {
     }
 }
 
-/// The skills of an agent, by name.
+/// Returns the names of an agent's skills.
 pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<String>> {
     let state = agent.load_state(&[SKILLS]).await?;
     let catalogue = state.get::<SkillsMetadata>().cloned().flatten();
     Ok(catalogue.into_iter().flat_map(|catalogue| catalogue.skills).map(|skill| skill.name).collect())
 }
 
-/// Refuses a skill that is not there.
+/// Returns an error if the skill does not exist.
 pub(crate) fn check_skill(skill: Option<&String>, known: &[String]) -> Result<()> {
     let Some(skill) = skill.filter(|skill| !known.contains(skill)) else { return Ok(()) };
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     bail!(WrongUsage(format!("there is no skill `{skill}`; there are: {known}")))
 }
 
-/// An input for which the model is shown a skill.
+/// Pins a skill in an input, so that the model is shown it.
 pub(crate) fn pin(input: RunInput, skill: Option<&String>) -> RunInput {
     match skill {
         Some(skill) => input.update(Update::new::<PinnedSkills>(SkillPin::Pin(vec![skill.clone()]))),

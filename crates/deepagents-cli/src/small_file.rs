@@ -1,34 +1,35 @@
-//! Small files that somebody else may have put where they are looked for.
+//! Reading small files that somebody else may have placed.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes of such a file.
+/// Maximum size in bytes.
 const MOST: u64 = 1 << 20;
 
-/// The text of a file; nothing where there is none.
+/// Reads the text of a file; `None` if it does not exist.
 ///
 /// # Errors
-/// When it is no file but a pipe or a device, which may never end, when it has more than 1 MB, or cannot be read.
+/// Returns an error if it is not a regular file (a pipe or a device may never end), is larger than 1 MB, is not UTF-8,
+/// or cannot be read.
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let damaged = || io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
     let text = |bytes| String::from_utf8(bytes).map_err(|_| damaged());
     bytes(file, MOST)?.map(text).transpose()
 }
 
-/// A text without the byte order mark that some editors put before it.
+/// Strips the byte order mark that some editors write.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The bytes of a file, which may be this many; nothing where there is none.
+/// Reads the bytes of a file of at most `most` bytes; `None` if it does not exist.
 ///
 /// # Errors
-/// As for [`read`].
+/// Returns an error as [`read`] does, except that any bytes are accepted.
 pub(crate) fn bytes(file: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    // A pipe without a writer is opened at once this way, to be refused.
+    // A pipe without a writer then opens at once and can be refused.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let open = match OpenOptions::new().read(true).custom_flags(nonblocking).open(file) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),

@@ -1,4 +1,4 @@
-//! Memory and skills: which files there are of them, and where the agent finds those.
+//! Memory and skills: which files there are, and where the agent finds them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,41 +18,41 @@ use crate::args::AgentArgs;
 use crate::model_choice::{Env, env};
 use crate::trust::Brought;
 
-/// What a file of memory is called.
+/// Name of a memory file.
 pub(crate) const MEMORY: &str = "AGENTS.md";
 /// The agent's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
-/// What the user knows of models, in their own directory.
+/// The user's file of model sizes and prices, in the agent's directory.
 const PRICES: &str = "prices.json";
-/// Where skills are in it.
+/// Name of the skills directory in it.
 pub(crate) const SKILLS: &str = "skills";
-/// Where files are in it that define sub-agents.
+/// Name of the directory in it for files that define sub-agents.
 pub(crate) const AGENTS: &str = "agents";
-/// Where the workspace shows what is the user's and lies outside of the root. It cannot be written to.
+/// Where the workspace shows the user's files from outside the root, read-only.
 const USER: &str = "/.deepagents/user";
-/// Bytes of a file that a recording carries.
+/// Maximum size in bytes of a file that a recording carries.
 const MOST: u64 = 1 << 20;
 
-/// The memory files and the directories of skills of an agent, as paths of its workspace.
+/// The memory files and skill directories of an agent, as workspace paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sources {
-    /// Memory files; the later ones are nearer to the work.
+    /// Memory files; later ones are more specific to the work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     memory: Vec<VPath>,
-    /// Directories of skills, with what they are called; of two skills with one name the later one's is used.
+    /// Skill directories with their labels; of two skills with the same name, the later one is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     skills: Vec<(VPath, String)>,
 }
 
-/// What of it lies outside of the root, by where the workspace has it.
+/// The sources outside the root, by their workspace path.
 #[derive(Default)]
 pub(crate) struct Outside(Vec<(VPath, Arc<dyn Backend>)>);
 
-/// What the files hold, for a machine that does not have them.
+/// Contents of the source files, for a machine that does not have them.
 pub(crate) type Carried = BTreeMap<VPath, String>;
 
-/// What there is for a root and this user, as far as it is wanted and of the root may be used. Where there is nothing, the
-/// agent has neither.
+/// Finds the sources of a root and of this user that are wanted, and that the user has agreed to if they are the
+/// root's. If there are none, the agent has no memory and no skills.
 pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outside)> {
     let (root, home) = (args.directory(), env("HOME").map(|home| Path::new(&home).join(OWN)));
     let (mut sources, mut outside) = (Sources::default(), Outside::default());
@@ -65,7 +65,7 @@ pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outs
     Ok((sources, outside))
 }
 
-/// What is known of models, with what the user's own file says of them.
+/// Returns the built-in model catalogue, extended by the user's own file.
 pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
     let Some(file) = env("HOME").map(|home| Path::new(&home).join(OWN).join(PRICES)) else {
         return Ok(Catalogue::built_in().clone());
@@ -95,7 +95,7 @@ fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Out
     if let Some(file) = of_user {
         files.push(outside.memory(&file)?);
     }
-    // It is named even before it is there: that is where the agent keeps what it learns.
+    // Include the file even if it does not exist: the agent writes what it learns there.
     if brought.has(&at_plain) || plain.symlink_metadata().is_err() {
         files.push(at_plain);
     }
@@ -119,8 +119,8 @@ fn skills(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Out
     Ok(directories)
 }
 
-/// Whether it is there and none of these of the root: the user's home may be the root. What the root only links to cannot
-/// be seen in it.
+/// Whether a file of the user exists and is not one of the root's known files: the user's home may be the root. A file
+/// outside the root always counts as other, because the root cannot show what it only links to.
 fn is_other(path: &Path, root: &Path, known: &[&Path]) -> bool {
     let Ok(real) = path.canonicalize() else { return false };
     let inside = root.canonicalize().is_ok_and(|root| real.starts_with(root));
@@ -136,13 +136,13 @@ fn at(path: &str) -> Result<VPath> {
 }
 
 impl Outside {
-    /// The user's memory file: of the directory that it lies in nothing else can be seen.
+    /// Adds the user's memory file. Nothing else in its directory is visible.
     fn memory(&mut self, file: &Path) -> Result<VPath> {
-        // A link is followed to a file of the same name, as those make who keep their settings elsewhere.
+        // Follow a link to a file of the same name, as users have who keep their settings elsewhere.
         let real = file.canonicalize().ok().filter(|real| real.file_name() == file.file_name());
         let directory = real.as_deref().unwrap_or(file).parent().unwrap_or(file);
         let files = open(directory, "--no-memory")?;
-        // `/.` is the directory itself: a slash at the end would stand for all below.
+        // `/.` is the directory itself; a trailing slash would match everything below it.
         let seen = ["/.".to_owned(), format!("/{MEMORY}")];
         let rules = [Rule::new(AccessMode::Allow, seen), Rule::new(AccessMode::Deny, ["/**"])];
         let rules = Permissions::new(rules).map_err(|error| anyhow!("{error}"))?;
@@ -150,11 +150,11 @@ impl Outside {
         at(&format!("{USER}/{MEMORY}"))
     }
 
-    /// The user's skills.
+    /// Adds the user's skills.
     fn skills(&mut self, directory: &Path) -> Result<VPath> {
         let path = at(&format!("{USER}/{SKILLS}"))?;
         self.0.push((path.clone(), open(directory, "--no-skills")?));
-        // Links out of a directory are not followed in it, so what the user has linked there is shown by itself.
+        // The backend does not follow links out of a directory, so show each linked skill on its own.
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let linked = entry.path();
             let shown = entry.file_name().to_str().and_then(|name| path.join(name).ok());
@@ -165,7 +165,7 @@ impl Outside {
         Ok(path)
     }
 
-    /// What of it there is, in addition to what is given: the agent's own files, or those that define what it is.
+    /// Adds these files to a backend: the agent's files, or those that define the agent.
     pub(crate) fn beside(&self, root: Arc<dyn Backend>) -> Arc<dyn Backend> {
         if self.0.is_empty() {
             return root;
@@ -175,7 +175,7 @@ impl Outside {
     }
 }
 
-/// A directory that can be read alone.
+/// Opens a directory read-only.
 fn open(directory: &Path, without: &str) -> Result<Arc<dyn Backend>> {
     let unusable = |error: OpenError| {
         anyhow!("`{}` cannot be read: {}; say {without} to go on without it", directory.display(), error.source)
@@ -184,12 +184,12 @@ fn open(directory: &Path, without: &str) -> Result<Arc<dyn Backend>> {
 }
 
 impl Sources {
-    /// Whether there is nothing.
+    /// Whether there are no sources.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The agent with it.
+    /// Adds the sources to an agent.
     pub(crate) fn give(&self, mut builder: DeepAgentBuilder) -> DeepAgentBuilder {
         if !self.memory.is_empty() {
             builder = builder.memory(self.memory.iter().map(VPath::to_string));
@@ -200,10 +200,10 @@ impl Sources {
         builder
     }
 
-    /// What the files hold.
+    /// Returns the contents of the files.
     ///
-    /// What memory and skills say of a file that cannot be read would not be the same elsewhere, so such a file is an
-    /// error.
+    /// A file that cannot be read is an error, because what memory and skills say about it would differ on another
+    /// machine.
     pub(crate) async fn carry(&self, workspace: &dyn Backend) -> Result<Carried> {
         let mut carried = Carried::new();
         for path in &self.memory {
@@ -225,7 +225,7 @@ impl Sources {
     }
 }
 
-/// Takes a file along, if it is there.
+/// Adds the contents of a file, if it exists.
 async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
     let read = match workspace.read(&State::default(), path, ByteRange::first(MOST + 1)).await {
         Ok(read) => read,
@@ -246,7 +246,7 @@ fn uncarried(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> String
     format!("{path} cannot be part of a recording: {why}; say {without} to record without it")
 }
 
-/// Puts what was carried into an empty workspace.
+/// Writes the carried files into an empty workspace.
 pub(crate) async fn unpack(carried: &Carried, workspace: &dyn Backend) -> Result<()> {
     for (path, text) in carried {
         let written = workspace.write(&State::default(), path, text.clone().into(), WriteMode::Create).await;

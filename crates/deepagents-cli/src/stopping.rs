@@ -1,5 +1,5 @@
-//! The end of a program that serves another one: the other one hangs up, or a signal comes. Either way what was started is
-//! ended.
+//! Ending a program that serves another one: the peer hangs up, or a signal arrives. Either way, what it started is
+//! stopped.
 
 use std::io::{self, IsTerminal};
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Whether a program ends with its terminal.
+/// Whether the program ends when its terminal closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hangup {
-    /// It does, whatever `nohup` says.
+    /// It ends, even under `nohup`.
     Ends,
-    /// It does unless it was started to outlive the terminal, as `nohup` does.
+    /// It ends, unless it was started to outlive the terminal, for example with `nohup`.
     EndsUnlessIgnored,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum EndSignal {
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// The terminal is gone.
+    /// SIGHUP: the terminal has closed.
     Hangup,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct EndSignals {
 }
 
 impl EndSignals {
-    /// Catches them from now on.
+    /// Installs the signal handlers.
     pub(crate) fn catch(hangup: Hangup) -> io::Result<Self> {
         let catches = hangup == Hangup::Ends || !hangup_is_ignored();
         let hangup = catches.then(|| signal(SignalKind::hangup())).transpose()?;
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hangup })
     }
 
-    /// Waits for one. A terminal that closes says so more than once, which counts once.
+    /// Waits for a signal. A closing terminal sends SIGHUP more than once; only the first counts.
     pub(crate) async fn recv(&mut self) -> EndSignal {
         let Self { interrupt, terminate, hangup } = self;
         let hung_up = async {
@@ -64,18 +64,18 @@ impl EndSignals {
     }
 }
 
-/// Whether whoever started the program had SIGHUP ignored. Where the kernel does not say so, a program that shows nothing on a
-/// terminal is taken for one that is to outlive it.
+/// Whether the program was started with SIGHUP ignored. If the kernel does not say, a program that writes to no
+/// terminal is assumed to be meant to outlive it.
 fn hangup_is_ignored() -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
         return !io::stdout().is_terminal() && !io::stderr().is_terminal();
     };
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    // The first bit is that of signal 1, which SIGHUP is.
+    // The lowest bit stands for signal 1, which is SIGHUP.
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Input that ends when it is stopped, however long its writer stays.
+/// Input that ends when stopped, even if its writer stays connected.
 pub(crate) struct UntilStopped<R> {
     input: R,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -1,4 +1,4 @@
-//! Traces and metrics of runs, where the standard variables or an option ask for them.
+//! Traces and metrics of runs, if the standard variables or an option ask for them.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -14,10 +14,10 @@ use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::{output, proxy};
 
-/// How long the end waits for a receiver.
+/// How long to wait for a receiver at the end.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// What watches the runs of this process, if anything does.
+/// Tracing of the runs of this process, if enabled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracing(Option<Active>);
 
@@ -26,13 +26,13 @@ struct Active {
     tracer: Tracer,
     /// The caller's `traceparent`.
     parent: Option<SpanContext>,
-    /// Of the one task that this process has, where it has one.
+    /// The observer for the single task of this process, if it has one.
     task: Arc<RunTrace>,
 }
 
 impl Tracing {
-    /// Begins to export where something asks for it: to receivers that variables name, and to a new file. `previous` is
-    /// the caller's trace that an earlier process noted in the thread.
+    /// Starts exporting if requested: to the receivers that variables name, and to a new file. `previous` is the
+    /// caller's trace that an earlier process noted in the thread.
     pub(crate) async fn open(file: Option<&Path>, previous: Option<&str>) -> Result<Self> {
         let asked = OtelConfig::from_variables(&env)?;
         let (mut export, mut options) = match asked {
@@ -61,12 +61,13 @@ impl Tracing {
         Ok(Self(Some(Active { tracer, parent, task })))
     }
 
-    /// The caller's trace, for whoever goes on with the thread; none within where there is no caller.
+    /// Returns the caller's span context, to be noted for the process that resumes the thread. The inner value is
+    /// `None` if there is no caller, the outer one if tracing is off.
     pub(crate) fn parent(&self) -> Option<Option<SpanContext>> {
         self.0.as_ref().map(|active| active.parent)
     }
 
-    /// The agent's runs are parts of one task.
+    /// Traces all runs of the agent as parts of one task.
     pub(crate) fn watch_task(&self, builder: DeepAgentBuilder) -> DeepAgentBuilder {
         match &self.0 {
             Some(Active { task, .. }) => {
@@ -77,7 +78,7 @@ impl Tracing {
         }
     }
 
-    /// Each run of the agent is a task of its own.
+    /// Traces each run of the agent as a task of its own.
     pub(crate) fn watch_runs(&self, builder: DeepAgentBuilder) -> DeepAgentBuilder {
         match &self.0 {
             Some(Active { tracer, .. }) => {
@@ -88,7 +89,7 @@ impl Tracing {
         }
     }
 
-    /// Exports what waits; says what was lost. A receiver that does not answer is waited for a while.
+    /// Flushes the exporters and returns what was lost. Waits a limited time for a receiver that does not answer.
     pub(crate) async fn finish(&self) -> Option<String> {
         let Active { tracer, task, .. } = self.0.as_ref()?;
         task.finish();
@@ -98,7 +99,7 @@ impl Tracing {
     }
 }
 
-/// A new file for spans.
+/// Creates a new file for spans.
 fn create(path: &Path) -> Result<std::fs::File> {
     let shown = path.display();
     OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! What can be typed after a slash: commands of files, and skills by their names.
+//! Slash commands: commands from files, and skills by name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::small_file;
 use crate::sources::{OWN, SKILLS};
 use crate::trust::Brought;
 
-/// The commands of files, and the skills that are not called like one.
+/// Returns the commands from files, and the skills whose names no command has.
 pub(super) fn all(files: Vec<CommandFile>, options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
     let of_file = |file: CommandFile| SlashCommand {
         name: file.name,
@@ -24,7 +24,7 @@ pub(super) fn all(files: Vec<CommandFile>, options: &AgentArgs, brought: &Brough
         hint: Some(file.args).filter(|args| !args.is_empty()),
         prompt: file.text,
     };
-    // A name with a blank in it cannot be told from what follows it.
+    // A name with a space cannot be told apart from the arguments.
     let typed = files.into_iter().filter(|file| !file.text.is_empty() && !file.name.contains(char::is_whitespace));
     let mut all: Vec<SlashCommand> = typed.map(of_file).collect();
     for skill in skills(options, brought) {
@@ -35,8 +35,9 @@ pub(super) fn all(files: Vec<CommandFile>, options: &AgentArgs, brought: &Brough
     all
 }
 
-/// The skills of the user and of the directory, which come before those of the same name; see
-/// [`sources`](crate::sources). One that nobody has agreed to is none; one whose file cannot be read is left out here, and told by the agent.
+/// Returns the skills of the user and of the directory; of two with the same name, the directory's is used; see
+/// [`sources`](crate::sources). A skill that the user has not agreed to is omitted, as is one whose file cannot be
+/// read, which the agent reports.
 fn skills(options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
     if options.no_skills {
         return Vec::new();
@@ -69,7 +70,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// What the front matter of a skill says of it, in one line. One that the agent cannot read either is none.
+/// Returns a skill's description from its front matter, on one line. Front matter that the agent cannot read either
+/// yields `None`.
 fn described(directory: &Path) -> Option<String> {
     let text = small_file::read(&directory.join("SKILL.md")).ok()??;
     front_matter::line(&parse(&text).ok()?.0, "description")

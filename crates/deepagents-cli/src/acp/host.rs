@@ -1,4 +1,4 @@
-//! The agents of an editor's sessions.
+//! The agents for an editor's sessions.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -32,30 +32,30 @@ use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, mcp, output, permissions, slash, sources};
 
-/// What sessions are made of: the options of the command line, and the common database of threads.
+/// What sessions are built from: the options of the command line, and the common thread database.
 #[derive(Clone)]
 pub(super) struct Host(Arc<Parts>);
 
 struct Parts {
-    /// The command line, and the same with the user's settings.
+    /// The options as given, then the same with the user's settings.
     given: AgentArgs,
     options: AgentArgs,
     journal: Arc<Sqlite>,
     undo: Option<PathBuf>,
-    /// The database, where it was named.
+    /// The database file, if one was named.
     database: Option<PathBuf>,
     tracing: Tracing,
     models: Vec<ModelOption>,
-    /// Whether commands run in a sandbox here, once it was tried.
+    /// Whether commands run in a sandbox, once it has been probed.
     sandboxed: OnceLock<bool>,
-    /// The servers of each session, by its opening.
+    /// The MCP servers of each session, by [`SessionSetup::opening`].
     servers: Mutex<HashMap<u64, mcp::Servers>>,
-    /// The hooks of each session, by its opening.
+    /// The hooks of each session, by [`SessionSetup::opening`].
     hooks: Mutex<HashMap<u64, HookRunner>>,
 }
 
 impl Host {
-    /// `options` are those of the command line with the user's settings.
+    /// Opens the database. `options` are those of the command line with the user's settings applied.
     pub(super) async fn open(args: &AcpArgs, options: &AgentArgs, model: &str, tracing: Tracing) -> Result<Self> {
         let journal = Arc::new(database::open(&args.database).await?);
         let undo = undo::file(&args.database)?;
@@ -74,7 +74,7 @@ impl Host {
         })))
     }
 
-    /// Kills what servers there still are: a session had no time to end them.
+    /// Kills the remaining MCP servers, which their sessions had no time to close.
     pub(super) fn kill(&self) {
         self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|servers| servers.all.kill());
     }
@@ -99,7 +99,7 @@ impl AgentHost for Host {
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {
         let model = Some((setup.model(), self.0.options.base_url.as_deref()));
-        // Its directory the session notes.
+        // The session itself notes its directory.
         Noted { root: None, model, approve: approve(setup.mode()), redact: &self.0.options.redact }.metadata()
     }
 
@@ -121,7 +121,7 @@ impl AgentHost for Host {
         let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&opening).cloned();
         if let Some(servers) = servers {
             servers.close().await;
-            // Not before they have ended: who has no time for that kills those that are known.
+            // Only now that they have ended: until then, `kill` must still find them.
             self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
         }
     }
@@ -162,20 +162,21 @@ impl Parts {
         let hooks = hooks::find(&options, &brought, confinement).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
         let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
-        // It looks for files and tries the sandbox.
+        // Blocking: it looks for files and probes the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, (hooks, commands)))
             .await?
     }
 
-    /// The options with what the settings of the session's directory say. Which model is asked the editor chooses, and where
-    /// it is was settled with the models to choose from. What is wrong in those files `deepagents config get` tells.
+    /// Applies the settings of the session's directory to the options. The model and its address stay: the editor
+    /// chooses the model, and the address was fixed with the list of models. `deepagents config get` reports problems
+    /// with the settings files.
     async fn with_settings(&self, directory: &Path) -> Result<AgentArgs> {
         let given = AgentArgs { root: Some(directory.to_owned()), ..self.given.clone() };
         let (with, _) = tokio::task::spawn_blocking(move || config::for_agent(&given)).await??;
         Ok(AgentArgs { model: self.options.model.clone(), base_url: self.options.base_url.clone(), ..with })
     }
 
-    /// Hooks that know what those of the session's earlier agent did.
+    /// Lets the hooks continue from the state of the session's previous agent.
     fn going_on(&self, opening: u64, hooks: HookRunner) -> HookRunner {
         let mut known = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         let hooks = match known.get(&opening) {
@@ -186,7 +187,7 @@ impl Parts {
         hooks
     }
 
-    /// The directory of a session, whose changes are recorded where that can be.
+    /// Opens a session's directory, recording its changes if possible.
     fn files(&self, options: &AgentArgs) -> Result<LocalBackend> {
         let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, options.directory())).map(UndoStore::at);
         let directory = options.directory();
@@ -240,7 +241,7 @@ impl Parts {
             .rules(rules))
     }
 
-    /// The servers of a session. They stay when the session chooses another model.
+    /// Returns the MCP servers of a session. They stay when the session chooses another model.
     fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
         let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(servers) = known.get(&setup.opening()) {
@@ -248,14 +249,14 @@ impl Parts {
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
         let servers = mcp::session_servers(options, setup.has_forms(), brought.collect(), model)?;
-        // What a server takes to start is not waited for when the first prompt comes.
+        // Start the servers now, so that the first prompt does not wait for them.
         let starting = servers.all.clone();
         tokio::spawn(async move { starting.start().await });
         known.insert(setup.opening(), servers.clone());
         Ok(servers)
     }
 
-    /// Commands in the directory, in a sandbox; where there is none they are refused.
+    /// Returns a shell in the directory. Commands run in a sandbox, and are refused if there is none.
     fn shell(&self, files: &LocalBackend, options: &AgentArgs, own: &OwnFiles) -> Result<OwnShell> {
         let shell = agent::shell(files, &options.commands, own)?;
         let sandboxed = options.commands.mode() != SandboxMode::Unconfined
@@ -264,7 +265,7 @@ impl Parts {
     }
 }
 
-/// A server that an editor brings; none where it is of a kind that was not offered.
+/// Converts an MCP server given by the editor; `None` for a transport that was not advertised.
 fn config(server: &McpServer) -> Option<ServerConfig> {
     match &server.transport {
         McpTransport::Stdio { command, args, env } => {
@@ -279,7 +280,7 @@ fn config(server: &McpServer) -> Option<ServerConfig> {
     }
 }
 
-/// A mode as threads note it.
+/// Returns a mode as threads note it.
 fn approve(mode: Mode) -> Approve {
     match mode {
         Mode::Auto => Approve::Auto,
@@ -288,7 +289,7 @@ fn approve(mode: Mode) -> Approve {
     }
 }
 
-/// A mode as hooks know it.
+/// Returns a mode as hooks know it.
 fn permission_mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Auto => "auto",

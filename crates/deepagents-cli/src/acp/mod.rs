@@ -1,4 +1,4 @@
-//! `deepagents acp`: the agent of an editor.
+//! `deepagents acp`: an editor's agent.
 
 mod commands;
 mod host;
@@ -16,19 +16,19 @@ use crate::{agent, config, output, runtime};
 
 use host::Host;
 
-/// Serves the editor on stdin and stdout until it goes, or a signal ends the program.
+/// Serves the editor on stdin and stdout until it disconnects or a signal ends the program.
 pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     if args.agent.root.is_some() {
         let words = "--root has no meaning here: the editor names the directory of each session";
         bail!(WrongUsage(words.to_owned()));
     }
-    // The user's own settings say which model comes first; those of a directory are read with its session.
+    // The user's own settings choose the first model; a directory's settings are read when its session opens.
     let (options, problems) = config::for_agent(&args.agent)?;
     for problem in problems {
         output::remark(&problem);
     }
     let options = &options;
-    // What is wrong with the command line is told at once, and not by the first session.
+    // Report errors in the command line at once, not in the first session.
     agent::Shape::from_args(options)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
     model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
@@ -50,7 +50,7 @@ pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
         }
         served.map_err(|error| anyhow!("{error}"))
     });
-    // A thread still waits for the next line of stdin.
+    // A blocking thread is still waiting for the next line of stdin.
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
 }

@@ -1,11 +1,11 @@
-//! The models that a session may choose from, and how hard they can be made to think.
+//! The models that a session may choose from, and their reasoning effort.
 
 use deepagents_acp::ModelOption;
 use serde_json::{Map, Value, json};
 
 use crate::model_choice::{Env, default_model, ordered_providers};
 
-/// Models by provider that people switch between, beside the provider's usual one.
+/// Models that users often switch between, by provider, in addition to the provider's default.
 const COMMON: &[(&str, &[&str])] = &[
     ("anthropic", &["claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"]),
     ("openai", &["gpt-5.2", "gpt-5-mini", "gpt-5-nano"]),
@@ -14,11 +14,11 @@ const COMMON: &[(&str, &[&str])] = &[
     ("mistral", &["mistral-large-latest", "codestral-latest"]),
 ];
 
-/// How hard a model can be made to think.
+/// The levels of reasoning effort.
 const EFFORTS: [&str; 3] = ["low", "medium", "high"];
 
-/// The models: the one that the command line leads to first. A server that was given by its address has those of its
-/// provider; without one every provider counts whose key is set.
+/// Returns the models to choose from, beginning with the one that the command line selects. With an explicit address,
+/// the others are those of the same provider; otherwise also those of every provider whose key is set.
 pub(super) fn to_choose_from(first: &str, has_address: bool, env: Env) -> Vec<ModelOption> {
     let own = first.split_once(':').map_or("", |(provider, _)| provider);
     let mut names = vec![first.to_owned()];
@@ -56,7 +56,7 @@ fn with_efforts(name: String) -> ModelOption {
     if thinks { option.efforts(EFFORTS) } else { option }
 }
 
-/// Fields of a request that make a model of a provider think so hard.
+/// Returns the request fields that set the reasoning effort for a provider.
 pub(super) fn effort(provider: &str, effort: &str) -> Map<String, Value> {
     let budget = match effort {
         "low" => 4_000,

@@ -28,7 +28,7 @@ use crate::small_file::without_mark;
 use crate::sources::{Carried, Sources};
 use crate::threads::note;
 
-/// What makes an agent what it is, apart from its model and its files; it is part of recordings.
+/// What makes an agent what it is, apart from its model and its files; stored in recordings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Shape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,57 +37,57 @@ pub(crate) struct Shape {
     max_tokens: Option<u64>,
     no_todos: bool,
     pub(crate) execute: bool,
-    /// Whether commands may go on in the background.
+    /// Whether commands may run in the background.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background_commands: bool,
     /// Whether commands share a shell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shell_session: bool,
-    /// Whether files may be edited that were not read before.
+    /// Whether files may be edited without having been read.
     #[serde(skip)]
     pub(crate) edits_unread: bool,
-    /// For how long commands in the background go on; those of a recording end with it.
+    /// How long background commands live; those of a recorded run end with the run.
     #[serde(skip)]
     background: BackgroundCommands,
-    /// Why calls that change something are refused, where they are.
+    /// If set, calls that change something are refused for this reason.
     #[serde(skip)]
     pub(crate) refuses: Option<&'static str>,
     /// What is hidden from the model and the thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     redact: Vec<RedactedKind>,
-    /// Whether it fetches pages of the web.
+    /// Whether the agent can fetch web pages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web: bool,
-    /// Whether it searches the web.
+    /// Whether the agent can search the web.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web_search: bool,
-    /// Whether tools of servers are looked for before they are offered.
+    /// Whether the model has to search for MCP tools before they are offered to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     tool_search: bool,
     /// Whether calls that change something wait for a decision.
     pub(crate) asks: ModeAsks,
-    /// What files may be read and changed, and commands run.
+    /// Rules for reading and changing files, and for running commands.
     #[serde(default, skip_serializing_if = "Rules::is_empty")]
     rules: Rules,
-    /// The limit of model calls.
+    /// Limit on model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_turns: Option<u32>,
     /// Memory and skills.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
     pub(crate) sources: Sources,
-    /// What their files held, in a recording.
+    /// Contents of their files, in a recording.
     #[serde(default, skip_serializing_if = "Carried::is_empty")]
     pub(crate) carried: Carried,
 }
 
-/// Whether the mode has calls asked about that change something. Recordings, which have no hooks, say no more than that.
+/// Whether the mode interrupts calls that change something. A recording, which has no hooks, stores only a `bool`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "bool", into = "bool")]
 pub(crate) enum ModeAsks {
     Never,
-    /// A hook may answer in the person's place.
+    /// A hook may answer instead of the user.
     UnlessHooksAllow,
-    /// The answer is the mode's own, which no hook can give in its place.
+    /// The mode gives the answer, and a hook cannot.
     Always,
 }
 
@@ -104,7 +104,7 @@ impl From<ModeAsks> for bool {
 }
 
 impl ModeAsks {
-    /// What a mode of `run` does.
+    /// Returns what a mode of `run` asks about.
     pub(crate) fn of(mode: Approve) -> Self {
         match mode {
             Approve::Auto => Self::Never,
@@ -114,14 +114,14 @@ impl ModeAsks {
     }
 }
 
-/// The rule by which calls are asked about because of the mode.
+/// The rule named in interrupts that are due to the mode.
 pub(crate) const MODE_ASKS: &str = "--approve: what changes something is asked about";
 
-/// Calls that change something outside of the conversation, or tell somebody there.
+/// Tools that change something outside the conversation, or send something there.
 const GATED: [&str; 7] = ["write_file", "edit_file", "apply_patch", "delete", "execute", "fetch_url", "web_search"];
 
 impl Shape {
-    /// The shape that the options describe; what lies in files is not looked for.
+    /// Returns the shape that the options describe, without looking for memory and skills.
     pub(crate) fn from_args(args: &AgentArgs) -> Result<Self> {
         let rules = args.rules.as_deref().map(Rules::read).transpose()?.unwrap_or_default();
         Ok(Self {
@@ -146,25 +146,26 @@ impl Shape {
         })
     }
 
-    /// What is hidden.
+    /// Returns what is redacted.
     pub(crate) fn redact(&self) -> &[RedactedKind] {
         &self.redact
     }
 
-    /// Hides what was hidden in the thread before, where no option says what is. Gives what to tell of it.
+    /// Redacts what the thread redacted before, unless an option says otherwise. Returns a remark about it for the
+    /// user.
     pub(crate) fn keep_redaction(&mut self, named: &[RedactedKind], noted: &[RedactedKind]) -> Option<String> {
         note::keep_redaction(&mut self.redact, named, noted)
     }
 
-    /// Takes these rules in the place of those of a file.
+    /// Replaces the rules from the options.
     pub(crate) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Decides as a mode does where nobody answers at a terminal: questions are for whoever uses the client.
+    /// Applies a mode where no user sits at a terminal: questions go to the client.
     ///
     /// # Errors
-    /// When the mode is none for that.
+    /// Returns an error for `allow-list`, which has no meaning there.
     pub(crate) fn decide_for_clients(&mut self, mode: Approve) -> Result<()> {
         match mode {
             Approve::Ask => self.asks = ModeAsks::UnlessHooksAllow,
@@ -177,17 +178,17 @@ impl Shape {
         Ok(())
     }
 
-    /// What hooks of the directory are kept from, which are commands like the agent's own.
+    /// Returns the confinement of the directory's hooks, which are commands like the agent's own.
     pub(crate) fn confinement(&self, files: &LocalBackend, own: &OwnFiles) -> Confinement {
         Confinement::Sandboxed(SandboxPolicy { rules: vec![self.rules.permissions()], ..confined(files, own) })
     }
 
-    /// Refuses what would say nothing: rules about commands where none are run.
+    /// Returns an error if there are rules about commands, but commands are not run.
     pub(crate) fn check(&self) -> Result<()> {
         self.rules.check_commands(self.execute)
     }
 
-    /// An agent of this shape, which lacks its files.
+    /// Returns a builder for an agent of this shape, without its files.
     pub(crate) fn builder(&self, model: impl ChatModel) -> DeepAgentBuilder {
         let mut settings = ModelSettings::default();
         settings.max_tokens = self.max_tokens;
@@ -224,7 +225,7 @@ impl Shape {
             let ask = InterruptOn::any().rule(MODE_ASKS);
             let ask = if self.asks == ModeAsks::Always { ask.required() } else { ask };
             let approvals = GATED.iter().fold(InterruptPolicy::new(), |all, tool| all.before(*tool, ask.clone()));
-            // What a tool of a server does nobody here knows, unless the server's owner vouches that it only reads.
+            // The effect of an MCP tool is unknown, unless the server's owner vouches that it only reads.
             let changes =
                 ask.when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
             builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
@@ -233,7 +234,7 @@ impl Shape {
     }
 }
 
-/// Refuses calls that change something: nobody is there to decide about them.
+/// Refuses calls that change something, for runs in which nobody can decide about them.
 #[derive(Debug)]
 struct RefuseChanges(&'static str);
 
@@ -253,10 +254,10 @@ impl Middleware for RefuseChanges {
     }
 }
 
-/// The key of Tavily.
+/// The variable with the Tavily key.
 const TAVILY_KEY: &str = "TAVILY_API_KEY";
 
-/// Pages of the web. A played recording has no key and needs none.
+/// Returns the web tools. A replayed recording has no key and needs none.
 fn web(searches: bool) -> Web {
     if !searches {
         return Web::default();
@@ -265,7 +266,7 @@ fn web(searches: bool) -> Web {
     Web::default().search(tavily.proxy(proxy::for_address("https://api.tavily.com", &env)))
 }
 
-/// A system prompt as given: a text, or `@` and a file that holds it.
+/// Reads a system prompt given as text, or as `@` and a file name.
 fn system(text: &str) -> Result<String> {
     let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     match fs::read_to_string(file) {

@@ -1,4 +1,4 @@
-//! The options that say what an agent is made of, whatever it is for.
+//! The options that describe an agent, whatever the command.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use super::{CommandArgs, McpSources, RedactedKind, positive};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Effort {
-    /// A quick answer
+    /// Quick answers
     Low,
     /// Between the two
     Medium,
-    /// A slow and careful one
+    /// Slow, careful answers
     High,
 }
 
@@ -25,30 +25,30 @@ pub(crate) enum Effort {
 pub(crate) struct AgentArgs {
     /// The model, such as anthropic:claude-sonnet-4-5
     ///
-    /// Without it the variable DEEPAGENTS_MODEL decides, and without that the first provider whose key is in the
-    /// environment, in the order that `deepagents models` shows.
+    /// Otherwise the variable DEEPAGENTS_MODEL decides, or else the first provider whose key is set, in the order that
+    /// `deepagents models` shows.
     #[arg(long, value_name = "PROVIDER:MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
 
-    /// How much the model thinks before it answers [default: as the model does by itself]
+    /// How much the model thinks before it answers [default: up to the model]
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Model")]
     pub(crate) effort: Option<Effort>,
 
     /// The address of the model's server, such as http://localhost:8080/v1
     ///
-    /// It takes the place of the provider's usual one. With a bare model name it is a server that speaks OpenAI's Chat
-    /// Completions; a key for it is optional and read from DEEPAGENTS_API_KEY.
+    /// It replaces the provider's usual address. With a bare model name, it is a server that speaks OpenAI's Chat
+    /// Completions; its key is optional and read from DEEPAGENTS_API_KEY.
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub(crate) base_url: Option<String>,
 
-    /// What the agent is told to be and do: a text, or @FILE to read it from a file
+    /// The system prompt: a text, or @FILE to read it from a file
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Agent")]
     pub(crate) system: Option<String>,
 
-    /// The directory that the agent may read and change; it cannot leave it [default: the one you are in]
+    /// The directory that the agent may read and change; it cannot leave it [default: the current directory]
     ///
-    /// A home directory, one above it and /tmp are taken only where they are named. The program's own files, such as
-    /// ~/.deepagents, are out of reach wherever the directory is.
+    /// Your home directory, those above it and /tmp have to be named explicitly. The program's own files, such as
+    /// ~/.deepagents, are out of reach in any directory.
     #[arg(long, value_name = "DIR", help_heading = "Agent")]
     pub(crate) root: Option<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header, help_heading = "Model")]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// How many tokens the model reads; asked of its server where nobody knows it
+    /// The model's context window, in tokens; asked of its server if unknown
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Model")]
     pub(crate) context_window: Option<u64>,
 
@@ -70,8 +70,8 @@ pub(crate) struct AgentArgs {
     /// A file of rules: what the agent may read, change and run, and what you are asked about
     ///
     /// A JSON list of rules about files, {"operations":["read","write"],"paths":["/docs/**"],"mode":"deny"}, and about
-    /// commands, {"commands":["git push"],"mode":"ask"}. A mode is allow, deny or ask. The first rule about a path or a
-    /// command decides; what none is about is allowed. A rule that can match nothing is an error.
+    /// commands, {"commands":["git push"],"mode":"ask"}. A mode is allow, deny or ask. The first rule that matches a
+    /// path or a command decides; what no rule matches is allowed. A rule that can match nothing is an error.
     #[arg(long, value_name = "FILE", help_heading = "Agent")]
     pub(crate) rules: Option<PathBuf>,
 
@@ -82,23 +82,24 @@ pub(crate) struct AgentArgs {
     #[arg(long, conflicts_with_all = ["mcp_config", "trust_project_mcp"], help_heading = "MCP")]
     pub(crate) no_mcp: bool,
 
-    /// Leave the tools of MCP servers out of requests until the model has looked for them
+    /// Leave MCP tools out of requests until the model has searched for them
     ///
-    /// It finds them by what they do, with the tool tool_search. Where they weigh no more than 1,500 tokens together they are all
-    /// offered at once.
+    /// The model finds them by what they do, with the tool tool_search. If they take no more than 1,500 tokens
+    /// together, they are all offered at once.
     #[arg(long, conflicts_with = "no_mcp", help_heading = "MCP")]
     pub(crate) tool_search: bool,
 
-    /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in .deepagents
+    /// Agree to what the directory brings that steers the agent: its AGENTS.md, and sub-agents, skills and notes in
+    /// .deepagents
     ///
-    /// Without it you are asked at a terminal, and elsewhere it is left out. What you agree to is remembered by directory
-    /// and hash; `deepagents trust` shows it and takes it back.
+    /// Otherwise you are asked at a terminal, and elsewhere it is left out. What you agree to is remembered by
+    /// directory and hash; `deepagents trust` shows and revokes it.
     #[arg(long, help_heading = "Agent")]
     pub(crate) trust: bool,
 
     /// Leave out the sub-agents that files in .deepagents/agents define, there and in your home directory
     ///
-    /// They take no part in a run that is recorded either.
+    /// A recorded run leaves them out too.
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_agents: bool,
 
@@ -114,16 +115,16 @@ pub(crate) struct AgentArgs {
     #[arg(long, help_heading = "Agent")]
     pub(crate) no_hooks: bool,
 
-    /// Let the agent fetch pages of the public web, and search it with Tavily where TAVILY_API_KEY is set
+    /// Let the agent fetch pages of the public web, and search it with Tavily if TAVILY_API_KEY is set
     ///
-    /// Requests go out directly, to public addresses alone. Where approval is asked for, it is for each of them.
+    /// Requests go out directly, and only to public addresses. If approval is asked for, it is for each request.
     #[arg(long, help_heading = "Agent")]
     pub(crate) web: bool,
 
-    /// Hide what may be secret from the model, the thread and the screen: a mark is in its place; may be repeated
+    /// Hide what may be secret from the model, the thread and the screen, leaving a mark in its place; may be repeated
     ///
-    /// It is hidden in what you say, in answers and in results of tools, so what the agent writes from what it has read has the
-    /// marks too.
+    /// It is hidden in what you say, in answers and in tool results, so what the agent writes from what it has read
+    /// contains the marks too.
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', help_heading = "Agent")]
     pub(crate) redact: Vec<RedactedKind>,
 
@@ -135,16 +136,16 @@ pub(crate) struct AgentArgs {
     #[arg(long, help_heading = "Model")]
     pub(crate) no_stream: bool,
 
-    /// Make the calls that the model writes into its text, as small models do
+    /// Execute tool calls that the model writes as text, as small models do
     ///
-    /// What counts is <tool_call>{…}</tool_call>, a fenced block of JSON, or an answer that is JSON alone, each with the name of
-    /// a tool that is on offer.
+    /// These are <tool_call>{…}</tool_call>, a fenced block of JSON, or an answer that is only JSON, each with the name
+    /// of a tool on offer.
     #[arg(long, help_heading = "Model")]
     pub(crate) text_tool_calls: bool,
 }
 
 impl AgentArgs {
-    /// The directory that the agent works in.
+    /// Returns the directory that the agent works in.
     pub(crate) fn directory(&self) -> &Path {
         self.root.as_deref().unwrap_or(Path::new("."))
     }

@@ -1,4 +1,4 @@
-//! How commands are run.
+//! Options for running commands.
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
@@ -11,43 +11,44 @@ use serde::Deserialize;
 /// Whether and how the agent runs commands.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CommandArgs {
-    /// Let the agent run commands in the directory, in a sandbox; without a sandbox they are refused
+    /// Let the agent run commands in the directory, in a sandbox; if there is no sandbox they are refused
     #[arg(long, help_heading = "Commands")]
     execute: bool,
 
-    /// What commands may do to this machine; lets the agent run them as --execute does
+    /// What commands may do to this machine; --execute is then implied
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Commands")]
     sandbox: Option<SandboxMode>,
 
-    /// A host that commands may reach, otherwise they have no network; *.HOST is all below it; may be repeated
+    /// A host that commands may reach; without one they have no network; *.HOST is all below it; may be repeated
     ///
-    /// Without a port it is 80 and 443. Names of this machine and of private networks need their address on the list
-    /// too, except localhost.
+    /// The default ports are 80 and 443. For names of this machine and of private networks, except localhost, list the
+    /// address too.
     #[arg(long = "allow-host", value_name = "HOST[:PORT]", help_heading = "Commands")]
     pub(crate) allow_hosts: Vec<HostPattern>,
 
-    /// A variable of your environment that commands get too, or one with a value of its own; may be repeated
+    /// A variable of your environment to pass to commands, or NAME=VALUE; may be repeated
     ///
-    /// They have PATH, the places of your tool chains, LANG and TERM, and no others.
+    /// Otherwise they get only PATH, the places of your tool chains, LANG and TERM.
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable, help_heading = "Commands")]
     pub(crate) env: Vec<(String, Option<String>)>,
 
-    /// Let what commands put into the caches of cargo, npm, pip, go and others stay there
+    /// Keep what commands write to the caches of cargo, npm, pip, go and others
     ///
-    /// Otherwise they have a copy that ends with the command. What stays may be run outside of the sandbox later.
+    /// Otherwise each command gets a copy that ends with it. What is kept may be run outside the sandbox later.
     #[arg(long, help_heading = "Commands")]
     pub(crate) share_caches: bool,
 
-    /// Let commands in the background go on from one turn to the next, until the program ends
+    /// Let background commands continue from one turn to the next, until the program ends
     ///
     /// Otherwise they end with the run that started them.
     #[arg(long, help_heading = "Commands")]
     keep_commands: bool,
 
-    /// Run all commands of a run in one shell: directory, variables and what it starts with & stay
+    /// Run all commands of a run in one shell: directory, variables and what it starts with & persist
     ///
-    /// It ends with the run, and with a command that takes too long. What a command means depends on those before it, so
-    /// neither rules about commands nor what was always allowed go with it, and each command is asked about.
+    /// The shell ends with the run, and with a command that takes too long. What a command means depends on those
+    /// before it, so it excludes rules about commands and what you have always allowed, and you are asked about each
+    /// command.
     #[arg(long, conflicts_with = "keep_commands", help_heading = "Commands")]
     shell_session: bool,
 }
@@ -61,12 +62,12 @@ pub(crate) enum SandboxMode {
     /// In a sandbox: change the directory as well
     #[default]
     Workspace,
-    /// Whatever you may do: no sandbox at all
+    /// Anything that you may do: no sandbox at all
     Unconfined,
 }
 
 impl CommandArgs {
-    /// Commands that are run in this way.
+    /// Returns the options for running commands in this mode.
     pub(crate) fn in_mode(sandbox: SandboxMode, allow_hosts: Vec<HostPattern>) -> Self {
         Self { sandbox: Some(sandbox), allow_hosts, ..Self::default() }
     }
@@ -76,18 +77,18 @@ impl CommandArgs {
         self.execute || self.sandbox.is_some()
     }
 
-    /// The same with commands that are run, without a sandbox where there is none.
+    /// Returns the same options with commands enabled, unconfined if there is no sandbox.
     pub(crate) fn run_in(&self, has_sandbox: bool) -> Self {
         let sandbox = if has_sandbox { self.sandbox } else { Some(SandboxMode::Unconfined) };
         Self { execute: true, sandbox, ..self.clone() }
     }
 
-    /// How long commands in the background go on.
+    /// Returns how long background commands live.
     pub(crate) fn background(&self) -> BackgroundCommands {
         if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
     }
 
-    /// The shell that commands share, if they do.
+    /// Returns the options of the shared shell, if there is one.
     pub(crate) fn session(&self) -> Option<SessionOptions> {
         self.shell_session.then(SessionOptions::default)
     }
@@ -96,7 +97,7 @@ impl CommandArgs {
         self.sandbox.unwrap_or_default()
     }
 
-    /// What commands can reach.
+    /// Returns what commands can reach.
     pub(crate) fn reach(&self) -> CommandReach {
         CommandReach {
             unconfined: self.mode() == SandboxMode::Unconfined,
@@ -106,7 +107,7 @@ impl CommandArgs {
         }
     }
 
-    /// An option that means nothing with the others, if there is one.
+    /// Returns an error message if an option has no effect in combination with the others.
     pub(super) fn idle_option(&self, are_run: bool) -> Option<String> {
         let given = [
             ("--allow-host", !self.allow_hosts.is_empty()),

@@ -1,4 +1,4 @@
-//! `deepagents config` and `deepagents auth` on the command line.
+//! The command lines of `deepagents config` and `deepagents auth`.
 
 use std::path::PathBuf;
 
@@ -20,20 +20,20 @@ pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 
-    /// The directory whose own settings count [default: the one you are in]
+    /// The directory whose own settings apply [default: the current directory]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) root: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// List all settings with their values and where those come from
+    /// List all settings with their values and sources
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print the value of a setting, and where it comes from on stderr; all of them without a name
+    /// Print a setting's value, and its source on stderr; without a name, all settings
     Get {
         /// The setting, such as model or notify.bell
         name: Option<String>,
@@ -48,16 +48,16 @@ pub(crate) enum ConfigCommand {
         /// Its value
         value: String,
     },
-    /// Take a setting out of your own file
+    /// Remove a setting from your own file
     Unset {
         /// The setting
         name: String,
     },
-    /// Print where your own file is
+    /// Print the path of your own file
     Path,
     /// Open your own file in your editor
     Edit,
-    /// Print the JSON Schema of such files
+    /// Print the JSON Schema of settings files
     Schema,
 }
 
@@ -78,18 +78,18 @@ pub(crate) struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Keep the key of a provider; it is read from stdin
+    /// Store a provider's key, read from stdin
     Set {
         /// The provider, such as anthropic
         provider: String,
     },
-    /// List the providers whose keys are there, and where
+    /// List the providers whose keys are set, and where
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget the key of a provider
+    /// Remove a provider's stored key
     Remove {
         /// The provider
         provider: String,

@@ -12,20 +12,20 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Without the pauses that let a person follow
+    /// Leave out the pauses that let a person follow
     #[arg(long)]
     pub(crate) fast: bool,
 
-    /// Show it in a browser, with files that are kept in memory
+    /// Show it in a browser, with the files kept in memory
     #[arg(long, conflicts_with = "dir")]
     pub(crate) web: bool,
 
-    /// The address to listen on for the browser, of this machine alone
+    /// The address to listen on for the browser, on this machine only
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address, requires = "web")]
     pub(crate) listen: std::net::SocketAddr,
 }
 
-/// As without options.
+/// The defaults of the command line.
 impl Default for DemoArgs {
     fn default() -> Self {
         Self { dir: None, fast: false, web: false, listen: (std::net::Ipv4Addr::LOCALHOST, 0).into() }

@@ -37,7 +37,7 @@ pub(crate) enum HooksCommand {
         /// The event, such as PreToolUse
         event: String,
 
-        /// What the hooks are told beside what they are always told: a JSON object, or @FILE to read it from a file
+        /// Additional input for the hooks: a JSON object, or @FILE to read it from a file
         #[arg(long, value_name = "JSON|@FILE", default_value = "{}")]
         input: String,
     },

@@ -1,4 +1,4 @@
-//! `deepagents import` on the command line.
+//! The command line of `deepagents import`.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
-    /// The directory [default: the one you are in]
+    /// The directory [default: the current directory]
     pub(crate) root: Option<PathBuf>,
 
-    /// Take over what is yours for all directories
+    /// Import your own files, which apply to all directories
     #[arg(long, conflicts_with = "root")]
     pub(crate) user: bool,
 
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
 

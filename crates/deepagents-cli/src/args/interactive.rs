@@ -1,4 +1,4 @@
-//! What the screens are told on the command line.
+//! The options of the screens.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::{AgentArgs, Approve, Database};
 
-/// Which thread `attach` shows.
+/// The options of `attach`.
 #[derive(Debug, Args)]
 pub(crate) struct AttachArgs {
-    /// The thread, named by its id or the beginning of it
+    /// The thread's ID or the beginning of it
     pub(crate) thread: String,
 
     #[command(flatten)]
@@ -25,21 +25,21 @@ pub(crate) struct InteractiveArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<ScreenMode>,
 
-    /// Let the agent start sub-agents that it does not wait for; /tree shows them
+    /// Let the agent start sub-agents in the background; /tree shows them
     #[arg(long, conflicts_with = "detach", help_heading = "Agent")]
     pub(crate) background: bool,
 
-    /// Go on with the thread that changed last in this directory
+    /// Resume the most recently changed thread in this directory
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
     pub(crate) go_on: bool,
 
-    /// Go on with this thread, named by its id or the beginning of it
+    /// Resume this thread, named by its ID or the beginning of it
     #[arg(long, value_name = "ID", help_heading = "Threads")]
     pub(crate) resume: Option<String>,
 
-    /// Work on this task in the background, or on what --resume and --continue name, and leave the terminal
+    /// Work in the background on this task, or on the thread of --resume or --continue, and leave the terminal
     ///
-    /// What waits for a decision then is asked by `deepagents attach`.
+    /// `deepagents attach` then asks what needs a decision.
     #[arg(long, value_name = "TASK", num_args = 0..=1, default_missing_value = "", help_heading = "Threads")]
     pub(crate) detach: Option<String>,
 
@@ -54,7 +54,7 @@ pub(crate) struct InteractiveArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) theme: Option<String>,
 
-    /// A file that earlier messages are kept in [default: ~/.deepagents/history.jsonl]
+    /// The file that stores earlier messages [default: ~/.deepagents/history.jsonl]
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
 }
@@ -66,12 +66,12 @@ pub(crate) enum ScreenMode {
     Ask,
     /// It is done; commands only in a sandbox
     Auto,
-    /// It is refused: the agent reads and plans
+    /// It is refused: the agent only reads and plans
     Plan,
 }
 
 impl From<deepagents_tui::Mode> for Approve {
-    /// The mode as threads note it: a plan changes nothing.
+    /// Returns the mode as threads note it: plan mode denies changes.
     fn from(mode: deepagents_tui::Mode) -> Self {
         match mode {
             deepagents_tui::Mode::Ask => Self::Ask,

@@ -20,11 +20,11 @@ the most important. Those of a project are started with your consent alone.";
 /// Where MCP servers are described.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct McpSources {
-    /// A file that describes MCP servers, above those of the user and the project
+    /// A file that describes MCP servers; it takes precedence over those of the user and the project
     #[arg(long, value_name = "FILE", help_heading = "MCP")]
     pub(crate) mcp_config: Option<PathBuf>,
 
-    /// Start the MCP servers that files of the project describe
+    /// Start the MCP servers that the project's files describe
     #[arg(long, help_heading = "MCP")]
     pub(crate) trust_project_mcp: bool,
 }
@@ -46,16 +46,16 @@ pub(crate) enum McpCommand {
         #[command(flatten)]
         sources: McpSources,
     },
-    /// Show how a server is described, without values that may be secret
+    /// Show a server's description, without values that may be secret
     Get {
         /// The server
         name: String,
         #[command(flatten)]
         sources: McpSources,
     },
-    /// Describe a server in a file
+    /// Add a server to a file
     Add(McpAddArgs),
-    /// Take a server out of a file
+    /// Remove a server from a file
     Remove {
         /// The server
         name: String,
@@ -63,14 +63,14 @@ pub(crate) enum McpCommand {
         #[arg(long, value_enum, default_value_t)]
         scope: Scope,
     },
-    /// Log in to a server that wants it, in a browser
+    /// Log in to a server that requires it, in a browser
     Login {
         /// The server
         name: String,
         #[command(flatten)]
         sources: McpSources,
     },
-    /// Forget the login of a server
+    /// Remove the login to a server
     Logout {
         /// The server
         name: String,
@@ -90,7 +90,7 @@ pub(crate) enum McpCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct McpAddArgs {
-    /// What it is called
+    /// Its name
     pub(crate) name: String,
 
     /// An address, or the program and its arguments behind `--`
@@ -101,14 +101,14 @@ pub(crate) struct McpAddArgs {
     pub(crate) options: McpAddOptions,
 }
 
-/// What is said of a server besides where it is.
+/// Options of a server besides its address or command.
 #[derive(Debug, Default, Args)]
 pub(crate) struct McpAddOptions {
-    /// A variable of the program, as NAME=VALUE; may be repeated
+    /// An environment variable for the program, as NAME=VALUE; may be repeated
     #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// A header of every request, as NAME:VALUE; may be repeated
+    /// A header to send with every request, as NAME:VALUE; may be repeated
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = super::agent::header)]
     pub(crate) headers: Vec<(String, String)>,
 
@@ -121,7 +121,7 @@ pub(crate) struct McpAddOptions {
     pub(crate) scope: Option<Scope>,
 }
 
-/// What stands behind an address; behind a program it would be the program's.
+/// Options given after an address. After a program, they would be the program's arguments.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, override_usage = "deepagents mcp add <NAME> <ADDRESS> [OPTIONS]")]
 struct BehindAddress {
@@ -130,13 +130,13 @@ struct BehindAddress {
 }
 
 impl McpAddArgs {
-    /// Whether it is an address, not a program.
+    /// Whether the target is an address, not a program.
     pub(crate) fn is_address(&self) -> bool {
         let scheme = self.target.first().and_then(|first| first.split_once("://")).map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)))
     }
 
-    /// Reads options that stand behind an address.
+    /// Parses options given after an address.
     pub(super) fn read_behind_address(&mut self) -> Result<(), clap::Error> {
         if !self.is_address() {
             return Ok(());
@@ -152,18 +152,18 @@ impl McpAddArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct McpServeArgs {
-    /// The address to listen on over HTTP, such as 127.0.0.1:8765; without it stdin and stdout are spoken to
+    /// The address for HTTP, such as 127.0.0.1:8765; without it, stdin and stdout are used
     #[arg(long, value_name = "ADDRESS", value_parser = super::serve::address)]
     pub(crate) http: Option<std::net::SocketAddr>,
 
-    /// Offer the tools for the files of the directory too
+    /// Also offer the tools for the directory's files
     #[arg(long)]
     pub(crate) files: bool,
 
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// What is done before files are changed and commands are run; `ask` asks whoever uses the client
+    /// What happens before files are changed and commands are run; `ask` asks the user of the client
     #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Agent")]
     pub(crate) approve: Approve,
 
@@ -171,7 +171,7 @@ pub(crate) struct McpServeArgs {
     pub(crate) database: Database,
 }
 
-/// Whose file it is.
+/// Which file a server is described in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scope {
     /// Yours: ~/.deepagents/.mcp.json

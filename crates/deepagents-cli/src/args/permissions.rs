@@ -19,13 +19,13 @@ pub(crate) struct PermissionsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsCommand {
-    /// List what you always allowed, and where it holds
+    /// List what you have always allowed, and where it holds
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget rules, so that you are asked again
+    /// Remove rules, so that you are asked again
     #[command(override_usage = "deepagents permissions remove <NUMBER>...\n       deepagents permissions remove --all")]
     Remove {
         /// Numbers that `list` shows

@@ -1,24 +1,24 @@
-//! What is hidden from the model and from the thread.
+//! What is redacted from the model and from the thread.
 
 use clap::ValueEnum;
 use deepagents::middleware::redaction::{Detector, Redaction};
 use serde::{Deserialize, Serialize};
 
-/// A kind of text that is hidden. A recording keeps it.
+/// A kind of text to redact. Recordings store it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RedactedKind {
     /// Keys, tokens and private keys
     Secrets,
-    /// Addresses of mail
+    /// E-mail addresses
     Email,
-    /// Numbers of credit cards
+    /// Credit card numbers
     CreditCard,
-    /// Addresses of IPv4 and IPv6
+    /// IPv4 and IPv6 addresses
     Ip,
     /// Hardware addresses
     Mac,
-    /// Addresses of the web
+    /// Web addresses
     Url,
 }
 
@@ -35,13 +35,13 @@ impl RedactedKind {
     }
 }
 
-/// A text with what is hidden in it hidden, for what is kept beside a conversation.
+/// Redacts a text that is stored next to a conversation.
 pub(crate) fn hidden(kinds: &[RedactedKind], text: &str) -> String {
-    // These kinds have marks; none blocks a text.
+    // Cannot fail: these kinds are replaced by marks, and none blocks a text.
     redaction(kinds).and_then(|redaction| redaction.text(text.to_owned()).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Hides these kinds wherever they come in; none where there are no kinds.
+/// Returns the redaction for these kinds; `None` if there are none.
 pub(crate) fn redaction(kinds: &[RedactedKind]) -> Option<Redaction> {
     let detectors = kinds.iter().flat_map(|kind| kind.detectors());
     let redaction = detectors.fold(Redaction::new(), |redaction, detector| redaction.hide(detector()));

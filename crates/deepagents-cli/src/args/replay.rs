@@ -18,11 +18,11 @@ pub(crate) struct ReplayArgs {
     /// The recording
     pub(crate) file: PathBuf,
 
-    /// Print the final answer alone: text for people, without control characters
+    /// Print only the final answer: text for people, without control characters
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Print every event as a line of JSON, and nothing else: for programs, texts are as they were recorded
+    /// Print every event as a line of JSON, and nothing else: for programs, with texts as they were recorded
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 }

@@ -29,85 +29,85 @@ Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The task; read from stdin where it is absent or `-`
+    /// The task; read from stdin if absent or `-`
     ///
-    /// `/NAME WORDS` is the command of `NAME.md` in .deepagents/commands, here or in your home directory, and `/skill:NAME
-    /// WORDS` has that skill used. What begins with a slash and names no command is a task as it stands.
+    /// `/NAME WORDS` is the command of `NAME.md` in .deepagents/commands, here or in your home directory, and
+    /// `/skill:NAME WORDS` uses that skill. A text that begins with a slash and names no command is an ordinary task.
     ///
-    /// What is piped in beside a task stands below it, unless stdin is for answers: text, 1 MiB at most, that is there when
-    /// the run begins (see --stdin). In a loop that reads a file say `< /dev/null`.
+    /// Text piped in beside a task is appended to it, unless stdin is for answers: at most 1 MiB, and only what is
+    /// there when the run begins (see --stdin). In a loop that reads a file, use `< /dev/null`.
     pub(crate) task: Option<String>,
 
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// What is done before files are changed and commands are run [default: auto, or what a thread that is gone on with had]
+    /// What happens before files are changed and commands are run [default: auto, or the mode of a resumed thread]
     ///
-    /// In every mode but deny you are asked about what steers the agent, such as AGENTS.md; where nobody can be asked it is
-    /// refused. What you always allowed is done without asking; `deepagents permissions` shows it and takes it back.
+    /// In every mode but deny you are asked about what steers the agent, such as AGENTS.md; if nobody can be asked, it
+    /// is refused. What you have always allowed is done without asking; `deepagents permissions` shows and revokes it.
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<Approve>,
 
-    /// The mode of the screens that it comes from, where it was said for them
+    /// The mode of the screens that the run replaces, if one was given
     #[arg(skip)]
     pub(crate) screens: Option<ScreenMode>,
 
-    /// What the result is judged by: the agent goes on until it is met, three times at most
+    /// What the result is judged by: the agent continues until it is met, three times at most
     ///
-    /// A run whose goal is not met in the end fails.
+    /// The run fails if the goal is not met in the end.
     #[arg(long, value_name = "TEXT", value_parser = goal, conflicts_with = "record", help_heading = "Agent")]
     pub(crate) goal: Option<String>,
 
-    /// Go on with the thread that changed last in this directory: with a new task, or with what was left unfinished
+    /// Resume the most recently changed thread in this directory: with a new task, or with its unfinished work
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Threads")]
     pub(crate) go_on: bool,
 
-    /// Go on with this thread, named by its id or the beginning of it: with a new task, or with what was left unfinished
+    /// Resume this thread, named by its ID or the beginning of it: with a new task, or with its unfinished work
     #[arg(long, value_name = "ID", help_heading = "Threads")]
     pub(crate) resume: Option<String>,
 
-    /// Let the agent start sub-agents that it does not wait for
+    /// Let the agent start sub-agents in the background
     ///
-    /// What still works when the run ends is gone on with by --resume.
+    /// --resume continues those still working when the run ends.
     #[arg(long, conflicts_with = "record", help_heading = "Agent")]
     pub(crate) background: bool,
 
-    /// Wait for what was started in the background, and go on with what comes of it
+    /// Wait for background sub-agents, and continue with their results
     #[arg(long, help_heading = "Agent")]
     pub(crate) wait_background: bool,
 
     #[command(flatten)]
     pub(crate) database: Database,
 
-    /// Keep nothing of the conversation
+    /// Do not save the conversation
     #[arg(long, conflicts_with_all = ["db", "resume", "go_on"], help_heading = "Threads")]
     pub(crate) no_save: bool,
 
-    /// Write all that is said and done to a new file, to be played with `deepagents replay`
+    /// Record everything that is said and done to a new file, for `deepagents replay`
     ///
-    /// It holds whole prompts and file contents, the notes and skills that the agent has among them, and no keys.
+    /// The file contains whole prompts and file contents, including the agent's notes and skills, but no keys.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "go_on"], help_heading = "Threads")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Write what was done when to a new file: spans as lines of OTLP JSON, without what was said
+    /// Write a trace to a new file: spans as lines of OTLP JSON, without the conversation
     ///
-    /// Traces go to a receiver too where the variables of OpenTelemetry name one, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+    /// Traces also go to a receiver if the OpenTelemetry variables name one, such as OTEL_EXPORTER_OTLP_ENDPOINT.
     #[arg(long, value_name = "FILE", help_heading = "Threads")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// End after so many calls of models, those of sub-agents included
+    /// End after this many model calls, those of sub-agents included
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u32>, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
 
-    /// End after so many tokens of prompts and answers, those of sub-agents included
+    /// End after this many tokens of prompts and answers, those of sub-agents included
     ///
-    /// What is under way then is finished, so it may come to somewhat more.
+    /// Work in progress is finished, so it may come to somewhat more.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive::<u64>, help_heading = "Limits")]
     pub(crate) max_tokens: Option<u64>,
 
-    /// End once the model calls, those of sub-agents included, have cost so many US dollars at list prices
+    /// End once the model calls, those of sub-agents included, have cost this many US dollars at list prices
     ///
-    /// What is under way then is finished, so it may come to somewhat more. A model whose price is not known is refused.
+    /// Work in progress is finished, so it may come to somewhat more. A model without a known price is refused.
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = money::parse, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
 
@@ -115,30 +115,30 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
 
-    /// Print the final answer alone: text for people, without control characters
+    /// Print only the final answer: text for people, without control characters
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Print every event as a line of JSON, and nothing else: for programs, texts are as the model and files have them
+    /// Print every event as a line of JSON, and nothing else: for programs, with texts as the model and files have them
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
-    /// Have the answer in the shape of this JSON Schema, and print it alone, as JSON
+    /// Require an answer that matches this JSON Schema, and print only that, as JSON
     ///
-    /// With --json it is the value of the channel `structured_response` in an event `state_changed`.
+    /// With --json, it is the value of the channel `structured_response` in an event `state_changed`.
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     pub(crate) json_schema: Option<PathBuf>,
 
-    /// Wait for what is piped in beside a task, however long it takes to come
+    /// Wait for the text piped in beside a task, however long it takes
     #[arg(long, conflicts_with = "input_format")]
     pub(crate) stdin: bool,
 
-    /// What stdin holds: the task, or messages, answers and interrupts as lines of JSON, turn after turn
+    /// What stdin contains: the task, or messages, answers and interrupts as lines of JSON, turn after turn
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires_if("stream-json", "json"))]
     pub(crate) input_format: InputFormat,
 }
 
-/// What stdin holds.
+/// What stdin contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputFormat {
     /// The task
@@ -149,17 +149,17 @@ pub(crate) enum InputFormat {
 }
 
 impl RunArgs {
-    /// Whether an earlier thread is gone on with.
+    /// Whether an earlier thread is resumed.
     pub(crate) fn resumes(&self) -> bool {
         self.go_on || self.resume.is_some()
     }
 
-    /// What the screens were to be shown for, where there is no terminal: a run that nobody is asked in. What only screens
-    /// use is left out.
+    /// Returns a run that replaces the screens if there is no terminal and nobody can be asked. Options that only the
+    /// screens use are dropped.
     pub(crate) fn without_screens(args: &InteractiveArgs, task: Option<String>) -> Self {
         let in_session = args.agent.commands.session().is_some();
         let approve = args.approve.map(|mode| match mode {
-            // In a shell that goes on, what was allowed may mean something else.
+            // In a shared shell, an allowed command may mean something else.
             ScreenMode::Ask if in_session => Approve::Deny,
             ScreenMode::Ask => Approve::AllowList,
             ScreenMode::Auto => Approve::Auto,
@@ -192,22 +192,22 @@ impl RunArgs {
     }
 }
 
-/// What is done before a call that changes something. It is kept with the thread.
+/// What happens before a call that changes something. It is stored with the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Approve {
     /// You are asked at the terminal; with --json the answers are lines on stdin
     Ask,
-    /// Nothing: it is done, commands in the sandbox
+    /// It is done, with commands in the sandbox
     #[default]
     Auto,
-    /// What you always allowed is done, the rest is refused
+    /// What you have always allowed is done, the rest is refused
     AllowList,
     /// It is refused
     Deny,
 }
 
-/// A goal that says something.
+/// Parses a goal, which must not be blank.
 fn goal(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("it is empty; say what the result has to meet".to_owned());

@@ -22,11 +22,11 @@ Threads are those of `deepagents threads list`. Runs that are under way when it 
 pub(crate) struct ServeArgs {
     /// What describes the agents: a deepagents.toml, or a directory with one or with an agent.json
     ///
-    /// Without it one agent is served that the options describe.
+    /// Without it, one agent is served, described by the options.
     #[arg(value_name = "DIR|FILE")]
     pub(crate) project: Option<PathBuf>,
 
-    /// Serve agents anew when what describes them changes; runs that are under way go on as they began
+    /// Reload agents when their descriptions change; runs in progress continue unchanged
     #[arg(long, requires = "project")]
     pub(crate) watch: bool,
 
@@ -34,7 +34,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 
-    /// The address to listen on; one that others reach needs --tokens [default: 127.0.0.1:8123]
+    /// The address to listen on; one that others can reach needs --tokens [default: 127.0.0.1:8123]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 
@@ -42,23 +42,23 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// The name that clients know the agent by [default: agent, or what describes it says]
+    /// The agent's name for clients [default: agent, or the name in its description]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// A host under whose name it is called, and whose pages may call it; may be repeated
+    /// A host name by which clients and their pages may call the server; may be repeated
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
 
-    /// A file with who may call, one `NAME TOKEN` a line; what somebody makes is theirs alone
+    /// A file of callers, one `NAME TOKEN` a line; each sees only what they created
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
 
-    /// A file to which each request is noted that changes something or was refused, as JSON
+    /// An audit file for requests that changed something or were refused, as lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
 
-    /// The certificates to speak TLS with, as PEM
+    /// The TLS certificates, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -73,7 +73,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// What is done before files are changed and commands are run; `ask`, the default, asks whoever uses the client
+    /// What happens before files are changed and commands are run; `ask`, the default, asks the user of the client
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
     pub(crate) approve: Option<Approve>,
 
@@ -81,7 +81,7 @@ pub(crate) struct ServeArgs {
     pub(crate) database: Database,
 }
 
-/// Reads an address to listen on.
+/// Parses an address to listen on.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let hint = "write the number of an address of this machine and a port, such as 127.0.0.1:8123";
     text.trim().parse().map_err(|_| hint.to_owned())

@@ -1,4 +1,5 @@
-//! The command lines of what only prints something: what an agent is made of, models, how this machine is, completions.
+//! The command lines of commands that only print: what an agent is made of, models, the state of this machine,
+//! completions.
 
 use clap::Args;
 
@@ -9,7 +10,7 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 
-    /// With the tools for sub-agents that it does not wait for
+    /// Include the tools for background sub-agents
     #[arg(long, help_heading = "Agent")]
     pub(crate) background: bool,
 
@@ -20,7 +21,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
-    /// Print the models alone whose names begin so, such as claude-sonnet or openai:gpt-5
+    /// Print only models whose names begin like this, such as claude-sonnet or openai:gpt-5
     pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The command line of `deepagents threads`, and where threads are kept.
+//! The command line of `deepagents threads`, and the option for the thread database.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,10 +20,10 @@ Examples:
 
 A thread is named by its id or the beginning of it. Positions are those that `show --history` lists.";
 
-/// Where threads are kept.
+/// Where threads are stored.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Database {
-    /// The file that threads are kept in [default: ~/.deepagents/threads.db]
+    /// The thread database [default: ~/.deepagents/threads.db]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Threads")]
     pub(crate) db: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct ThreadsArgs {
     pub(crate) command: ThreadsCommand,
 }
 
-/// Whether files go back with a thread.
+/// Whether files are rewound with a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RewindFiles {
     /// They do
@@ -50,10 +50,10 @@ pub(crate) enum RewindFiles {
     Ask,
 }
 
-/// What is done about files that somebody else has changed.
+/// What to do about files that somebody else has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Conflicts {
-    /// Nothing goes back
+    /// Nothing is rewound
     Refuse,
     /// They stay as they are
     Skip,
@@ -63,15 +63,15 @@ pub(crate) enum Conflicts {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ThreadsCommand {
-    /// List threads, the one that changed last first, and below each the background tasks that it has
+    /// List threads, most recently changed first, each with its background tasks below it
     List {
-        /// The background tasks of this thread only
+        /// Only the background tasks of this thread
         #[arg(long, value_name = "ID", conflicts_with = "all")]
         parent: Option<String>,
         /// All threads, background tasks among them, as one list
         #[arg(long)]
         all: bool,
-        /// At most so many
+        /// At most this many
         #[arg(long, value_name = "N", default_value = "50", allow_negative_numbers = true, value_parser = positive::<u32>)]
         limit: u32,
         /// Print JSON
@@ -85,10 +85,10 @@ pub(crate) enum ThreadsCommand {
         /// As it was at this position
         #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = position)]
         at: Option<u64>,
-        /// The positions that the thread can go back to, instead of the conversation
+        /// The positions to which the thread can be rewound, instead of the conversation
         #[arg(long, conflicts_with = "at")]
         history: bool,
-        /// What was done when, run by run, with tokens, cost and waiting, instead of the conversation
+        /// A timeline, run by run, with tokens, cost and waiting, instead of the conversation
         #[arg(long, conflicts_with_all = ["at", "history"])]
         timeline: bool,
         /// The conversation of this sub-agent, as in task:2.0, or task:2.0/task:1.0 for one below it
@@ -98,28 +98,28 @@ pub(crate) enum ThreadsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Copy a thread with its background tasks to a new one, and print the new one's id
+    /// Copy a thread with its background tasks to a new one, and print its ID
     Fork {
         /// The thread
         thread: String,
-        /// Up to this position only
+        /// Only up to this position
         #[arg(long, value_name = "POSITION", allow_negative_numbers = true, value_parser = position)]
         at: Option<u64>,
     },
-    /// Make a thread go on from an earlier position; what came after it stays in the log
+    /// Rewind a thread to an earlier position; what came after it stays in the log
     ///
-    /// The files that the agent has changed since go back too. Files that were changed by somebody else are
-    /// overwritten only when you say so. What commands changed stays as it is.
+    /// The files that the agent has changed since are restored too. Files that somebody else has changed are
+    /// overwritten only if you say so. What commands changed stays as it is.
     Rewind {
         /// The thread
         thread: String,
         /// The position, one of those that `threads show THREAD --history` lists
         #[arg(allow_negative_numbers = true, value_parser = position)]
         position: Option<u64>,
-        /// Whether files go back too
+        /// Whether files are rewound too
         #[arg(long, value_name = "WHETHER", value_enum, default_value_t)]
         files: RewindFiles,
-        /// What is done about files that somebody else has changed; you are asked at the terminal where it is absent
+        /// What to do about files that somebody else has changed; if absent, you are asked at the terminal
         #[arg(long, value_name = "WHAT", value_enum)]
         conflicts: Option<Conflicts>,
     },
@@ -128,11 +128,11 @@ pub(crate) enum ThreadsCommand {
         /// The threads
         #[arg(required = true)]
         threads: Vec<String>,
-        /// Also those that another program works on; its run fails at its next step
+        /// Also those that another program is working on; its run fails at its next step
         #[arg(long)]
         force: bool,
     },
-    /// Remove the history of threads and of the background tasks that they were told of; their present state stays
+    /// Remove the history of threads and of background tasks whose results were delivered; their current state stays
     #[command(
         override_usage = "deepagents threads prune [OPTIONS] <THREADS>...\n       deepagents threads prune [OPTIONS] --all"
     )]
@@ -140,7 +140,7 @@ pub(crate) enum ThreadsCommand {
         /// The threads
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         threads: Vec<String>,
-        /// All threads, but for those that are being worked on, which are named
+        /// All threads, except those being worked on, which are listed
         #[arg(long)]
         all: bool,
         /// Only what is older than this, as in 30d
@@ -154,7 +154,7 @@ pub(crate) enum ThreadsCommand {
     },
 }
 
-/// Reads a position in the log of a thread.
+/// Parses a position in the log of a thread.
 fn position(text: &str) -> Result<u64, String> {
     let wrong =
         |_| format!("`{text}` is no position; `deepagents threads show --history THREAD` lists those of a thread");

@@ -21,7 +21,7 @@ Rules about files bind commands too: what may not be read is hidden from them, w
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("execute", |execute| execute.hide(true)))]
 pub(crate) struct ToolsArgs {
-    /// The directory of the files; with --backend state they are copied from there and it is never changed
+    /// The directory of the files; --backend state works on a copy and never changes it
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 
@@ -36,7 +36,7 @@ pub(crate) struct ToolsArgs {
     #[command(flatten)]
     pub(crate) commands: CommandArgs,
 
-    /// Whether a file must have been read before it is changed
+    /// Whether a file must be read before it is changed
     #[arg(long, value_name = "ON|OFF", value_enum, default_value_t)]
     pub(crate) read_before_edit: Switch,
 }

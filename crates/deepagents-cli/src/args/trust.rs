@@ -30,7 +30,7 @@ pub(crate) enum TrustCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a directory brings, where it comes from, its hash, and what it says
+    /// Show what a directory brings: source, hash and contents
     Show {
         /// The directory
         #[arg(default_value = ".")]
@@ -40,13 +40,13 @@ pub(crate) enum TrustCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Forget what you said about a directory, so that you are asked again
+    /// Forget your decisions about a directory, so that you are asked again
     Revoke {
         /// The directory
         #[arg(default_value = ".")]
         root: PathBuf,
 
-        /// Only what has this source or name
+        /// Only the items with this source or name
         #[arg(long, value_name = "SOURCE|NAME")]
         source: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Settings as options.
+//! Applying settings to options.
 
 use anyhow::{Result, anyhow};
 use deepagents_tui::{Colours, Graphics, Notifications, Preferences, UserTheme};
@@ -9,12 +9,12 @@ use super::{Config, Source};
 use crate::args::{AgentArgs, Effort, InteractiveArgs, ScreenMode};
 use crate::model_choice::env;
 
-/// What the command line says.
+/// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags(Vec<(&'static str, String)>);
 
 impl Flags {
-    /// Of an agent.
+    /// Returns those of an agent's options.
     pub(crate) fn of_agent(args: &AgentArgs) -> Self {
         let mut flags = Self::default();
         flags.add("model", args.model.clone());
@@ -25,7 +25,7 @@ impl Flags {
         flags
     }
 
-    /// Of the screens.
+    /// Returns those of the screens' options.
     pub(crate) fn of_screens(args: &InteractiveArgs) -> Self {
         let mut flags = Self::of_agent(&args.agent);
         flags.add("approve", args.approve.map(|mode| deepagents_tui::Mode::from(mode).as_str().to_owned()));
@@ -39,7 +39,7 @@ impl Flags {
 
     pub(super) fn value(&self, name: &str) -> Option<Value> {
         let (_, given) = self.0.iter().find(|(known, _)| *known == name)?;
-        // The command line was checked when it was read.
+        // The value was already checked when the command line was parsed.
         find(name).and_then(|key| value(key, given).ok())
     }
 }
@@ -52,10 +52,10 @@ fn effort_word(effort: Effort) -> &'static str {
     }
 }
 
-/// The options of an agent, with what the settings say in the place of what the command line does not.
+/// Fills the options that the command line leaves open from the settings.
 ///
 /// # Errors
-/// When a file of settings cannot be used.
+/// Returns an error if a settings file cannot be used.
 pub(crate) fn for_agent(args: &AgentArgs) -> Result<(AgentArgs, Vec<String>)> {
     let config =
         Config::load(args.directory(), args.trust, &Flags::of_agent(args)).map_err(|error| anyhow!("{error}"))?;
@@ -64,12 +64,12 @@ pub(crate) fn for_agent(args: &AgentArgs) -> Result<(AgentArgs, Vec<String>)> {
 
 fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     let mut args = args.clone();
-    // A variable is looked at by whoever chooses the model, who says so.
+    // The code that chooses the model reads this variable itself, to report it as the reason.
     let from_env = |name| matches!(config.entry(name), Some((_, _, Source::Environment("DEEPAGENTS_MODEL"))));
     if !from_env("model") {
         args.model = config.text("model").map(str::to_owned);
     }
-    // An address is that of the model it was given with: whoever names another model does not send its key there.
+    // An address belongs to the model that it was set with: naming another model must not send its key there.
     let strength = |name| config.entry(name).map_or(0, |(.., source)| source.strength());
     let is_of_model = strength("base_url") >= strength("model");
     args.base_url = config.text("base_url").filter(|_| is_of_model).map(str::to_owned);
@@ -84,7 +84,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     args
 }
 
-/// What the screens are to be like.
+/// Options and preferences of the screens.
 pub(crate) struct Screens {
     pub(crate) agent: AgentArgs,
     pub(crate) mode: ScreenMode,
@@ -92,10 +92,10 @@ pub(crate) struct Screens {
     pub(crate) config: Config,
 }
 
-/// The options of the screens with what the settings say.
+/// Returns the options of the screens, completed from the settings.
 ///
 /// # Errors
-/// When a file of settings cannot be used.
+/// Returns an error if a settings file cannot be used.
 pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     let flags = Flags::of_screens(args);
     let config = Config::load(args.agent.directory(), args.agent.trust, &flags).map_err(|error| anyhow!("{error}"))?;
@@ -140,7 +140,7 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     Ok(Screens { agent: with(&args.agent, &config), mode, preferences, config })
 }
 
-/// Whether the locale names no other character set than UTF-8; `C` is that of ASCII.
+/// Whether the locale allows UTF-8. A locale without a character set does, except `C` and `POSIX`, which mean ASCII.
 fn shows_unicode() -> bool {
     let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG")).unwrap_or_default();
     match locale.split_once('.') {
@@ -149,7 +149,7 @@ fn shows_unicode() -> bool {
     }
 }
 
-/// How many colours the terminal has, as far as it says so.
+/// Returns how many colours the terminal has, as far as the environment tells.
 fn shows_colours() -> Colours {
     let (term, program) = (env("TERM").unwrap_or_default(), env("TERM_PROGRAM").unwrap_or_default());
     let says = |word: &str| term.contains(word);
@@ -165,13 +165,14 @@ fn shows_colours() -> Colours {
     }
 }
 
-/// Whether the terminal is one that shows progress; others take it for a notification.
+/// Whether the terminal is known to show progress; others would take it for a notification.
 fn shows_progress() -> bool {
     let program = env("TERM_PROGRAM").unwrap_or_default();
     env("WT_SESSION").is_some() || matches!(program.as_str(), "ghostty" | "WezTerm")
 }
 
-/// How the terminal takes images, as far as it says what it is. What multiplexes terminals hides them or breaks them.
+/// Returns the image protocol of the terminal, as far as the environment tells. Terminal multiplexers hide images or
+/// break them.
 fn draws_images() -> Option<Graphics> {
     if env("TMUX").is_some() || env("STY").is_some() || env("ZELLIJ").is_some() {
         return None;
@@ -181,13 +182,13 @@ fn draws_images() -> Option<Graphics> {
         ("xterm-kitty" | "xterm-ghostty", _) | (_, "ghostty") => Some(Graphics::Kitty),
         (_, "iTerm.app" | "WezTerm" | "mintty") => Some(Graphics::Iterm2),
         ("foot" | "foot-extra" | "mlterm" | "contour", _) => Some(Graphics::Sixel),
-        // What comes over the network has the variables of the locale alone.
+        // An SSH session passes on only the locale variables.
         (_, "") if env("LC_TERMINAL").as_deref() == Some("iTerm2") => Some(Graphics::Iterm2),
         _ => None,
     }
 }
 
-/// The user's own themes: `NAME.toml` in `~/.deepagents/themes`, with the name of a colour on each line.
+/// Reads the user's own themes: `NAME.toml` in `~/.deepagents/themes`, with a colour on each line.
 pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
     let (mut themes, mut problems) = (Vec::new(), Vec::new());
     let Some(place) = super::user_file().and_then(|file| Some(file.parent()?.join("themes"))) else {

@@ -37,7 +37,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             match json {
                 true => json_text(&json!({"name": key.name, "value": shown(value), "source": source.to_string()}))?,
                 false => {
-                    // Apart from the value, so that `$(deepagents config get model)` is the value alone.
+                    // On stderr, so that `$(deepagents config get model)` yields the value alone.
                     output::remark(&format!("({source})"));
                     value.to_string()
                 }
@@ -60,7 +60,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         ConfigCommand::Path => own()?.display().to_string(),
         ConfigCommand::Schema => json_text(&schema())?,
         ConfigCommand::Edit => {
-            // A file that cannot be used is what is to be mended.
+            // The file to edit may be the one that cannot be used.
             let editor = load(args).ok().and_then(|config| config.text("editor").map(str::to_owned));
             edit(&own()?, editor)?
         }
@@ -73,7 +73,7 @@ fn unknown(name: &str) -> anyhow::Error {
     WrongUsage(file::ConfigError::Unknown(name.to_owned()).to_string()).into()
 }
 
-/// What a file may say and is then of no use, can be said here at once.
+/// Rejects values that a file may contain but that would be useless.
 fn check(name: &str, given: &str) -> Result<()> {
     match name {
         "theme" => check_theme(given),
@@ -95,7 +95,7 @@ fn is_address(given: &str) -> bool {
     !host.is_empty() && !given.contains(char::is_whitespace)
 }
 
-/// The screens take any name from a file and say what is wrong with it.
+/// Returns an error if there is no such theme. The screens accept any name from a file and report it if it is wrong.
 fn check_theme(given: &str) -> Result<()> {
     let own = themes().0;
     let mut names: Vec<&str> = deepagents_tui::theme_names().into();
@@ -112,7 +112,7 @@ fn load(args: &ConfigArgs) -> Result<Config> {
     Ok(Config::load(root, false, &Flags::default())?)
 }
 
-/// What was done, and what counts where that is something else.
+/// Returns what was done, and the value in force if it comes from elsewhere.
 fn in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     let config = load(args)?;
     for problem in config.shared_keys() {
@@ -140,7 +140,7 @@ fn as_json(config: &Config) -> Result<String> {
     Ok(json_text(&config.values.iter().map(entry).collect::<Map<_, _>>())?)
 }
 
-/// Lets the user edit the file, and says what is wrong with it then.
+/// Opens the file in the user's editor, and reports problems with it afterwards.
 fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     if text(file)?.is_none() {
         locked_file::replace(file, template().as_bytes())?;

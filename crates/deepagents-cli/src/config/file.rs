@@ -1,4 +1,4 @@
-//! A file of settings: read with each value checked, changed with everything else in it left as it is.
+//! Settings files: every value is checked when read, and a change leaves the rest of the file as it is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Why a file of settings cannot be used or changed.
+/// Why a settings file cannot be used or changed.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigError {
     #[error("`{}` cannot be used: {source}", file.display())]
@@ -43,15 +43,15 @@ pub(crate) enum ConfigError {
     Bad { name: String, given: String, why: String },
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) values: Vec<(&'static Key, Value)>,
-    /// What in it is no setting, or none that it may set.
+    /// Names in it that are not settings, or that this file may not set.
     pub(crate) problems: Vec<String>,
 }
 
-/// Reads a file; one that is not there says nothing.
+/// Reads a file; `None` if it does not exist.
 pub(crate) fn read(file: &Path) -> Result<Option<Settings>, ConfigError> {
     match text(file)? {
         Some(text) => parse(file, &text).map(Some),
@@ -59,7 +59,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Settings>, ConfigError> {
     }
 }
 
-/// The text of a file, if it is there.
+/// Reads the text of a file; `None` if it does not exist.
 pub(crate) fn text(file: &Path) -> Result<Option<String>, ConfigError> {
     small_file::read(file).map_err(|source| {
         let file = file.to_owned();
@@ -70,12 +70,12 @@ pub(crate) fn text(file: &Path) -> Result<Option<String>, ConfigError> {
     })
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(crate) fn parse(file: &Path, text: &str) -> Result<Settings, ConfigError> {
     let document = document(file, text)?;
     let mut settings = Settings::default();
     for (name, item) in document.iter() {
-        // A name with a dot is one of a table.
+        // A table's settings have its name and a dot as prefix.
         if let Some(table) = item.as_table_like() {
             for (inner, item) in table.iter() {
                 settings.take(file, &format!("{name}.{inner}"), item)?;
@@ -132,7 +132,7 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
     }
 }
 
-/// The value that a word on the command line or in the environment means.
+/// Parses a value from the command line or the environment.
 pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
     let bad = |why: String| ConfigError::Bad { name: key.name.to_owned(), given: given.to_owned(), why };
     let value = match (key.kind, given) {
@@ -145,7 +145,7 @@ pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
     Ok(value)
 }
 
-/// Sets a value in a file, or takes it out; comments and order stay. The file is there whole or as it was.
+/// Sets or removes a value in a file, keeping comments and order. The file is replaced atomically.
 pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Io { file: file.to_owned(), source };
     let _lock = FileLock::take(file).map_err(failed)?;
@@ -167,13 +167,13 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
     }
     let text = document.to_string();
     if value.is_some() {
-        // What cannot be used otherwise is said before anything is written.
+        // Report an unusable file before anything is written.
         parse(file, &text)?;
     }
     locked_file::replace(file, text.as_bytes()).map_err(failed)
 }
 
-/// Sets a value; the comment behind it stays.
+/// Sets a value, keeping the comment after it.
 fn put(table: &mut dyn TableLike, name: &str, value: toml_edit::Value) {
     match table.get_mut(name).and_then(Item::as_value_mut) {
         Some(there) => {
@@ -185,7 +185,7 @@ fn put(table: &mut dyn TableLike, name: &str, value: toml_edit::Value) {
     }
 }
 
-/// An empty file of settings, with all there are as comments.
+/// Returns an empty settings file with every setting as a comment.
 pub(crate) fn template() -> String {
     let mut out =
         "# Settings of deepagents; `deepagents config list` shows what is in force, and where it comes from.\n"

@@ -1,8 +1,8 @@
-//! The settings there are.
+//! The settings that exist.
 
 use serde_json::{Map, Value as Json, json};
 
-/// What a setting may be.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Any text.
@@ -16,14 +16,15 @@ pub(crate) enum Kind {
 /// A setting.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// Its name: that of its table, a dot and its own where it is in one.
+    /// Its name, prefixed with the name of its table and a dot if it is in one.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What it is where nobody says it, as it would be written.
+    /// Its default, as it would be written.
     pub(crate) default: &'static str,
-    /// The variable of the environment that says it.
+    /// The environment variable that sets it.
     pub(crate) variable: Option<&'static str>,
-    /// Whether a directory may set it, once it is agreed to. What runs commands, and where keys are sent, it may not.
+    /// Whether a directory may set it, once the user has agreed. A directory may not set what runs commands or where
+    /// keys are sent.
     pub(crate) project: bool,
     pub(crate) about: &'static str,
 }
@@ -48,7 +49,7 @@ const EFFORTS: &[&str] = &["low", "medium", "high"];
 const MODES: &[&str] = &["ask", "auto", "plan"];
 const IMAGES: &[&str] = &["auto", "kitty", "iterm2", "sixel", "off"];
 
-/// All of them, in the order in which they are shown.
+/// All settings, in display order.
 pub(crate) const KEYS: &[Key] = &[
     key("model", Kind::Text, "", "the model, such as anthropic:claude-sonnet-4-5").variable("DEEPAGENTS_MODEL"),
     key("base_url", Kind::Text, "", "the address of the model's server").variable("DEEPAGENTS_BASE_URL").users(),
@@ -87,12 +88,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("keys.quit", Kind::Text, "ctrl-d", "quit, where the input is empty").users(),
 ];
 
-/// The setting of a name.
+/// Returns the setting with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// The schema of a file of settings, JSON Schema 2020-12.
+/// Returns the schema of a settings file, in JSON Schema 2020-12.
 pub(crate) fn schema() -> Json {
     let mut top = Map::new();
     for key in KEYS {

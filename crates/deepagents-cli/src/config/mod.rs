@@ -1,7 +1,7 @@
-//! Settings: what is in force, and who said so.
+//! Settings: the values in force, and where they come from.
 //!
-//! From the strongest: what an administrator manages, the command line, the environment, the directory's own file once
-//! it is agreed to, the user's, the default.
+//! In order of precedence: the administrator's file, the command line, the environment, the directory's file once the
+//! user has agreed to it, the user's file, the default.
 
 mod apply;
 mod command;
@@ -21,9 +21,9 @@ use file::{ConfigError, Settings, Value, read};
 use keys::{KEYS, Key};
 pub(crate) use project::brought;
 
-/// What a file of settings is called.
+/// Name of a settings file.
 pub(crate) const FILE: &str = "config.toml";
-/// Where an administrator keeps what users cannot change.
+/// The administrator's settings, which users cannot change.
 const MANAGED: &str = "/etc/deepagents/config.toml";
 
 /// Where a value comes from.
@@ -38,7 +38,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Which of two counts. What this start of the program was told is one, however it was told.
+    /// Returns the precedence. The command line and the environment count the same: both apply to this start of the
+    /// program.
     fn strength(&self) -> u8 {
         match self {
             Self::Managed(_) => 4,
@@ -63,19 +64,20 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is in force.
+/// The settings in force.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     values: Vec<(&'static Key, Value, Source)>,
-    /// What is wrong with files and is passed over.
+    /// Problems with files that are ignored.
     pub(crate) problems: Vec<String>,
 }
 
 impl Config {
-    /// The settings of a directory; `agreed` says that what it brings was agreed to on the command line.
+    /// Loads the settings for a directory. `agreed` means that the command line agrees to what the directory brings.
     ///
     /// # Errors
-    /// When a file is there and cannot be used: what an administrator or the user wants must not go unnoticed.
+    /// Returns an error if an existing file cannot be used: the wishes of an administrator or the user must not be
+    /// dropped silently.
     pub(crate) fn load(root: &Path, agreed: bool, flags: &Flags) -> Result<Self, ConfigError> {
         let managed = read(Path::new(MANAGED))?.unwrap_or_default();
         let user =
@@ -118,12 +120,12 @@ impl Config {
         Ok(Self { values, problems })
     }
 
-    /// A setting with its source.
+    /// Returns a setting with its source.
     fn entry(&self, name: &str) -> Option<&(&'static Key, Value, Source)> {
         self.values.iter().find(|(key, ..)| key.name == name)
     }
 
-    /// A text; nothing where it is empty.
+    /// Returns a text, or `None` if it is empty.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.entry(name) {
             Some((_, Value::Text(text), _)) if !text.is_empty() => Some(text),
@@ -131,17 +133,17 @@ impl Config {
         }
     }
 
-    /// Whether it is so.
+    /// Whether a flag is on.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.entry(name), Some((_, Value::Flag(true), _)))
     }
 
-    /// Whether somebody said it.
+    /// Whether the setting was given anywhere, even if its value equals the default.
     pub(crate) fn is_said(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|(.., source)| *source != Source::Default)
     }
 
-    /// Actions that one key stands for, in words.
+    /// Describes the keys that are bound to more than one action.
     fn shared_keys(&self) -> Vec<String> {
         let keys: Vec<(&str, String)> = self
             .values
@@ -156,7 +158,7 @@ impl Config {
         twice.collect()
     }
 
-    /// All settings as lines: name, value, source.
+    /// Lists all settings as lines: name, value, source.
     pub(crate) fn listed(&self) -> String {
         let line = |(key, value, source): &(&'static Key, Value, Source)| {
             let value = value.to_string();
@@ -167,7 +169,7 @@ impl Config {
     }
 }
 
-/// The user's file.
+/// Returns the path of the user's file.
 pub(crate) fn user_file() -> Option<PathBuf> {
     Some(Path::new(&env("HOME")?).join(OWN).join(FILE))
 }

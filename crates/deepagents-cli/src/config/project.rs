@@ -1,4 +1,4 @@
-//! The settings of a directory, which count once the user has agreed to exactly them.
+//! The settings of a directory, which take effect once the user has agreed to exactly these.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use super::file::{ConfigError, Settings, parse, text};
 use crate::sources::OWN;
 use crate::trust::store;
 
-/// Bytes of such a file.
+/// Maximum size of the file in bytes.
 const MOST: u64 = 1 << 20;
 
-/// The path of the file in the workspace.
+/// Returns the path of the file in the workspace.
 fn place() -> String {
     format!("/{OWN}/{FILE}")
 }
 
-/// What the directory's file says, as far as it may be used, and a remark where it may not.
+/// Reads the directory's file as far as it may be used, with a remark if it may not.
 pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(Settings, Option<String>), ConfigError> {
     let file = root.join(OWN).join(FILE);
-    // In the home directory it is the user's own.
+    // In the home directory, it is the user's own file.
     let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
     if users.is_some_and(|users| same(users, &file)) {
         return Ok((Settings::default(), None));
@@ -50,7 +50,7 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
     Ok((settings, None))
 }
 
-/// The file as something that the directory brings, if it does.
+/// Returns the file as an item that the directory brings, if it exists.
 pub(crate) async fn brought(files: &dyn Backend) -> anyhow::Result<Option<FoundItem>> {
     let path = VPath::parse(&place()).map_err(|error| anyhow!("{error}"))?;
     match files.read(&State::default(), &path, ByteRange::first(MOST)).await {

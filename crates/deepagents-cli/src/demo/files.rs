@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-/// What three people paid in a month: one bill twice, one private thing, dates, names and decimals in several forms.
+/// A month of expenses of three people: one bill listed twice, one private item, dates, names and decimals in several
+/// formats.
 pub(super) const EXPENSES: &str = "\
 date,who,what,amount
 2025-03-02,Ada,groceries,64.20
@@ -17,7 +18,7 @@ date,who,what,amount
 2025-03-30,Ada,groceries,\"58,40\"
 ";
 
-/// What one must know to read it.
+/// What one needs to know to read it.
 pub(super) const NOTES: &str = "\
 # Flat, March
 

@@ -24,7 +24,7 @@ const THINKING: Duration = Duration::from_millis(350);
 /// The pause after each piece of text.
 const TYPING: Duration = Duration::from_millis(18);
 
-/// Sets up a small project, and shows an agent at work on it.
+/// Sets up a small project and shows an agent working on it.
 pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
     let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (THINKING, TYPING) };
     if args.web {
@@ -51,7 +51,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
     Ok(exit)
 }
 
-/// A new or empty directory: the demo never mixes its files with others.
+/// Returns a new or empty directory: the demo never mixes its files with others.
 fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let Some(path) = given else {
         let made = tempfile::Builder::new().prefix("deepagents-demo-").tempdir();

@@ -1,4 +1,4 @@
-//! A model whose text comes slowly enough to follow.
+//! A model whose text streams slowly enough to follow.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use deepagents::{ChatModel, ModelError, ModelRequest};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
-/// Another model with a pause after each piece of text.
+/// Wraps a model, pausing after each piece of text.
 #[derive(Debug)]
 pub(super) struct Paced<M> {
     model: M,

@@ -1,11 +1,11 @@
-//! The model's part in the demo.
+//! The scripted model answers of the demo.
 
 use std::time::Duration;
 
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
 
-/// What the agent is asked.
+/// The task given to the agent.
 pub(super) const TASK: &str =
     "Settle our expenses for March: who owes whom? Write report.md and tick it off in the notes.";
 
@@ -16,7 +16,7 @@ const PLAN: [&str; 4] = [
     "Tick March off in /notes.md and check the report",
 ];
 
-/// What the list and the notes come to.
+/// The result of the list and the notes.
 const REPORT: &str = "\
 # Expenses, March 2025
 
@@ -40,7 +40,7 @@ Of 509.09 on the list, 379.20 is shared, 126.40 each: I left out the internet bi
 as your notes say. The table is in /report.md, and March is ticked off in /notes.md. One thing is open: the bank \
 statement lies outside of this directory, so I did not compare the list with it.";
 
-/// The plan with so many items done and the next one begun.
+/// Returns a call that updates the plan: `done` items completed and the next one in progress.
 fn todos(done: usize) -> (&'static str, Value) {
     let items = PLAN.iter().enumerate().map(|(at, content)| {
         let status = match at {
@@ -57,7 +57,7 @@ fn read(path: &str) -> (&'static str, Value) {
     ("read_file", json!({"file_path": path}))
 }
 
-/// The answers, each after a pause.
+/// Returns the answers, each after a pause.
 pub(super) fn turns(pause: Duration) -> Vec<Turn> {
     let turns = [
         Turn::calls([todos(0), ("ls", json!({"path": "/"})), ("ls", json!({"path": "/receipts"}))])
@@ -98,7 +98,7 @@ mod tests {
     use super::super::files::{EXPENSES, NOTES, RECEIPT};
     use super::*;
 
-    /// The list in cents: day of the month, who, what, amount.
+    /// Returns the list in cents: day of the month, who, what, amount.
     fn rows() -> Vec<(u32, String, String, i64)> {
         let fields = |line: &str| {
             let (mut fields, mut quoted) = (vec![String::new()], false);

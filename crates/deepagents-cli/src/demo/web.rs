@@ -1,4 +1,4 @@
-//! The demo in a browser: the same story, with the page, an approval and a sub-agent.
+//! The demo in a browser: the same story with the web page, an approval and a sub-agent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{browser, output, runtime};
 
 const THREAD: &str = "00000000-0000-7000-8000-000000000001";
 const AGENT: &str = "demo";
-/// What the sub-agent is given.
+/// The task of the sub-agent.
 const CHECK: &str = "Check that the balances in the report add up to zero.";
 
 const GUIDE: &str = "\
@@ -51,14 +51,14 @@ pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) ->
             script::TASK
         ))?;
         browser::open(&address);
-        // Where the signal cannot be waited for, there is no way to end it but this.
+        // If the signal handler cannot be installed, this ends the server at once: nothing else could.
         let end = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
         running.serve(listener, end).await?;
         Ok(Exit::Done)
     })
 }
 
-/// The agent, with a thread that has the files.
+/// Returns a server with the agent, and a thread that contains the files.
 async fn server(thinking: Duration, typing: Duration) -> Result<Server> {
     let model = ScriptedModel::rules().always(Turn::with(move |request| answer(request, thinking))).build();
     let model = pace::Paced::new(model.with_name("scripted:demo"), typing);
@@ -84,7 +84,7 @@ async fn server(thinking: Duration, typing: Duration) -> Result<Server> {
         .description("Settles the expenses of a flat, without a key."))
 }
 
-/// What comes next in the story, told by the conversation alone, so that every thread has it from its beginning.
+/// Returns the next answer of the story, derived from the conversation alone, so that it starts anew in every thread.
 fn answer(request: &ModelRequest, pause: Duration) -> Turn {
     let (mut said, mut answers) = (String::new(), 0);
     for message in request.messages.iter() {

@@ -1,4 +1,4 @@
-//! What an agent loads from files before it asks its model for the first time.
+//! What an agent loads from files before its first model call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,9 +16,9 @@ use crate::render::{Loaded, several};
 /// What is loaded from files.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct FromFiles {
-    /// Those of memory, skills and sub-agents that there are.
+    /// The memory, skills and sub-agents found.
     pub(super) parts: Vec<Part>,
-    /// What is wrong with files.
+    /// Problems with files.
     pub(super) warnings: Vec<String>,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct FromFiles {
 pub(super) struct Part {
     /// `memory`, `skills` or `sub-agents`.
     kind: &'static str,
-    /// Files of memory, names of skills and sub-agents.
+    /// Paths of memory files, names of skills and sub-agents.
     names: Vec<String>,
-    /// How many tokens it adds to every request.
+    /// Tokens that it adds to every request.
     pub(super) tokens: usize,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Display for FromFiles {
     }
 }
 
-/// Lets the agent begin, and looks at its first request, which goes nowhere.
+/// Starts the agent, and inspects its first model request, which is not sent.
 pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
     let look = Arc::new(Look::default());
     agent.invoke(RunInput::new("Hello.").observer(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
     let Seen { request, loaded, warnings } = std::mem::take(&mut *look.lock());
     let Loaded { memory, skills, agents, servers: _ } = loaded;
     let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };
-    // What is loaded follows what is always the same: first memory, then skills.
+    // What is loaded follows the fixed part of the system prompt: memory first, then skills.
     let has = |name: &str| agent.middlewares().any(|middleware| middleware.name() == name);
     let mut sections = request.system.iter().skip(agent.system().len());
     let mut section = |is_there: bool| if is_there { sections.next().map_or(0, |block| count(&block.text)) } else { 0 };
@@ -66,11 +66,11 @@ pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> 
     Ok(FromFiles { parts: parts.map(|(kind, names, tokens)| Part { kind, names, tokens }).collect(), warnings })
 }
 
-/// Answers in the model's place.
+/// Answers instead of the model.
 #[derive(Default)]
 struct Look(Mutex<Seen>);
 
-/// What was seen.
+/// What it has seen.
 #[derive(Default)]
 struct Seen {
     request: Option<ModelRequest>,

@@ -27,7 +27,7 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
     };
     let files = agent::open(&options)?;
     runtime::start()?.block_on(async {
-        // What nobody has agreed to is not run for a look either.
+        // Even a look does not run hooks that the user has not agreed to.
         let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
         let own = OwnFiles::inside(options.directory(), None, None)?;
         let confinement = agent::Shape::from_args(&options)?.confinement(&files, &own);
@@ -45,7 +45,7 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
     })
 }
 
-/// Whether the hooks that a directory brings, if it brings any, may be used.
+/// Whether the directory's hooks, if there are any, may be used.
 async fn are_agreed_to(files: &LocalBackend, options: &AgentArgs, brought: &Brought) -> Result<bool> {
     let root = options.directory().to_owned();
     let Ok(Some(found)) = found(files, &root).await else { return Ok(true) };
@@ -123,7 +123,7 @@ fn shown(run: &HookRun) -> String {
     format!("{}{said}", escaped(&run.command))
 }
 
-/// What an answer comes to, in lines.
+/// Describes the effect of an answer, in lines.
 fn words(answer: &HookAnswer) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(answer.stop.iter().map(|why| format!("ends the run: {why}")));

@@ -1,4 +1,4 @@
-//! Which hooks there are, and where they run.
+//! Finding hooks, and the shells they run in.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,25 +23,25 @@ use crate::small_file;
 use crate::sources::OWN;
 use crate::trust::{Brought, Whole};
 
-/// What a file of hooks is called.
+/// Name of a hooks file.
 const FILE: &str = "hooks.json";
-/// Bytes of such a file.
+/// Maximum size of such a file in bytes.
 const MOST: u64 = 1 << 20;
 
 /// The hooks of a run.
 #[derive(Debug, Default)]
 pub(crate) struct FoundHooks {
-    /// What runs them; none where there are none.
+    /// Runs them; `None` if there are none.
     pub(crate) runner: Option<HookRunner>,
-    /// What of their files is left out, in words.
+    /// Descriptions of the entries in their files that are ignored.
     pub(crate) problems: Vec<String>,
 }
 
-/// The hooks of a run in a root: those of the directory first, as far as they may be used, held in as the agent's commands
-/// are; then the user's. What is wrong with them is told.
+/// Finds the hooks for runs in a root: first the directory's, as far as they may be used, confined like the agent's
+/// commands; then the user's. Prints the problems with them.
 ///
 /// # Errors
-/// As for [`find_quietly`].
+/// Returns an error as [`find_quietly`] does.
 pub(crate) async fn find(
     options: &AgentArgs,
     brought: &Brought,
@@ -52,10 +52,10 @@ pub(crate) async fn find(
     Ok(runner)
 }
 
-/// The same without a word.
+/// Like [`find`], but returns the problems instead of printing them.
 ///
 /// # Errors
-/// When a file cannot be used: a guard that is not there must not go unnoticed.
+/// Returns an error if a file cannot be used: a missing guard must not go unnoticed.
 pub(crate) async fn find_quietly(
     options: &AgentArgs,
     brought: &Brought,
@@ -73,7 +73,7 @@ pub(crate) async fn find_quietly(
         let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MOST)).await;
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
         let shell = shell(&root, confinement, false)?;
-        // It may not send what it is told anywhere.
+        // The directory's hooks get no HTTP client: they may not send their input anywhere.
         let read = Hooks::parse(&String::from_utf8_lossy(&text), of_root.as_str(), shell);
         hooks = hooks.and(read.map_err(unusable)?.only_restricting());
     }
@@ -94,7 +94,7 @@ fn unusable(error: HooksError) -> anyhow::Error {
     anyhow!("{error}; mend it, or say --no-hooks")
 }
 
-/// A shell in the root. The user's own hooks have the user's environment, but for the keys of providers.
+/// Opens a shell in the root. The user's own hooks get the user's environment, except the keys of providers.
 fn shell(root: &Path, confinement: Confinement, is_users: bool) -> Result<Arc<LocalShell>> {
     let shell = LocalShell::open(root, confinement).map_err(|error| anyhow!("hooks cannot be run there: {error}"))?;
     let keys: Vec<&str> = ordered_providers().iter().filter_map(|provider| provider.key_variable).collect();
@@ -114,8 +114,8 @@ pub(super) fn place() -> Result<VPath> {
     VPath::parse(&format!("/{OWN}/{FILE}")).map_err(|error| anyhow!("{error}"))
 }
 
-/// The hooks of a directory, with the programs in it that they run, as something that it brings, if it brings any; what
-/// cannot be looked at is a problem.
+/// Returns the directory's hooks, with the programs in it that they run, as an item that the directory brings. Returns
+/// an error if they cannot be read.
 pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<FoundItem>, String> {
     let path = place().map_err(|error| error.to_string())?;
     let read = match files.read(&State::default(), &path, ByteRange::first(MOST + 1)).await {
@@ -129,7 +129,7 @@ pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<F
     let (commands, root) = (commands(&read.bytes), root.to_owned());
     let asks_for = commands.iter().map(|command| format!("to run `{command}`")).collect();
     let whole = Whole { kind: TrustKind::Hook, name: FILE.to_owned(), source: path.as_str().to_owned(), asks_for };
-    // What they run is read.
+    // Blocking, because the programs are read.
     let item = tokio::task::spawn_blocking(move || {
         let root = root.canonicalize().unwrap_or(root);
         whole.with(read.bytes.to_vec(), &run_by(&commands, &root), &root)
@@ -137,12 +137,12 @@ pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<F
     item.await.map(Some).map_err(|error| format!("hooks: {error}"))
 }
 
-/// The programs of a directory that hooks run: the user's own, and those that it brings.
+/// Returns the programs in a directory that hooks run: the user's hooks, and those that the directory brings.
 pub(crate) fn run_here(root: &Path) -> BTreeSet<VPath> {
     run_by(&commands_here(root), root)
 }
 
-/// The commands of these hooks.
+/// Returns the commands of these hooks.
 pub(crate) fn commands_here(root: &Path) -> Vec<String> {
     let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE));
     let files = users.into_iter().chain([root.join(OWN).join(FILE)]);
@@ -154,7 +154,7 @@ fn run_by(commands: &[String], root: &Path) -> BTreeSet<VPath> {
     commands.iter().flat_map(|command| programs_of(command, root, root, home().as_deref())).collect()
 }
 
-/// The commands in a file of hooks, as far as it is one.
+/// Returns the commands in a hooks file; none if it cannot be parsed.
 fn commands(file: &[u8]) -> Vec<String> {
     let file: Value = serde_json::from_slice(file).unwrap_or_default();
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Hooks: commands of the user's, and of a directory that is trusted, which run at moments of a run.
+//! Hooks: commands of the user, or of a trusted directory, that run at certain points of a run.
 
 mod command;
 mod find;

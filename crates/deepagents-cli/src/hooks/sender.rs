@@ -1,4 +1,4 @@
-//! Hooks that are services: how their requests are sent, and signed.
+//! Hooks that are HTTP services: sending and signing their requests.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use sha2::Sha256;
 use crate::model_choice::env;
 use crate::proxy;
 
-/// The header with the signature: `t=SECONDS,v1=HEX`, where the hexadecimal digits are the HMAC-SHA256 of the seconds, a dot
-/// and the body.
+/// The signature header: `t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of the seconds, a dot and the body.
 const SIGNATURE: &str = "x-deepagents-signature";
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER: usize = 1 << 20;
 
 /// Sends requests with a client that all hooks share.
@@ -47,9 +46,9 @@ impl HookSender for Sender {
     }
 }
 
-/// The value of the header for a body that is sent at this time.
+/// Returns the header value for a body sent at the given time.
 fn signature(secret: &str, seconds: i64, body: &str) -> String {
-    // A key may have any length.
+    // Cannot fail: HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(format!("{seconds}.{body}").as_bytes());
     let digits: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Sub-agents of Claude Code: which files there are of them, and what they are called here.
+//! Sub-agents of Claude Code: finding their files, and naming the imported ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::definition::{slug, translate};
 use super::report::Report;
 
-/// How deep directories are looked into.
+/// Maximum depth of directories.
 const DEPTH: usize = 8;
 
-/// Takes sub-agents over, those of directories below too: what they are called does not depend on where they lie.
+/// Imports sub-agents, including those in subdirectories: their names do not depend on the directory.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let mut found = Vec::new();
     below(from, DEPTH, report, &mut found);
@@ -38,10 +38,11 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     }
 }
 
-/// What the file is called here: as there, with its directory before it where one of another directory is called so.
+/// Returns the name of the imported file: the original name, prefixed with that of its directory if another file
+/// already has the name.
 fn name_of(path: &Path, taken: &BTreeSet<String>) -> String {
     let words = |path: &Path| path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    // What begins with a dot is passed over where sub-agents are looked for.
+    // Files that begin with a dot are skipped when sub-agents are looked up.
     let name = words(path).trim_start_matches('.').to_owned();
     match path.parent() {
         Some(above) if taken.contains(&name) => slug(&format!("{} {name}", words(above))),
@@ -49,7 +50,7 @@ fn name_of(path: &Path, taken: &BTreeSet<String>) -> String {
     }
 }
 
-/// The Markdown files of a directory and those below it.
+/// Collects the Markdown files in and below a directory.
 fn below(from: &Path, depth: usize, report: &mut Report, found: &mut Vec<PathBuf>) {
     for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {

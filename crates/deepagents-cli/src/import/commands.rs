@@ -1,11 +1,11 @@
-//! Commands of Claude Code: Markdown that is a message.
+//! Commands of Claude Code: Markdown files that contain a message.
 
 use std::path::Path;
 
 use super::report::Report;
 use crate::front_matter;
 
-/// Takes commands over, those of directories below too.
+/// Imports commands, including those one directory below.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {

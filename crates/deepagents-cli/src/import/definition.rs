@@ -1,11 +1,11 @@
-//! What a sub-agent of Claude Code is in the words of here. It has no more tools than there.
+//! Translating a sub-agent of Claude Code. The result never has more tools than the original.
 
 use deepagents::subagents::SubAgentSpec;
 use serde_json::{Map, Value};
 
 use crate::front_matter;
 
-/// Tools by their names there and here; nothing where there is none here.
+/// Claude Code's tools and their equivalents, if any.
 const TOOLS: [(&str, Option<&str>); 13] = [
     ("Bash", Some("execute")),
     ("Read", Some("read_file")),
@@ -15,36 +15,37 @@ const TOOLS: [(&str, Option<&str>); 13] = [
     ("Glob", Some("glob")),
     ("Grep", Some("grep")),
     ("LS", Some("ls")),
-    // Sub-agents hand nothing on.
+    // Sub-agents cannot delegate.
     ("Task", None),
     ("Agent", None),
     ("TodoWrite", Some("write_todos")),
     ("WebFetch", None),
     ("WebSearch", None),
 ];
-/// What one has that may use all but some. `execute` is not there for every run, and one that names it neither.
+/// The tools of a sub-agent that is only denied some. `execute` is missing: it does not exist in every run, and a
+/// sub-agent that names it is then unavailable too.
 const ALL: [&str; 7] = ["ls", "read_file", "glob", "grep", "write_todos", "write_file", "edit_file"];
-/// What one that plans does not use.
+/// The tools that plan mode denies.
 const CHANGES: [&str; 4] = ["Bash", "Write", "Edit", "MultiEdit"];
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
-/// What is to be known of a sub-agent that has it.
+/// The remark about a sub-agent that has it.
 const NEEDS_EXECUTE: &str =
     "without --execute or --sandbox it is not there in `deepagents run`, as it has `execute` for its Bash";
-/// Characters of a name.
+/// Maximum length of a name in characters.
 const NAME: usize = 64;
 
-/// A sub-agent in the words of here.
+/// A translated sub-agent.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) text: String,
-    /// What could not be taken over of it.
+    /// What could not be translated.
     pub(super) lost: Vec<String>,
 }
 
-/// Translates a file, whose name is that of the sub-agent unless it says another. Nothing that holds a sub-agent back is
-/// lost: where that cannot be said here, the file is not taken over.
+/// Translates a file. The sub-agent's name defaults to the file's. No restriction of a sub-agent is dropped: a file
+/// with one that cannot be expressed is an error.
 pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
     let text = text.replace("\r\n", "\n");
     let (mut fields, body) = front_matter::read(&text)?;
@@ -72,7 +73,7 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
         match (key.as_str(), value.as_str()) {
             ("name" | "description" | "tools" | "disallowedTools", _)
             | ("permissionMode", Some("plan" | "default")) => {}
-            // Other names are those of one provider; the model of the conversation takes their place.
+            // Other names belong to one provider; the conversation's model is used instead.
             ("model", Some(model)) if model == "inherit" || model.contains(':') => {
                 lines.push(format!("model: {}", plain(model)));
             }
@@ -92,7 +93,7 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
     Ok(Definition { name, text, lost })
 }
 
-/// A name of letters, digits, `-` and `_`, as all are here.
+/// Converts a name to letters, digits, `-` and `_`, as names must be.
 pub(super) fn slug(given: &str) -> String {
     let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
     if !given.is_empty() && given.chars().all(legal) && given.chars().nth(NAME).is_none() {
@@ -102,7 +103,7 @@ pub(super) fn slug(given: &str) -> String {
     words.collect::<Vec<_>>().join("-").chars().take(NAME).collect()
 }
 
-/// A scalar of YAML that is a text, whatever it says.
+/// Formats a YAML scalar that is read as a string, whatever its content.
 pub(super) fn plain(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
@@ -110,7 +111,7 @@ pub(super) fn plain(text: &str) -> String {
     if is_word && !is_value { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// The tools that it has; none said where it has all there are.
+/// Returns the sub-agent's tools; `None` if it has all of them.
 fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<Vec<String>>, String> {
     let given = names(fields, "tools")?.filter(|names| !names.iter().any(|name| name == "*"));
     let mut without = names(fields, "disallowedTools")?.unwrap_or_default();
@@ -147,9 +148,9 @@ fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<V
     Ok(Some(only))
 }
 
-/// A tool by its name here. One that is limited to some of its calls has none: it would be allowed all of them.
+/// Returns the equivalent of a tool. A tool limited to some of its calls has none, as all its calls would be allowed.
 fn ours(name: &str) -> Option<String> {
-    // Tools of servers are called the same.
+    // MCP tools have the same names.
     let of_server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     if of_server.is_some_and(|(_, tool)| !tool.is_empty()) && !name.contains(['*', '(']) {
         return Some(name.to_owned());
@@ -157,12 +158,12 @@ fn ours(name: &str) -> Option<String> {
     TOOLS.iter().find(|(theirs, _)| *theirs == name)?.1.map(str::to_owned)
 }
 
-/// Whether a name of what is not to be used, or of some calls of it, is about a tool of here.
+/// Whether the name of a denied tool, or of denied calls of a tool, covers the equivalent `tool`.
 fn covers(name: &str, tool: &str) -> bool {
     let name = name.split('(').next().unwrap_or(name);
     match name.strip_suffix('*') {
         Some(beginning) => tool.starts_with(beginning),
-        // The name of a server stands for all of its tools.
+        // The name of a server covers all its tools.
         None if name.starts_with("mcp__") => {
             tool.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
         }
@@ -170,7 +171,7 @@ fn covers(name: &str, tool: &str) -> bool {
     }
 }
 
-/// Names between commas and blanks that are not in parentheses, or those of a list.
+/// Splits names at commas and spaces outside parentheses, or returns those of a list.
 fn names(fields: &Map<String, Value>, key: &str) -> Result<Option<Vec<String>>, String> {
     let odd = || format!("its `{key}` is no list of names");
     let given = match fields.get(key) {

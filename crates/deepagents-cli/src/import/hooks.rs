@@ -1,4 +1,4 @@
-//! Hooks and servers in the settings of Claude Code.
+//! Hooks and MCP servers from the settings of Claude Code.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 
-/// Takes hooks over; what else the settings say is told.
+/// Imports hooks, and reports the other settings.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let Some(settings) = read(from, report) else { return };
     for (key, value) in settings.as_object().into_iter().flatten() {
@@ -26,7 +26,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     }
 }
 
-/// Takes the user's servers of tools over.
+/// Imports the user's MCP servers.
 pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) {
     let Some(settings) = read(from, report) else { return };
     if let Some(servers) =
@@ -43,7 +43,7 @@ pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) {
     }
 }
 
-/// A file of JSON; nothing where there is none, or it is something else.
+/// Reads a JSON file; `None` if it does not exist or cannot be imported.
 pub(super) fn read(from: &Path, report: &mut Report) -> Option<Value> {
     match serde_json::from_slice(&report.read(from)?) {
         Ok(value) => Some(value),

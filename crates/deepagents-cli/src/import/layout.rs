@@ -1,4 +1,4 @@
-//! The layout of agents that are deployed: `agent.json`, `skills`, `subagents`, `tools.json`.
+//! The layout of deployable agents: `agent.json`, `skills`, `subagents`, `tools.json`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::report::Report;
 use crate::config::FILE;
 use crate::sources::{AGENTS, SKILLS};
 
-/// Takes over what `agent.json` describes; without it the directory is another one.
+/// Imports what `agent.json` describes; a directory without one does not have this layout.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let file = from.join("agent.json");
     let Some(agent) = read(&file, report) else { return };
@@ -19,7 +19,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
         match key.as_str() {
             "runtime" => runtime(&file, value, to, report),
             "model" => model(&file, value, to, report),
-            // They name it, and are shown by whoever deploys it.
+            // They identify the agent to those who deploy it.
             "name" | "description" | "$schema" => {}
             "backend" if value.get("type").and_then(Value::as_str) == Some("state") => {
                 report.left(&file, "its backend: here the agent works on the files of the directory");
@@ -37,7 +37,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     }
 }
 
-/// A sub-agent: what `agent.json` says of it and the prompt beside that, or both in one file.
+/// Imports a sub-agent: `agent.json` with the prompt in a second file, or both in one file.
 fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
     let (file, main) = (from.join("agent.json"), from.join("AGENTS.md"));
     let described = read(&file, report);
@@ -61,7 +61,7 @@ fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
             Err(why) => report.left(&main, why),
         }
     } else if described.is_some() && main.symlink_metadata().is_err() {
-        // Of one that is there and cannot be taken over, it has been told why.
+        // If AGENTS.md exists but could not be imported, the reason was already reported.
         report.left(&file, "there is no AGENTS.md beside it, which says what the sub-agent is to be and do");
     }
     for (inner, path) in report.entries(from) {
@@ -71,7 +71,7 @@ fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
     }
 }
 
-/// The file of a sub-agent, and what could not be taken over of it.
+/// Returns the text of a sub-agent's file, and what could not be imported.
 fn defined(name: &str, described: &Value, prompt: &str) -> Result<(String, Vec<String>), String> {
     let description = described.get("description").and_then(Value::as_str);
     let description = description.ok_or("its agent.json has no `description`, which says what it is for")?;
@@ -81,7 +81,7 @@ fn defined(name: &str, described: &Value, prompt: &str) -> Result<(String, Vec<S
     for (key, value) in described.as_object().into_iter().flatten() {
         match (key.as_str(), model_name(value)) {
             ("name" | "description" | "$schema", _) => {}
-            // It has one model: the first that can be named here.
+            // A sub-agent has one model: the first with a usable name.
             ("model" | "model_id", Some(given)) if given.contains(':') && model.is_none_or(|first| first == given) => {
                 model = Some(given);
             }
@@ -102,7 +102,7 @@ fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     }
 }
 
-/// The model, as a setting of the directory.
+/// Imports the model as a setting of the directory.
 fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     match model_name(value) {
         Some(name) => {
@@ -113,7 +113,7 @@ fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     }
 }
 
-/// A model by its name, alone or in an object.
+/// Returns a model name, given alone or in an object.
 fn model_name(value: &Value) -> Option<&str> {
     let within = || value.get("model_id").or_else(|| value.get("model")).and_then(Value::as_str);
     value.as_str().or_else(within)

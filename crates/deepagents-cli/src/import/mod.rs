@@ -1,4 +1,4 @@
-//! `deepagents import`: takes over what was made for Claude Code and for the layouts of the reference.
+//! `deepagents import`: imports files made for Claude Code and for the reference implementation's layouts.
 
 mod agents;
 mod commands;
@@ -23,21 +23,21 @@ use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
 use place::Place;
 use report::Report;
 
-/// Directories that hold what Claude Code knows of a place, and what is in them.
+/// The directory with Claude Code's files.
 const CLAUDE: &str = ".claude";
-/// Notes of Claude Code.
+/// Memory file of Claude Code.
 const CLAUDE_MEMORY: &str = "CLAUDE.md";
-/// Skills that several programs share.
+/// The directory with skills that several programs share.
 const SHARED: &str = ".agents";
-/// Commands of files.
+/// Name of the directory with commands.
 const COMMANDS: &str = "commands";
 
-/// Takes over what there is, and says what was done and what could not be.
+/// Imports what exists, and reports what was done and what could not be imported.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let (from, to) = places(args)?;
     let mut report = Report::new(args.dry_run, Place::new(&from, args.user));
     let claude = from.join(CLAUDE);
-    // In a project its notes lie in it, the user's beside their settings.
+    // A project's memory file is in its root, the user's next to their settings.
     let notes = if args.user { claude.join(CLAUDE_MEMORY) } else { from.join(CLAUDE_MEMORY) };
     let memory = if args.user { to.join(MEMORY) } else { from.join(MEMORY) };
     let mut notes = vec![notes, claude.join(CLAUDE_MEMORY)];
@@ -54,7 +54,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     }
     commands::import(&claude.join(COMMANDS), &to.join(COMMANDS), &mut report);
     let (settings, own_hooks) = (claude.join("settings.json"), to.join("hooks.json"));
-    // The reference keeps them in the same place, and in the same form.
+    // The reference implementation keeps its hooks in the same file, in the same format.
     if own_hooks.exists() && !settings.exists() {
         report.unchanged(&own_hooks, "is read as it is; `deepagents hooks list` shows its hooks");
     }
@@ -75,7 +75,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
 }
 
-/// Takes the first of these notes over that there is. Others, and files that they bring along, are told.
+/// Imports the first memory file that exists. Reports the others, and the files that they include.
 fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
     let mut taken: Option<&PathBuf> = None;
     for file in files {
@@ -91,8 +91,8 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
     }
 }
 
-/// The files that notes bring along, each once: an `@` before a path, where a line begins so or there is such a file.
-/// Other words begin with `@` as well, such as names of packages.
+/// Returns the files that a memory file includes, without duplicates: an `@` before a path, if it begins a line or the
+/// file exists. Other words may begin with `@` too, such as package names.
 fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
     let beside = file.parent().unwrap_or(Path::new("."));
     let is_there = |path: &str| match (path.strip_prefix("~/"), env("HOME")) {
@@ -106,7 +106,7 @@ fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
     paths.filter(|(at, path)| !path.is_empty() && brings(*at, path)).map(|(_, path)| path.to_owned()).collect()
 }
 
-/// From where to where.
+/// Returns the source and the target directory.
 fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
     if args.user {
         let home =

@@ -1,4 +1,4 @@
-//! Where things are taken over to: new files below a directory.
+//! The target of an import: new files below a directory.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,31 +9,31 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
-/// A directory that things are taken over to.
+/// The directory that files are imported into.
 ///
-/// Whoever wrote a project may have put links there, to have files of the user's made or changed: below it none is followed.
-/// The user's own directories are where their links lead.
+/// No link below a project is followed: its author may have placed links that would make the import create or change
+/// the user's files. Links in the user's own directories are followed.
 pub(super) struct Place {
     root: PathBuf,
     links: OFlags,
     is_user: bool,
 }
 
-/// What is where a file is to be.
+/// What exists at the path of a file.
 pub(super) enum There {
     /// Nothing.
     Nothing,
-    /// The same.
+    /// The same content.
     Same,
-    /// Something else.
+    /// Different content.
     Other,
-    /// A link, there or on the way.
+    /// A link, at the path or on the way to it.
     Link(PathBuf),
-    /// Something that is no directory on the way, or no file.
+    /// Something on the way that is not a directory, or at the path that is not a file.
     Odd(PathBuf),
 }
 
-/// The directory that a file is to be in, as far as there is one, or what stands in the way.
+/// The directory of a file, as far as it exists, or what is in the way.
 type Ancestor<'a> = Result<(Option<OwnedFd>, &'a OsStr), There>;
 
 impl Place {
@@ -42,13 +42,13 @@ impl Place {
         Self { root: root.to_owned(), links, is_user }
     }
 
-    /// Whether a path leads out of it, by links on the way or at its end. The user's own may.
+    /// Whether a path leads out of the directory through links on the way or at its end. The user's own paths may.
     pub(super) fn is_left_by(&self, path: &Path) -> bool {
         let inside = |path: PathBuf| self.root.canonicalize().is_ok_and(|root| path.starts_with(root));
         !self.is_user && path.canonicalize().is_ok_and(|real| !inside(real))
     }
 
-    /// What is where a file with these bytes is to be.
+    /// Returns what exists at the path of a file with these bytes.
     pub(super) fn look(&self, to: &Path, bytes: &[u8]) -> io::Result<There> {
         match self.way(to, false)? {
             Ok((Some(directory), name)) => self.compare(&directory, name, to, bytes),
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Makes a file. Anything but nothing stood in the way.
+    /// Creates a file. Any result but `There::Nothing` means that something was in the way.
     pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<There> {
         let (directory, name) = match self.way(to, true)? {
             Ok((Some(directory), name)) => (directory, name),
@@ -67,7 +67,7 @@ impl Place {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&directory, name, flags, mode) {
             Ok(file) => File::from(file).write_all(bytes).map(|()| There::Nothing),
-            // Somebody was faster, or it is a link that leads nowhere.
+            // Another process was faster, or it is a dangling link.
             Err(Errno::EXIST) => match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(about) if kind(&about) == FileType::Symlink => Ok(There::Link(to.to_owned())),
                 _ => Ok(There::Other),
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// Goes to the directory of a file, and makes what is missing of it where that is wanted.
+    /// Opens the directory of a file, creating missing parts if `make` is set.
     fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Ancestor<'a>> {
         let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is no path below the directory");
         let below = to.strip_prefix(&self.root).map_err(|_| odd())?;
@@ -124,7 +124,7 @@ impl Place {
             FileType::Symlink => return Ok(There::Link(to.to_owned())),
             _ => return Ok(There::Odd(to.to_owned())),
         }
-        // A pipe behind a link of the user's is opened at once this way.
+        // A pipe behind a link of the user's then opens at once.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links;
         let file = match openat(directory, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),

@@ -1,4 +1,4 @@
-//! What was taken over and what could not be; and copying, which replaces nothing.
+//! The report of what was and was not imported, and copying, which never overwrites.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,21 +14,21 @@ use serde::Serialize;
 use super::place::{Place, There};
 use crate::render::escaped;
 
-/// Bytes of a file that is taken over, and files of a tree.
+/// Maximum size of an imported file in bytes, and number of files in a tree.
 const MOST: u64 = 16 << 20;
 const FILES: usize = 2_000;
-/// How deep trees are.
+/// Maximum depth of trees.
 const DEPTH: usize = 12;
 
-/// What became of something.
+/// The outcome for a file or a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Became {
-    /// It was taken over.
+    /// It was imported.
     Taken,
-    /// It is there already, or needs not be.
+    /// It exists already, or need not be imported.
     Unchanged,
-    /// It could not be taken over.
+    /// It could not be imported.
     Left,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Outcome {
     pub(super) why: String,
 }
 
-/// Everything that was done, or would be.
+/// Everything that was done, or would be done in a dry run.
 pub(super) struct Report {
     dry_run: bool,
     place: Place,
     pub(super) lines: Vec<Outcome>,
     files: usize,
-    /// What would be written by now, by a hash of it: the next may find it there.
+    /// Hashes of the files that a dry run would have written so far; later ones may conflict with them.
     planned: HashMap<PathBuf, u64>,
     has_failed: bool,
 }
@@ -60,7 +60,7 @@ impl Report {
         self.lines.is_empty()
     }
 
-    /// Whether something could not be read or written, whatever it is.
+    /// Whether anything could not be read or written.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -81,20 +81,20 @@ impl Report {
         self.add(Became::Left, what, why);
     }
 
-    /// What the system does not let be done to one thing keeps nothing else from being taken over.
+    /// Records an I/O error; the import continues with the rest.
     fn failed(&mut self, what: &Path, why: String) {
         self.has_failed = true;
         self.left(what, why);
     }
 
-    /// Takes a file over as it is.
+    /// Imports a file unchanged.
     pub(super) fn copy(&mut self, from: &Path, to: &Path) {
         if let Some(bytes) = self.read(from) {
             self.write(from, to, &bytes);
         }
     }
 
-    /// What a file holds; nothing where there is none, or none that can be taken over.
+    /// Reads a file; `None` if it does not exist or cannot be imported.
     pub(super) fn read(&mut self, from: &Path) -> Option<Vec<u8>> {
         let about = match fs::symlink_metadata(from) {
             Ok(about) => about,
@@ -120,7 +120,7 @@ impl Report {
         None
     }
 
-    /// What is in a directory, by name; nothing where there is none, or none that can be taken over.
+    /// Lists a directory, sorted by name; empty if it does not exist or cannot be imported.
     pub(super) fn entries(&mut self, directory: &Path) -> Vec<(String, PathBuf)> {
         if self.place.is_left_by(directory) {
             self.left(directory, "a link leads out of the directory to it");
@@ -147,7 +147,7 @@ impl Report {
         all
     }
 
-    /// Writes a file that is not there yet. Says whether it is there now, or would be.
+    /// Writes a new file. Returns whether it exists now, or would after a real run.
     pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> bool {
         let there = match self.place.look(to, bytes) {
             Ok(There::Nothing) if self.dry_run => Ok(self.plan(to, bytes)),
@@ -168,7 +168,7 @@ impl Report {
             There::Other => {
                 self.left(from, format!("{} is there and says something else; put them together by hand", to.display()))
             }
-            // So do those who have both programs read one file.
+            // A link like this is common where both programs read one file.
             There::Link(link) if link == to && is_same(from, to) => {
                 self.unchanged(from, format!("is there already: {} is a link to it", to.display()));
             }
@@ -180,7 +180,7 @@ impl Report {
         is_there
     }
 
-    /// What the real thing would find where it would write by now.
+    /// Returns what a real run would find at the path by now.
     fn plan(&mut self, to: &Path, bytes: &[u8]) -> There {
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);
@@ -194,7 +194,7 @@ impl Report {
         }
     }
 
-    /// Takes the files of a directory over, and those below it.
+    /// Imports the files in and below a directory.
     pub(super) fn copy_tree(&mut self, from: &Path, to: &Path) {
         self.tree(from, to, DEPTH);
     }
@@ -214,7 +214,7 @@ impl Report {
     }
 }
 
-/// What whoever may read and run a file may do with the one that stands for it; the user may read and write both.
+/// Returns the mode for the copy of a file: the same permissions, but always readable and writable for the user.
 fn mode_of(file: &Path) -> io::Result<Mode> {
     let bits = fs::metadata(file)?.permissions().mode();
     let all = [

@@ -1,4 +1,4 @@
-//! The models that can be chosen in the screens.
+//! The models that the screens offer.
 
 use deepagents::models::Catalogue;
 
@@ -7,10 +7,10 @@ use crate::model_choice::{choose, default_model, env, ordered_providers};
 use crate::render::style::grouped;
 use crate::{models, sources};
 
-/// The models of providers whose keys are there, newest names of each first, then those of servers on this machine; each
-/// with its window and its price.
+/// Returns the models of providers whose keys are set, each provider's default model first, then those of servers on
+/// this machine; each with its context window and price.
 pub(super) async fn models() -> Vec<(String, String)> {
-    // The user's own prices are shown where they can be read; what is wrong with them `deepagents models` says.
+    // Show the user's own prices if they can be read; `deepagents models` reports problems with them.
     let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
     let mut all: Vec<(String, String)> = Vec::new();
     for provider in ordered_providers() {
@@ -37,7 +37,7 @@ pub(super) async fn models() -> Vec<(String, String)> {
     all
 }
 
-/// The model in use, and the others that the server at the given address has: what is chosen goes to that server.
+/// Returns the model in use and the other models of the server at the given address: any model chosen is called there.
 pub(super) async fn at_address(present: Option<&str>, args: &AgentArgs) -> Vec<(String, String)> {
     let Ok(choice) = choose(present, args.base_url.as_deref(), &env) else { return Vec::new() };
     let named = present.unwrap_or(&choice.name).to_owned();
@@ -52,12 +52,12 @@ pub(super) async fn at_address(present: Option<&str>, args: &AgentArgs) -> Vec<(
     all
 }
 
-/// Where a model is, with what it reads.
+/// Describes where a model is, with its context window.
 fn on(place: &str, window: Option<u64>) -> String {
     window.map_or_else(|| place.to_owned(), |window| format!("{place} · {} tokens", grouped(window)))
 }
 
-/// What the names of a provider's own models begin with; none for those that serve models of others.
+/// Returns the name prefixes of a provider's own models; none for a provider that serves other vendors' models.
 fn family(provider: &str) -> &'static [&'static str] {
     match provider {
         "anthropic" => &["claude-"],

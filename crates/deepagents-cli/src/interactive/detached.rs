@@ -1,4 +1,4 @@
-//! Runs without a terminal: a process of its own works on a thread until its turn ends.
+//! Runs without a terminal: a separate process works on a thread until its turn ends.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -27,12 +27,12 @@ use crate::tracing::Tracing;
 use crate::trust::Undecided;
 use crate::{agent, config, exit, output, own_files, run, runtime, slash};
 
-/// How long a process waits until nobody else works on its thread.
+/// How long a process waits for its thread to be free.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Begins, or goes on with, a thread in a process of its own, and says how to see it.
+/// Starts or resumes a thread in a separate process, and prints how to show it.
 pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
     exit::code(began(args, task))
 }
@@ -46,7 +46,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     }
     let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     let mode = mode_in(args, mode, thread.as_ref());
-    // What is wrong is told here, where somebody reads it.
+    // Report errors here, where somebody reads them.
     let (files, undecided) = (agent::open(&options)?, Undecided::for_run(&options, true));
     runtime.block_on(slash::Commands::find(&options, &files, undecided))?.read(task)?;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
@@ -65,7 +65,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         }
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
-        // Whoever attaches may do so before the process has begun.
+        // The user may attach before the process has started.
         let model = Some((options.model.as_deref().unwrap_or(&choice.name), options.base_url.as_deref()));
         let noted = Noted {
             root: Some(options.directory()),
@@ -86,7 +86,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Starts the process that works on a thread, with the options of this one, or with another model, at its address.
+/// Starts the process that works on a thread, with this process's options, or with another model and its address.
 pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, Option<&str>)>) -> Result<()> {
     let program = std::env::current_exe().context("this program cannot be found")?;
     let log = log(thread)?;
@@ -98,7 +98,7 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
         command.args(address.into_iter().flat_map(|address| ["--base-url", address]));
     }
     let errors = log.try_clone()?;
-    // A process group of its own: what the terminal sends to this one is not for it.
+    // A process group of its own, so that signals from the terminal do not reach it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.stdin(Stdio::piped()).stdout(log).stderr(errors).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -107,7 +107,7 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
     Ok(())
 }
 
-/// What such a process says, for who wonders.
+/// Opens the log file for the output of such a process.
 fn log(thread: &str) -> Result<fs::File> {
     let home =
         env("HOME").ok_or_else(|| anyhow!("what it says is kept in ~/.deepagents/background, but HOME is not set"))?;
@@ -119,7 +119,7 @@ fn log(thread: &str) -> Result<fs::File> {
     opened.with_context(|| format!("`{}` cannot be written", file.display()))
 }
 
-/// The options of this process that are about the agent, and not about which thread, which mode and which task.
+/// Returns the options of this process that concern the agent, without those for the thread, the mode and the task.
 fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut all = all.peekable();
@@ -145,13 +145,13 @@ fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsSt
     kept
 }
 
-/// Works on a thread, without a terminal: with the task on stdin, or with what it left unfinished.
+/// Works on a thread without a terminal: on the task from stdin, or on what the thread left unfinished.
 pub(super) fn work(args: &InteractiveArgs, thread: &str) -> ExitCode {
     exit::code(worked(args, thread))
 }
 
 fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
-    // What ends the session of the terminal is not for this process.
+    // The end of the terminal session must not end this process.
     let _ = rustix::process::setsid();
     let mut task = String::new();
     std::io::stdin().read_to_string(&mut task)?;
@@ -170,7 +170,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         }
         until_free(&connection, host.as_ref(), thread).await?;
         let mut metadata = host.metadata(policy.mode());
-        // A thread stays that of the directory where it was begun.
+        // A thread keeps the directory in which it was started.
         metadata.remove("root");
         let input = match task.is_empty() {
             true => RunInput::resume(thread),
@@ -182,7 +182,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
                 slash::pin(RunInput::messages([Message::user(typed.text)]).thread(thread), typed.skill.as_ref())
             }
         };
-        // From here on a signal leaves a run that can be gone on with.
+        // From here on, a signal leaves a run that can be resumed.
         let mut signals = EndSignals::catch(Hangup::Ends)?;
         let run = connection.agent.run(input.note(metadata));
         let handle = run.handle();
@@ -221,7 +221,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Waits until nobody works on a thread, or nobody that lives.
+/// Waits until no live process works on a thread.
 async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<()> {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -234,14 +234,14 @@ async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -
     }
 }
 
-/// Tells the person's command.
+/// Runs the user's notification command.
 fn tell(command: &str, message: &str, thread: &str, directory: &Path) {
     let told = json!({"event": "notification", "message": message, "thread": thread, "directory": directory});
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::null());
     let ran = shell.spawn().and_then(|mut child| {
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that does not read need not be told.
+            // The command need not read its stdin.
             let _ = stdin.write_all(told.to_string().as_bytes());
         }
         child.wait()

@@ -1,4 +1,4 @@
-//! The program without a subcommand: the screens on a terminal, a single task where stdin is none.
+//! The program without a subcommand: the screens on a terminal, otherwise a single task from stdin.
 
 mod choices;
 mod detached;
@@ -24,10 +24,10 @@ use crate::tracing::Tracing;
 use crate::{config, demo, exit, model_choice, output, own_files, run, runtime};
 use host::ProgramHost;
 
-/// The exit code of a mistake of the program.
+/// Exit code after an internal error.
 const PANICKED: u8 = 101;
 
-/// Shows the screens until the person leaves.
+/// Shows the screens until the user leaves.
 pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
     if let Some(thread) = &args.worker {
         return detached::work(args, thread);
@@ -44,7 +44,7 @@ pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
     }
 }
 
-/// Shows the screens on a thread that may be another program's.
+/// Shows the screens on a thread that may belong to another program.
 pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let again = Again::new(None, &args.options.database);
@@ -57,8 +57,8 @@ pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     }
 }
 
-/// A run with the options of the screens that are about the agent: the text on stdin is the task, or what is to be done
-/// next on the thread that they name.
+/// Runs one task with the screens' options for the agent. The text on stdin is the task, or the next message for the
+/// thread that the options name.
 fn one_task(args: &InteractiveArgs) -> Result<Exit> {
     let task = if args.resume.is_some() || args.go_on { run::piped()? } else { None };
     if args.approve == Some(ScreenMode::Ask) {
@@ -69,7 +69,7 @@ fn one_task(args: &InteractiveArgs) -> Result<Exit> {
     run::run(&RunArgs::without_screens(args, task))
 }
 
-/// The thread that the options name, if they name one that is there.
+/// Returns the thread that the options name, if they name one and it exists.
 async fn thread_of(args: &InteractiveArgs) -> Result<Option<ThreadInfo>> {
     let given = args.worker.as_ref().or(args.resume.as_ref());
     if given.is_none() && !args.go_on {
@@ -85,14 +85,14 @@ async fn thread_of(args: &InteractiveArgs) -> Result<Option<ThreadInfo>> {
     }
 }
 
-/// The options for a thread: with its model, where they name none.
+/// Returns the options for a thread, with its model if they name none.
 fn as_in(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> InteractiveArgs {
     let agent = thread.and_then(|thread| with_model_of(&args.agent, thread));
     InteractiveArgs { agent: agent.unwrap_or_else(|| args.agent.clone()), ..args.clone() }
 }
 
-/// The mode for a thread, where none is named: that of the thread where it allows less. What was done in it without a person
-/// is asked about where one is there.
+/// Returns the mode for a thread if none is given: the thread's own mode if it allows less. A mode for runs without a
+/// user becomes `ask`.
 fn mode_in(args: &InteractiveArgs, usual: ScreenMode, thread: Option<&ThreadInfo>) -> ScreenMode {
     if args.approve.is_some() {
         return usual;
@@ -113,7 +113,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     own_files::check_root(args.agent.root.as_deref())?;
     database::check_place(&args.database)?;
     let runtime = runtime::start()?;
-    // Who names a thread that is not there sees that before the screens take the terminal.
+    // Report an unknown thread before the screens take over the terminal.
     let thread = runtime.block_on(thread_of(args))?;
     let args = &as_in(args, thread.as_ref());
     let config::Screens { mut agent, mode, preferences, config } = config::for_screens(args)?;
@@ -128,7 +128,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     let named = agent.model.clone();
     let onboarding = choice.is_err() && named.is_none() && agent.base_url.is_none();
     let model = match (&choice, named) {
-        // As the command line says it: a server's own name needs no provider before it.
+        // As on the command line: the model of a server given by its address needs no provider prefix.
         (_, Some(named)) => named,
         (Ok(choice), None) => choice.name.clone(),
         (Err(_), None) => host::NO_MODEL.to_owned(),
@@ -164,22 +164,22 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     if let Some(lost) = runtime.block_on(tracing.finish()) {
         output::remark(&format!("tracing: {lost}"));
     }
-    // A tool that ignores its end must not hold the program.
+    // A tool that ignores cancellation must not hold up the program.
     runtime.shutdown_background();
     ended.map_err(|error| anyhow!("{error}"))
 }
 
-/// What a command has to say again that goes on with a thread of these screens.
+/// Returns the options that a command to resume a thread of these screens has to repeat.
 fn again(args: &InteractiveArgs) -> Again {
     Again::new(args.agent.root.as_deref(), &args.database)
 }
 
-/// The command that lists the threads of the database of these screens.
+/// Returns the command that lists the threads in the database of these screens.
 fn listing(args: &InteractiveArgs) -> String {
     Again::new(None, &args.database).command("deepagents threads list")
 }
 
-/// What is said at the end: how to go on.
+/// Prints how to resume the thread, and returns the exit code.
 fn end(ended: &Ended, again: &Again, listing: &str) -> ExitCode {
     match &ended.handed_over {
         Ok(0) => {}

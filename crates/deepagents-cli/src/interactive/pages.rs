@@ -1,4 +1,4 @@
-//! Pages of the program that the screens show.
+//! Pages of the program that the screens display.
 
 use std::path::Path;
 
@@ -10,24 +10,24 @@ use deepagents_tui::Page;
 use crate::model_choice::env;
 use crate::{doctor, permissions};
 
-/// A page as text, for a model that was chosen by its name or address.
+/// Returns a page as text. `model` is the model's name and address, as far as they were given.
 pub(super) async fn page(page: Page, root: &Path, model: (Option<&str>, Option<&str>)) -> Result<String> {
     match page {
         Page::Doctor => machine(model).await,
         Page::Permissions => remembered(root),
         Page::Bug => bug(model).await,
-        // The host has them: they are those that the screens began with.
+        // The host answers this itself, with the settings that the screens started with.
         Page::Config => Ok(String::new()),
     }
 }
 
-/// What this machine has.
+/// Describes this machine.
 async fn machine((model, base_url): (Option<&str>, Option<&str>)) -> Result<String> {
     let sandbox = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
     Ok(format!("{}\n{sandbox}", doctor::machine(model, base_url)))
 }
 
-/// What was always allowed in runs of `deepagents run` in a directory.
+/// Lists what the user has always allowed in a directory for `deepagents run`.
 fn remembered(root: &Path) -> Result<String> {
     let (Some(store), Ok(scope)) = (permissions::store(), RuleScope::project(root)) else {
         return Ok("nothing is always allowed".to_owned());
@@ -41,7 +41,7 @@ fn remembered(root: &Path) -> Result<String> {
     Ok(format!("{}\n`deepagents permissions remove NUMBER` takes one back", lines.join("\n")))
 }
 
-/// What a report of a mistake should hold; nothing of what was said.
+/// Returns what a bug report should contain; nothing of the conversation.
 async fn bug(model: (Option<&str>, Option<&str>)) -> Result<String> {
     let terminal = ["TERM", "TERM_PROGRAM", "COLORTERM", "LANG"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the directory brings, in screens that nobody is asked before.
+//! What the directory brings, for screens that start without asking about it.
 
 use std::path::Path;
 
@@ -12,16 +12,17 @@ use crate::render::{escaped, escaped_lines};
 use crate::trust::{Brought, is_users_own, look, store};
 use crate::{config, file_commands, front_matter};
 
-/// What of it may be used, and what nobody has agreed to yet.
+/// The items that may be used, and those that the user has not yet agreed to.
 pub(super) struct Definitions {
     pub(super) brought: Brought,
-    /// Commands of files that may be used.
+    /// Commands from files that may be used.
     pub(super) commands: Vec<CommandFile>,
     pub(super) offered: Vec<Offered>,
     pub(super) problems: Vec<String>,
 }
 
-/// What the directory brings: what the user has agreed to before, for this session, or with the command line, may be used.
+/// Returns what the directory brings. Items may be used if the user has agreed to them before, for this session, or on
+/// the command line.
 pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &[TrustItem]) -> Result<Definitions> {
     let found = survey(args, files).await?;
     let root = args.directory().to_owned();
@@ -47,7 +48,7 @@ pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &
     })
 }
 
-/// What the directory brings for an agent, and for the screens.
+/// Returns what the directory brings for an agent and for the screens.
 async fn survey(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
     let mut found = look(args, files).await?;
     let (commands, problems) = file_commands::brought(files).await?;
@@ -57,7 +58,7 @@ async fn survey(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
     Ok(found)
 }
 
-/// What nobody has decided about yet.
+/// Returns the items that the user has not decided about.
 pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<Vec<FoundItem>> {
     let known = standing(args.directory())?;
     let found = survey(args, files).await?.items;
@@ -67,7 +68,7 @@ pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<V
     Ok(found.into_iter().filter(is_open).collect())
 }
 
-/// Agrees from now on.
+/// Records the user's agreement for good.
 pub(super) fn remember(root: &Path, open: Vec<FoundItem>) -> Result<()> {
     let items: Vec<TrustItem> = open.into_iter().map(|found| found.item).collect();
     crate::trust::remember(root, items)
@@ -79,7 +80,7 @@ pub(super) fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
     Ok(records.into_iter().map(|record| (record.item, record.consent)).collect())
 }
 
-/// An item as it is offered: what it is, what its file says of it, and all that it says.
+/// Describes an item for the offer: its kind, its description, and its full text.
 fn offer(found: &FoundItem) -> Offered {
     let mut text = Vec::new();
     for (path, bytes) in found.files() {

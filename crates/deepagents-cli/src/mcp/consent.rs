@@ -1,4 +1,4 @@
-//! What somebody agrees to who agrees to a server of the project, and what keeps it as it is.
+//! What agreeing to a project's MCP server covers, and how changes to it are noticed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::own_files::home;
 use crate::small_file;
 use crate::trust::Whole;
 
-/// How files end that programs of their language load by their names.
+/// Extensions of files that programs in these languages load by name.
 const LOADED: [&str; 8] = ["py", "js", "cjs", "mjs", "ts", "cts", "mts", "node"];
-/// Entries of a directory that are looked at.
+/// Maximum number of directory entries examined.
 const MOST_BESIDE: usize = 1000;
-/// Says what `npm run` runs, and may have so many bytes.
+/// The file that defines what `npm run` runs, and its maximum size in bytes.
 const PACKAGE: &str = "package.json";
 const MOST_PACKAGE: u64 = 1 << 20;
-/// Programs that run more than they are told to by name, and files that say what some of them run.
+/// Programs that run more than their arguments name, and the files that define what some of them run.
 const RUNNERS: [&str; 11] = ["npm", "pnpm", "yarn", "bun", "deno", "make", "just", "cargo", "go", "uv", "poetry"];
 const MANIFESTS: [&str; 5] = [PACKAGE, "deno.json", "Makefile", "makefile", "justfile"];
 
 impl Described {
-    /// What is agreed to: the entry as it is written, by the name of its file in the project, and the files of the project
-    /// that it names, with those beside them, which are what is run.
+    /// Returns the item to agree to: the entry as written, named by its file's path in the project, with the project's
+    /// files that it names and those next to them, which are what is run.
     pub(super) fn item(&self, root: &Path) -> FoundItem {
         let source = format!("/{}", self.file.strip_prefix(root).unwrap_or(&self.file).display());
         let text = match &self.entry {
@@ -47,7 +47,7 @@ impl Described {
     }
 }
 
-/// All that a server does or gets by being agreed to, in words.
+/// Describes everything that a server does or gets if the user agrees to it.
 fn asks_for(entry: &Entry) -> Vec<String> {
     let mut asks = Vec::new();
     match (&entry.command, &entry.url) {
@@ -74,15 +74,15 @@ fn asks_for(entry: &Entry) -> Vec<String> {
 struct Run {
     /// The files that are named.
     files: BTreeSet<VPath>,
-    /// Those beside them, which they may load. They are agreed to with them, and not protected: they may be all that is
-    /// worked on.
+    /// The files next to them, which they may load. Consent covers them, but they are not protected: the agent's work
+    /// may consist of them.
     beside: BTreeSet<VPath>,
-    /// Whether it may run others.
+    /// Whether it may run other files.
     is_partly_known: bool,
 }
 
-/// What an entry names in its command and arguments, what those programs name, and what lies beside programs that load what
-/// lies beside them.
+/// Returns the files that an entry names in its command and arguments, those that these programs name, and the files
+/// next to programs that load their neighbours.
 fn run_by(entry: &Entry, root: &Path) -> Run {
     let Some(TransportConfig::Stdio(program)) = entry.config(&env).ok().map(|config| config.transport) else {
         return Run::default();
@@ -90,16 +90,17 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
     let start = program.cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
     let words: Vec<&str> =
         [program.command.as_str()].into_iter().chain(program.args.iter().map(String::as_str)).collect();
-    // The value of an option may name one too.
+    // The value of an option may be a file name too.
     let names = words.iter().flat_map(|word| [Some(*word), word.split_once('=').map(|(_, value)| value)]).flatten();
     let named = names.flat_map(|name| {
         let written = start.join(name);
         let real = written.canonicalize().ok().filter(|file| file.is_file());
-        // Whoever exchanges a link says what is run as well; one on the way to a file is not seen.
+        // Include the link itself, as replacing it changes what is run. A link on the way to the file goes unnoticed.
         real.into_iter().flat_map(move |real| [written.clone(), real])
     });
     let named: BTreeSet<VPath> = named.filter_map(|file| below(&file, root)).collect();
-    // A file that is named runs others, whatever it is given to, and a text may be commands of its own.
+    // A named file may run others, whichever program it is passed to, and an argument with spaces may be a command of
+    // its own.
     let texts = words.iter().filter(|word| word.contains(char::is_whitespace) || start.join(word).is_file());
     let texts = texts.map(|text| (*text).to_owned()).chain([words.join(" ")]);
     let mut run = Run::default();
@@ -117,7 +118,7 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
     for file in &run.files {
         let Some(directory) = file.parent().filter(|_| loads_beside(file)) else { continue };
         if directory.is_root() {
-            // What else lies there is the project's.
+            // The other files there are the project itself.
             run.is_partly_known = true;
         } else if directories.insert(directory.clone()) {
             match beside(root, &directory) {
@@ -129,7 +130,7 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
     run
 }
 
-/// The scripts of a package that words name, and those that these name.
+/// Returns the package's scripts that the words name, and those that these name in turn.
 fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
     let bytes = small_file::bytes(package, MOST_PACKAGE).ok().flatten().unwrap_or_default();
     let package: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -139,7 +140,7 @@ fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut names: BTreeSet<String> = words.iter().map(|word| (*word).to_owned()).collect();
     while !names.is_empty() {
-        // What runs before and after a script is named after it.
+        // The scripts that run before and after another are named after it.
         let is_named = |name: &str| {
             let of = ["pre", "post"].into_iter().filter_map(|when| name.strip_prefix(when));
             of.chain([name]).any(|name| names.contains(name))
@@ -152,7 +153,7 @@ fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
     found
 }
 
-/// The programs in a directory; none where there are too many to be looked at.
+/// Returns the programs in a directory; `None` if it has too many entries.
 fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
     let (mut todo, mut left) = (vec![root.join(directory.relative())], MOST_BESIDE);
     let mut files = BTreeSet::new();
@@ -169,7 +170,7 @@ fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
     Some(files)
 }
 
-/// Whether a file is of a language whose programs load what lies beside them.
+/// Whether programs in the file's language load files next to them.
 fn loads_beside(file: &VPath) -> bool {
     let ending = Path::new(file.as_str()).extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| LOADED.contains(&ending))
@@ -179,13 +180,13 @@ fn below(file: &Path, root: &Path) -> Option<VPath> {
     VPath::parse(&format!("/{}", file.strip_prefix(root).ok()?.to_str()?)).ok()
 }
 
-/// What servers of tools are run from in a directory, since these run outside of the sandbox and are started anew by a
-/// call; `named` is a file of servers beside the user's and the project's.
+/// Returns the files in a directory that MCP servers run. They run outside the sandbox, and a call may start them
+/// again. `named` is a servers file in addition to the user's and the project's.
 pub(crate) fn run_here(root: &Path, named: Option<&Path>) -> BTreeSet<VPath> {
     entries(root, named).flat_map(|entry| run_by(&entry, root).files).collect()
 }
 
-/// The commands that start these servers, with their arguments.
+/// Returns the commands that start these servers, with their arguments.
 pub(crate) fn commands_here(root: &Path, named: Option<&Path>) -> Vec<String> {
     let commands = entries(root, named).filter_map(|entry| Some((entry.command?, entry.args)));
     commands.map(|(command, args)| format!("{command} {}", args.join(" "))).collect()

@@ -1,4 +1,4 @@
-//! Which MCP servers there are: files of the user, of the project, and one named by hand.
+//! Finding MCP servers: in the user's file, the project's files, and a file named on the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::small_file;
 use crate::sources::OWN;
 use crate::trust::{self, Undecided};
 
-/// What a file of servers is called.
+/// Name of a servers file.
 pub(super) const FILE: &str = ".mcp.json";
 
-/// Who wrote a file.
+/// Where a file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The user.
+    /// The user's own.
     User,
-    /// Whoever made the project.
+    /// The project's.
     Project,
-    /// Whoever runs the program has named it.
+    /// Named on the command line.
     Named,
 }
 
@@ -37,21 +37,21 @@ pub(super) struct Described {
     pub(super) file: PathBuf,
 }
 
-/// All servers there are; of two with one name the more important one.
+/// All servers; of two with the same name, only the one with the higher precedence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) servers: Vec<Described>,
-    /// Those of the project that nobody has consented to.
+    /// Servers of the project that the user has not agreed to.
     pub(super) untrusted: Vec<Described>,
 }
 
-/// The file of the user.
+/// Returns the path of the user's file.
 pub(super) fn of_user() -> Option<PathBuf> {
     env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE))
 }
 
-/// Reads all files. One that was named by hand and cannot be used is an error; the others are told of and passed over. Of
-/// those of the project nothing counts before somebody agrees to it.
+/// Reads all files. A file named on the command line that cannot be used is an error; others are reported and skipped.
+/// The project's servers are included only if the user agrees to them.
 pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> Result<Found> {
     let (mut found, problems) = collect(sources, root)?;
     problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
@@ -61,8 +61,8 @@ pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> R
     Ok(found.by_importance())
 }
 
-/// The same without a word: what is wrong with files is given, and of the servers of the project those count that were
-/// agreed to.
+/// Like [`find`], but prints and asks nothing: returns the problems with files, and only the project's servers that
+/// were agreed to.
 pub(super) fn find_quietly(
     sources: &McpSources,
     root: &Path,
@@ -76,7 +76,7 @@ pub(super) fn find_quietly(
     Ok((found.by_importance(), problems))
 }
 
-/// Reads all files, and says what is wrong with them.
+/// Reads all files, and returns the problems with them.
 fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
     let (mut found, mut problems) = (Found::default(), Vec::new());
     for (file, source) in files(root) {
@@ -97,18 +97,18 @@ fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
     Ok((found, problems))
 }
 
-/// The files, from the least to the most important one.
+/// Returns the files in order of increasing precedence.
 pub(super) fn files(root: &Path) -> Vec<(PathBuf, Source)> {
     let own = root.join(OWN).join(FILE);
     let user = of_user();
-    // The home may be the project.
+    // The project may be the user's home.
     let is_user = user.as_ref().is_some_and(|user| same(user, &own));
     let project = (!is_user).then_some((own, Source::Project));
     let user = user.map(|file| (file, Source::User)).into_iter();
     user.chain(project).chain([(root.join(FILE), Source::Project)]).collect()
 }
 
-/// What the project brings, to be agreed to.
+/// Returns the project's servers as items to agree to.
 pub(crate) fn brought(root: &Path) -> Vec<FoundItem> {
     let mut found = Found::default();
     for (file, source) in files(root).into_iter().filter(|(_, source)| *source == Source::Project) {
@@ -123,7 +123,7 @@ fn same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// What a file holds, if it is there.
+/// Reads a file; `None` if it does not exist.
 pub(super) fn read(file: &Path) -> Result<Option<ConfigFile>, String> {
     match small_file::read(file).map_err(|error| error.to_string())? {
         Some(text) => {
@@ -136,13 +136,13 @@ pub(super) fn read(file: &Path) -> Result<Option<ConfigFile>, String> {
 impl Found {
     fn take(&mut self, file: ConfigFile, source: Source, path: &Path) {
         for (name, entry) in file.servers {
-            // One of the project does not take the place of another before it counts.
+            // A project's server does not replace another source's before the user has agreed to it.
             self.servers.retain(|known| known.name != name || (source == Source::Project) != (known.source == source));
             self.servers.push(Described { name, entry, source, file: path.to_owned() });
         }
     }
 
-    /// Leaves out what nobody has agreed to, and then the less important one of two with one name.
+    /// Removes the servers that the user has not agreed to.
     fn admit(&mut self, root: &Path, undecided: Undecided) -> Result<()> {
         let (project, others) =
             std::mem::take(&mut self.servers).into_iter().partition(|s: &Described| s.source == Source::Project);
@@ -156,7 +156,7 @@ impl Found {
         Ok(())
     }
 
-    /// One server a name: the one of the most important file.
+    /// Keeps one server per name: that of the file with the highest precedence.
     fn by_importance(mut self) -> Self {
         let rank = |source: Source| match source {
             Source::User => 0,
@@ -172,7 +172,7 @@ impl Found {
         Self { servers: kept, untrusted: self.untrusted }
     }
 
-    /// The server of a name.
+    /// Returns the server with this name.
     pub(super) fn get(&self, name: &str) -> Result<&Described> {
         if let Some(server) = self.servers.iter().find(|server| server.name == name) {
             return Ok(server);
@@ -189,15 +189,15 @@ impl Found {
 }
 
 impl Described {
-    /// How it is reached, with the variables of the environment put in. What it says of its tools is believed: it is the user's
-    /// own, or the user has agreed to it and to what its tools say.
+    /// Returns its configuration, with environment variables substituted. What it says about its tools is trusted: it
+    /// is the user's own, or the user has agreed to it and to what its tools say.
     pub(super) fn config(&self) -> Result<ServerConfig, EntryError> {
         let lookup = |name: &str| std::env::var(name).ok();
         let config = self.entry.clone().and_then(|entry| entry.config(&lookup))?;
         Ok(config.trusted(true))
     }
 
-    /// Whether it is switched off.
+    /// Whether it is disabled.
     pub(super) fn is_disabled(&self) -> bool {
         self.entry.as_ref().is_ok_and(|entry| entry.disabled)
     }

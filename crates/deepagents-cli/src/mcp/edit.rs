@@ -13,7 +13,7 @@ use crate::args::{McpAddArgs, Scope};
 use crate::exit::{Exit, WrongUsage};
 use crate::output;
 
-/// Describes a server in a file.
+/// Adds a server to a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
     if args.name.trim().is_empty() {
         bail!(WrongUsage("a server has a name".to_owned()));
@@ -60,13 +60,13 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
     Ok(entry.into())
 }
 
-/// Whether a word is a host with a port, as addresses have without what they begin with.
+/// Whether a word is a host with a port: an address without its scheme.
 fn is_host(word: &str) -> bool {
     let port = word.split_once(':').map(|(_, rest)| rest.split('/').next().unwrap_or_default());
     port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Takes a server out of a file.
+/// Removes a server from a file.
 pub(super) fn remove(name: &str, scope: Scope, root: &Path) -> Result<Exit> {
     let file = file(scope, root)?;
     let mut config = Config::open(&file)?;
@@ -82,7 +82,7 @@ fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
     match scope {
         Scope::Project => {
             let file = root.join(FILE);
-            // Whoever wrote the project may have put a link there, to have a file of the user's changed.
+            // The project's author may have placed a link there that would make this change one of the user's files.
             let leads_out = |real: PathBuf| !root.canonicalize().is_ok_and(|root| real.starts_with(root));
             if file.canonicalize().is_ok_and(leads_out) {
                 bail!("{} is a link out of the project, and what it leads to is not changed", file.display());
@@ -93,17 +93,17 @@ fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A file of servers that is changed. What else it holds stays.
+/// A servers file being changed; its other contents are kept.
 struct Config {
     file: PathBuf,
     value: Value,
-    /// Nobody else changes such a file meanwhile. The lock is the user's own, so that nothing is left in a project.
+    /// Excludes other writers. The lock file is in the user's directory, so that nothing is left in a project.
     _lock: Option<FileLock>,
 }
 
 impl Config {
     fn open(file: &Path) -> Result<Self> {
-        // Where there can be none, nothing of the user's is written either.
+        // If the lock cannot be taken, the user's file cannot be written either.
         let lock = discover::of_user().and_then(|users| FileLock::take(&users).ok());
         let text = match fs::read_to_string(file) {
             Ok(text) => text,

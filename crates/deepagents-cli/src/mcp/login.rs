@@ -24,7 +24,7 @@ pub(super) fn login(sources: &McpSources, root: &Path, name: &str) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Forgets the login of a server.
+/// Removes the login to a server.
 pub(super) fn logout(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
     let (config, folder) = (address(sources, root, name)?, folder()?);
     let known = runtime::start()?.block_on(auth::logout(name, &config, &folder))?;

@@ -1,4 +1,4 @@
-//! MCP servers: those that an agent uses, and `deepagents mcp`.
+//! MCP servers: those that agents use, and `deepagents mcp`.
 
 mod consent;
 mod discover;
@@ -29,10 +29,10 @@ pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};
 
-/// How long what is said in the screens or in an editor waits for servers that are starting.
+/// How long a message in the screens or in an editor waits for servers that are starting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The servers of a run, and what is remembered of them when it is over.
+/// The servers of a run, and the tools agreed to, which are stored when it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     /// The servers.
@@ -41,11 +41,11 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Ends them, and remembers what tools somebody has agreed to.
+    /// Ends the servers, and stores which tools the user has agreed to.
     pub(crate) async fn close(&self) {
         self.all.close().await;
         let pins = self.pins.clone();
-        // The record is a file.
+        // The trust store is a file.
         let saved = tokio::task::spawn_blocking(move || pins.save()).await;
         if let Ok(Err(error)) = saved {
             output::remark(&format!("warning: which tools you have agreed to is not remembered: {error}"));
@@ -54,25 +54,25 @@ impl Servers {
 }
 
 impl Servers {
-    /// Starts servers of the project and asks about tools that are not what somebody has agreed to any more. What the first
-    /// request would wait for is waited for here.
+    /// Starts the project's servers, and asks about tools that have changed since the user agreed to them. Waits for
+    /// the servers here instead of in the first request.
     pub(crate) async fn ask_again(&self, root: &Path, undecided: Undecided) -> Result<()> {
         if undecided != Undecided::Ask || !self.pins.covers_any() {
             return Ok(());
         }
         self.all.ready().await;
-        // Making the set of tools has them reviewed.
+        // Building the tool set reviews the tools.
         drop(self.all.tools());
         let (changed, root) = (self.pins.changed(), root.to_owned());
         if !changed.is_empty() {
-            // Asking waits for a person, and the record is a file.
+            // Asking blocks on the user, and the trust store is a file.
             let admitted = tokio::task::spawn_blocking(move || trust::admit(&root, changed, undecided)).await??;
             self.accept(&admitted);
         }
         Ok(())
     }
 
-    /// Tools that are left out because they are not what somebody has agreed to any more.
+    /// Returns the tools that are left out because they have changed since the user agreed to them.
     pub(crate) fn changed(&self) -> Vec<FoundItem> {
         self.pins.changed()
     }
@@ -85,7 +85,7 @@ impl Servers {
     }
 }
 
-/// The servers of an agent, if there are any; what cannot be used is told of.
+/// Returns the servers of an agent, if there are any, and reports those that cannot be used.
 pub(crate) fn servers(
     args: &AgentArgs,
     undecided: Undecided,
@@ -109,7 +109,8 @@ pub(crate) fn servers(
     Ok(Some(pinned(configs, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
 }
 
-/// The servers of an agent that is served: those of files, and in their place those that describe the agent itself.
+/// Returns the servers of a served agent: those of files, except where the agent's own description has one with the
+/// same name.
 pub(crate) fn served(
     args: &AgentArgs,
     undecided: Undecided,
@@ -131,7 +132,7 @@ pub(crate) fn served(
     Ok(Some(pinned(all, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
 }
 
-/// Servers whose tools are compared with what somebody has agreed to.
+/// Returns servers whose tools are compared with what the user has agreed to.
 fn pinned(configs: Vec<(String, ServerConfig)>, pins: Pins, options: McpOptions) -> Servers {
     let pins = Arc::new(pins);
     let reviewed = pins.clone();
@@ -139,18 +140,18 @@ fn pinned(configs: Vec<(String, ServerConfig)>, pins: Pins, options: McpOptions)
     Servers { all: McpServers::new(configs, McpOptions { review: Some(review), ..options }), pins }
 }
 
-/// The servers of the screens, where nothing may be printed.
+/// The servers of the screens, which must not print.
 #[derive(Debug)]
 pub(crate) struct ScreenServers {
     /// Those that may be used, if there are any.
     pub(crate) usable: Option<Servers>,
-    /// Those of the project that nobody has agreed to.
+    /// Those of the project that the user has not agreed to.
     pub(crate) untrusted: Vec<FoundItem>,
-    /// What is wrong with others.
+    /// Problems with other servers.
     pub(crate) problems: Vec<String>,
 }
 
-/// The servers of the screens. Of those of the project these count that were agreed to.
+/// Returns the servers of the screens. The project's servers are usable only if they were agreed to.
 pub(crate) fn for_screens(
     args: &AgentArgs,
     is_agreed: impl Fn(&TrustItem) -> bool,
@@ -181,8 +182,8 @@ pub(crate) fn for_screens(
     Ok(out)
 }
 
-/// The servers of an editor's session: those that the editor brings, and the user's own. The tools of the editor's count as
-/// those of strangers.
+/// Returns the servers of an editor's session: the editor's and the user's own. What the editor's servers say about
+/// their tools is not trusted.
 pub(crate) fn session_servers(
     args: &AgentArgs,
     can_ask: bool,
@@ -201,14 +202,14 @@ pub(crate) fn session_servers(
     Ok(pinned(all, pins, options))
 }
 
-/// The servers that can be used; of the others it is said why they cannot.
+/// Returns the servers that can be used, and reports the others.
 fn usable(found: &discover::Found) -> Vec<(String, ServerConfig)> {
     let (configs, problems) = configs(found);
     problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
     configs
 }
 
-/// The servers that can be used, and why the others cannot.
+/// Returns the servers that can be used, and the problems with the others.
 fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>) {
     let (mut configs, mut problems) = (Vec::new(), Vec::new());
     for server in found.servers.iter().filter(|server| !server.is_disabled()) {
@@ -223,12 +224,12 @@ fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>
     (configs, problems)
 }
 
-/// The same with the model that servers may use which are allowed to.
+/// Returns the options with the model for servers that may use sampling.
 fn with_model(args: &AgentArgs, model: &Arc<dyn ChatModel>) -> McpOptions {
     McpOptions { sampling: Some(SamplingModel::new(model.clone())), ..options(args.directory()) }
 }
 
-/// What servers are told, and where traces of them go.
+/// Returns what servers are told, and where their logs, caches and logins are stored.
 fn options(root: &Path) -> McpOptions {
     let variables = SAFE_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
     let own = own_folder();
@@ -246,7 +247,7 @@ fn own_folder() -> Option<PathBuf> {
     env("HOME").map(|home| Path::new(&home).join(".deepagents"))
 }
 
-/// Where logins are kept.
+/// Returns the directory for logins.
 fn token_folder() -> Option<PathBuf> {
     own_folder().map(|own| own.join(".state").join("mcp-tokens"))
 }

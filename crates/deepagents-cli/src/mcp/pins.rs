@@ -1,4 +1,4 @@
-//! Tools of the project's servers as they were when somebody agreed to them.
+//! The tools of the project's servers as they were when the user agreed to them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the tools of the project's servers said when somebody agreed to them. A server may say something else later, so a
-/// tool that has changed is left out until somebody agrees to it again.
+/// Compares the tools of the project's servers with what the user agreed to. A server may change its tools later; a
+/// changed tool is left out until the user agrees to it again.
 #[derive(Debug)]
 pub(super) struct Pins {
     root: PathBuf,
     known: Mutex<Vec<TrustRecord>>,
-    /// The files that describe the project's servers, by their names.
+    /// The files that describe the project's servers, by server name.
     sources: BTreeMap<String, String>,
-    /// Whether whatever the servers say now is agreed to.
+    /// Whether everything that the servers say now is agreed to.
     accepts: bool,
-    /// Whether that is remembered.
+    /// Whether consent is stored.
     remembers: bool,
     new: Mutex<Vec<TrustItem>>,
-    /// Tools that are left out, with what they say now.
+    /// Tools that are left out, with their current descriptions.
     changed: Mutex<Vec<(TrustItem, String)>>,
 }
 
@@ -53,7 +53,7 @@ impl Pins {
         })
     }
 
-    /// Whether a tool may be offered.
+    /// Returns an error if a tool may not be offered.
     pub(super) fn check(&self, server: &str, tool: &ToolSpec) -> Result<(), String> {
         let Some(source) = self.sources.get(server) else { return Ok(()) };
         let said = serde_json::to_string(tool).unwrap_or_default();
@@ -85,19 +85,19 @@ impl Pins {
         Ok(())
     }
 
-    /// Whether a project has any of the servers.
+    /// Whether any of the servers is the project's.
     pub(super) fn covers_any(&self) -> bool {
         !self.sources.is_empty()
     }
 
-    /// The tools that are left out because they are not what somebody has agreed to.
+    /// Returns the tools that are left out because they have changed since the user agreed to them.
     pub(super) fn changed(&self) -> Vec<FoundItem> {
         let changed = lock(&self.changed).clone();
         let found = |(item, says): (TrustItem, String)| FoundItem::new(item, vec![format!("saying now: {says}")]);
         changed.into_iter().map(found).collect()
     }
 
-    /// Offers these from now on. Whoever agreed has had that remembered.
+    /// Offers these tools from now on. The caller has already stored the consent.
     pub(super) fn accept(&self, items: &[TrustItem]) {
         lock(&self.changed).retain(|(item, _)| !items.contains(item));
         let root = self.root.display().to_string();
@@ -110,7 +110,7 @@ impl Pins {
         lock(&self.known).extend(items.iter().map(record));
     }
 
-    /// Remembers what was agreed to.
+    /// Stores which tools were agreed to.
     pub(super) fn save(&self) -> Result<()> {
         let new = std::mem::take(&mut *lock(&self.new));
         match trust::store() {

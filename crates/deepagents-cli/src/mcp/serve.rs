@@ -18,12 +18,12 @@ use crate::threads::{Noted, database};
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, hooks, output, runtime, sources};
 
-/// The tools that are offered with `--files`.
+/// The tools offered with `--files`.
 const FILES: [&str; 7] = ["ls", "read_file", "write_file", "edit_file", "delete", "glob", "grep"];
-/// Those of them that change nothing.
+/// Those that change nothing.
 const READING: [&str; 4] = ["ls", "read_file", "glob", "grep"];
 
-/// Offers the agent to other programs. Stdout is the client's alone.
+/// Offers the agent to other programs. Stdout belongs to the client.
 pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let (options, problems) = config::for_agent(&args.agent)?;
     for problem in problems {
@@ -34,13 +34,13 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let mut shape = agent::Shape::from_args(options)?;
     shape.check()?;
     shape.decide_for_clients(args.approve)?;
-    // Each call of a file tool stands alone, so that none could say that it has read a file before.
+    // Calls of file tools are independent, so none could prove that the file was read before.
     shape.edits_unread = args.files;
     let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
     let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
     let runtime = runtime::start()?;
     let files = agent::open(options)?;
-    // Stdin is the client's, so nobody can be asked there.
+    // Stdin belongs to the client, so nobody can be asked there.
     let undecided = Undecided::for_run(options, true);
     let brought = runtime.block_on(Brought::find(options, &files, undecided))?;
     let (found, outside) = sources::find(options, &brought)?;
@@ -72,14 +72,14 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
         }
         served
     });
-    // Reading stdin cannot be ended.
+    // A blocking read of stdin cannot be cancelled.
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
 }
 
-/// Serves until the client goes, or a signal ends it.
+/// Serves until the client disconnects or a signal arrives.
 async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
-    // A server at an address may be meant to outlive the terminal that it was started from.
+    // An HTTP server may be meant to outlive the terminal that started it.
     let hangup = if args.http.is_some() { Hangup::EndsUnlessIgnored } else { Hangup::Ends };
     let mut signals = EndSignals::catch(hangup)?;
     let stop = CancellationToken::new();

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::trust::Undecided;
 use crate::{output, runtime};
 
-/// Lists all servers with what they are and whether they answer.
+/// Lists all servers, and whether they answer.
 pub(super) fn list(sources: &McpSources, root: &Path, as_json: bool) -> Result<Exit> {
     let found = discover::find(sources, root, Undecided::LeaveOut)?;
     if found.servers.is_empty() && found.untrusted.is_empty() {
@@ -101,7 +101,7 @@ fn source(source: Source) -> &'static str {
     }
 }
 
-/// What the tools of the servers of an agent cost, as far as they are known from earlier runs.
+/// Returns what an agent's MCP tools cost, as far as known from earlier runs.
 pub(crate) fn known(args: &AgentArgs) -> Result<Vec<KnownServer>> {
     if args.no_mcp {
         return Ok(Vec::new());
@@ -115,16 +115,16 @@ pub(crate) fn known(args: &AgentArgs) -> Result<Vec<KnownServer>> {
         .collect())
 }
 
-/// A server that is known from an earlier run.
+/// A server known from an earlier run.
 #[derive(Debug, Serialize)]
 pub(crate) struct KnownServer {
     pub(crate) name: String,
     pub(crate) tools: usize,
-    /// In every request.
+    /// Tokens that its tools add to every request.
     pub(crate) tokens: usize,
 }
 
-/// How many tools a server offers, and what they cost in every request.
+/// Describes how many tools a server offers, and what they cost in every request.
 pub(crate) fn cost(status: &ServerStatus) -> String {
     format!("{}, about {} tokens", number(status.tools.len()), tokens(status))
 }
@@ -133,7 +133,7 @@ pub(crate) fn number(tools: usize) -> String {
     format!("{tools} tool{}", if tools == 1 { "" } else { "s" })
 }
 
-/// What the tools of a server cost in every request, four characters a token.
+/// Returns the tokens that a server's tools add to every request, at four characters per token.
 fn tokens(status: &ServerStatus) -> usize {
     let chars = |text: &str| text.chars().count();
     let tool = |tool: &deepagents::core::tool::ToolSpec| {
@@ -142,7 +142,7 @@ fn tokens(status: &ServerStatus) -> usize {
     status.tools.iter().map(tool).sum::<usize>().div_ceil(4)
 }
 
-/// Shows how a server is described.
+/// Shows a server's description.
 pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
     let found = discover::find(sources, root, Undecided::LeaveOut)?;
     let all = found.servers.iter().chain(&found.untrusted);
@@ -153,7 +153,7 @@ pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit>
     match &server.entry {
         Err(error) => lines.push(format!("  problem  {error}")),
         Ok(entry) => {
-            // As the file says it: variables are not replaced, and values of their own are not shown.
+            // As in the file: variables are not substituted, and values of variables and headers are not shown.
             let named = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
             lines.extend(entry.command.iter().map(|command| format!("  command  {command} {}", entry.args.join(" "))));
             lines.extend(entry.url.iter().map(|url| format!("  url      {}", shown_address(url))));

@@ -1,4 +1,4 @@
-//! JSON that somebody else wrote parts of, shown so that every character of it can be seen.
+//! JSON with parts from elsewhere, printed so that every character is visible.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 
 pub(crate) use deepagents::escape::{escaped, escaped_lines};
 
-/// A value as JSON for people and programs, see [`escaped_json`].
+/// Serialises a value as JSON for people and programs, see [`escaped_json`].
 pub(crate) fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(escaped_json(&serde_json::to_string_pretty(value)?).into_owned())
 }
 
-/// JSON of which no character commands a terminal or hides: those are in strings alone, and are written as escapes there.
+/// Escapes control characters and hidden characters in JSON. They occur only inside strings.
 pub(crate) fn escaped_json(json: &str) -> Cow<'_, str> {
     let bad = |c: char| c != '\n' && (c.is_control() || !c.is_ascii() && is_hidden(c));
     if !json.contains(bad) {

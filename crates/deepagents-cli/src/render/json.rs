@@ -1,4 +1,4 @@
-//! Every event as a line of JSON.
+//! Events as lines of JSON.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Ending, Renderer, escaped_json};
 
-/// Every event as a line of JSON on stdout, in the form that `docs/events.md` describes, and nothing else.
+/// Prints every event as a line of JSON on stdout, in the format of `docs/events.md`, and nothing else.
 #[derive(Debug)]
 pub(crate) struct JsonLines;
 

@@ -1,4 +1,4 @@
-//! What was loaded from files when a run began.
+//! What a run loaded from files at its start.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use deepagents::{Event, EventKind, MiddlewareEvent, State};
 
 use super::style::{grouped, printable};
 
-/// Names of a kind that are shown.
+/// How many names of a kind are shown.
 const SHOWN: usize = 8;
 
-/// What was loaded from files: of memory the paths, of the others the names.
+/// What was loaded from files: paths of memory files, and names of the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) memory: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// What an earlier run of the thread has loaded, as far as the agent still has it.
+    /// Returns what an earlier run of the thread loaded, as far as the agent still has it.
     pub(crate) fn before(state: &State) -> Self {
         let memory = state.get::<MemoryContents>().into_iter().flatten();
         let skills = state.get::<SkillsMetadata>().and_then(Option::as_ref);
@@ -36,7 +36,7 @@ impl Loaded {
         }
     }
 
-    /// Takes note of an event of the main agent; gives what is wrong with files, if it is one about these.
+    /// Records an event of the main agent. If it is about loading files or servers, returns their problems.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Vec<String>> {
         let EventKind::Middleware(told) = &event.kind else { return None };
         if !event.path.is_empty() {
@@ -87,7 +87,7 @@ impl Loaded {
         problems
     }
 
-    /// All of it in a line, if there is anything.
+    /// Describes all of it in one line; `None` if nothing was loaded.
     pub(crate) fn line(&self) -> Option<String> {
         let kinds =
             [("memory", &self.memory), ("skills", &self.skills), ("sub-agents", &self.agents), ("mcp", &self.servers)];
@@ -100,7 +100,7 @@ impl Loaded {
     }
 }
 
-/// The names, or the first of them, without control characters: files say what they are.
+/// Returns the names, or the first of them, without control characters, since they come from files.
 pub(crate) fn several(names: &[String]) -> String {
     let shown: Vec<Cow<'_, str>> = names.iter().take(SHOWN).map(|name| printable(name)).collect();
     match names.len() - shown.len() {

@@ -1,4 +1,4 @@
-//! How a run is shown.
+//! Displaying a run.
 
 mod escape;
 mod json;
@@ -28,51 +28,52 @@ pub(crate) use terminal::Live;
 pub(crate) use tool_line::{call as tool_line, failure as tool_failure};
 pub(crate) use wrap::{Columns, width};
 
-/// Shows a run. An error is one of writing to stdout; the run is ended then.
+/// Displays a run. Errors are those of writing to stdout, and end the run.
 pub(crate) trait Renderer {
-    /// Something happened.
+    /// Shows an event.
     fn event(&mut self, event: &Event) -> io::Result<()>;
-    /// The program itself has something to say.
+    /// Shows a message of the program itself.
     fn notice(&mut self, text: &str) -> io::Result<()>;
-    /// Somebody is about to be asked at the terminal.
+    /// Prepares for a question at the terminal.
     fn pause(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// The run is over.
+    /// Shows the end of the run.
     fn end(&mut self, ending: &Ending) -> io::Result<()>;
 }
 
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) struct Ending {
-    /// What it left.
+    /// Its result.
     pub(crate) result: Result<Outcome, Box<RunError>>,
-    /// What was counted on the way.
+    /// Counts of what happened.
     pub(crate) tally: Tally,
-    /// Tokens of all agents.
+    /// Tokens used by all agents.
     pub(crate) usage: Usage,
-    /// What all its runs have spent together.
+    /// Total spending of all its runs.
     pub(crate) spent: BudgetUsage,
-    /// How long it took, waiting for decisions left out.
+    /// Duration, without waiting for decisions.
     pub(crate) elapsed: Duration,
-    /// Whether a signal has stopped it.
+    /// Whether a signal stopped it.
     pub(crate) interrupted: bool,
-    /// Whether it was stopped while it waited for tasks in the background.
+    /// Whether it was stopped while waiting for background tasks.
     pub(crate) left: bool,
-    /// What a hook said that has ended it.
+    /// The message of the hook that ended it.
     pub(crate) ended_by: Option<String>,
 }
 
 impl Ending {
-    /// Whether a run that was ended by other than its model has no answer: what stands last may be a tool's result, or the
-    /// answer of an earlier run.
+    /// Whether a run ended by something other than its model has no answer: its last message may be a tool result, or
+    /// the answer of an earlier run.
     pub(crate) fn is_cut_short(&self, outcome: &Outcome) -> bool {
         let answer = || outcome.messages().last().is_some_and(|message| message.as_assistant().is_some());
         outcome.stop == FinishReason::Ended && (self.ended_by.is_some() || !answer())
     }
 }
 
-/// What is said of a hook that ends the run before its model has; a run that is about to end anyway has its answer.
+/// Returns the message of a hook that ends the run before its model does. A `Stop` hook does not count, as the run then
+/// has its answer.
 pub(crate) fn hook_end(event: &Event) -> Option<&str> {
     match &event.kind {
         EventKind::Middleware(MiddlewareEvent::Hook { event: asked_at, message, ended: true, .. })
@@ -84,10 +85,10 @@ pub(crate) fn hook_end(event: &Event) -> Option<&str> {
     }
 }
 
-/// What happened, counted.
+/// Counts of what happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Answers of models, those of sub-agents included.
+    /// Model answers, including those of sub-agents.
     pub(crate) answers: u64,
     /// Tool calls that succeeded.
     pub(crate) tools_done: u64,

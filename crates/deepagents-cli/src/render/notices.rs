@@ -1,11 +1,11 @@
-//! What middlewares do that a person wants to know of.
+//! Middleware events that a user wants to see.
 
 use deepagents::MiddlewareEvent;
 
 use super::escaped;
 use super::style::count;
 
-/// A line about what a middleware has done; nothing where nobody needs to know.
+/// Describes a middleware event in one line; `None` if it is of no interest to the user.
 pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
     Some(match event {
         MiddlewareEvent::LoopDetected { times, stopped: false, .. } => {
@@ -16,7 +16,7 @@ pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
         }
         MiddlewareEvent::RubricEvaluated { result, explanation, missing, .. } if result == "needs_revision" => {
             let missing = missing.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(", ");
-            // A judge may give a reason and no criteria.
+            // The judge may give an explanation without naming criteria.
             let missing = if missing.is_empty() { missing } else { format!(" ({missing})") };
             format!("the goal is not met yet{missing}: {}", escaped(explanation))
         }

@@ -7,11 +7,11 @@ use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent};
 use super::{Ending, Renderer, json_text};
 use crate::output::Screen;
 
-/// The final answer alone on stdout.
+/// Prints only the final answer, on stdout.
 #[derive(Debug)]
 pub(crate) struct AnswerOnly {
     screen: Screen,
-    /// Whether the answer is to have a shape: one without it is no answer then.
+    /// Whether a structured answer is expected; text is then not an answer.
     has_shape: bool,
 }
 
@@ -24,7 +24,7 @@ impl AnswerOnly {
 impl Renderer for AnswerOnly {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
-            // What the agent lacks is told, whatever else is not.
+            // A missing MCP server is reported even in quiet mode.
             EventKind::Middleware(MiddlewareEvent::McpServer { problem: Some(problem), .. }) => {
                 self.screen.note(problem)
             }
@@ -38,8 +38,8 @@ impl Renderer for AnswerOnly {
 
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
-        // A run that was stopped in the middle, or waits for a decision, has no answer: its last message may be a
-        // tool's, or the words before a call.
+        // An interrupted or unfinished run has no answer: its last message may be a tool result, or the text before a
+        // call.
         let is_unfinished = matches!(
             outcome.stop,
             FinishReason::StepLimit

@@ -1,4 +1,4 @@
-//! Colours, symbols, and text that is safe to show.
+//! Colours, symbols, and text that is safe to print.
 
 use std::borrow::Cow;
 use std::env;
@@ -6,19 +6,19 @@ use std::io::{self, IsTerminal};
 
 pub(crate) use deepagents_tui::text::{count, grouped};
 
-/// Whether to colour.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     colour: bool,
 }
 
 impl Style {
-    /// For stdout.
+    /// Returns the style for stdout.
     pub(crate) fn of_stdout() -> Self {
         Self { colour: io::stdout().is_terminal() && wanted() }
     }
 
-    /// For stderr.
+    /// Returns the style for stderr.
     pub(crate) fn of_stderr() -> Self {
         Self { colour: io::stderr().is_terminal() && wanted() }
     }
@@ -53,13 +53,13 @@ fn wanted() -> bool {
     !set("NO_COLOR") && !is_dumb()
 }
 
-/// Whether the terminal says that it understands nothing but text.
+/// Whether the terminal is declared to support plain text only.
 pub(crate) fn is_dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// The text without characters that command a terminal or what stands around them: control characters other than ends of
-/// lines and tabs, overrides of the direction of writing, and tags.
+/// Removes characters that control a terminal or change how surrounding text appears: control characters other than
+/// newlines and tabs, bidirectional overrides, and tags.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let bad = |c: char| is_command(c) && c != '\n' && c != '\t';
     if text.contains(bad) { Cow::Owned(text.replace(bad, "")) } else { Cow::Borrowed(text) }
@@ -69,7 +69,7 @@ fn is_command(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The first line that says something, cut to so many characters, without control characters.
+/// Returns the first non-blank line, cut to `most` characters, without control characters.
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.chars().filter(|c| !is_command(*c)).collect();

@@ -1,4 +1,4 @@
-//! What sub-agents say and plan, indented below the agent that runs them.
+//! The text and plans of sub-agents, indented below the agent that runs them.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use deepagents::{Event, EventKind};
 use super::style::{Style, count, first_line};
 use super::todos::TodoView;
 
-/// Characters of a line of text that are shown.
+/// Maximum number of characters shown of a line.
 const SHOWN: usize = 160;
-/// Lines of an answer that are shown: its reader is the agent above.
+/// Maximum number of lines shown of an answer, which is meant for the parent agent.
 const LINES: usize = 20;
 
-/// Sub-agents by their paths, and the one that was shown last. Several work at once, so their words are shown by lines.
+/// Sub-agents by path, and the one shown last. Several work concurrently, so their text is shown line by line.
 #[derive(Debug, Default)]
 pub(super) struct SubAgentView {
     agents: BTreeMap<Vec<String>, SubAgent>,
@@ -23,15 +23,15 @@ pub(super) struct SubAgentView {
 #[derive(Debug, Default)]
 struct SubAgent {
     head: String,
-    /// The beginning of a line that has not ended yet.
+    /// The incomplete line at the end.
     open: String,
-    /// Lines of the present answer.
+    /// Number of lines in the current answer.
     lines: usize,
     todos: TodoView,
 }
 
 impl SubAgent {
-    /// The lines of these that are shown.
+    /// Returns the lines of a text that are shown.
     fn said(&mut self, text: &str) -> Vec<String> {
         let mut lines: Vec<String> =
             text.lines().map(|line| first_line(line, SHOWN)).filter(|line| !line.is_empty()).collect();
@@ -41,7 +41,7 @@ impl SubAgent {
         lines
     }
 
-    /// The end of an answer: its last line, and how many were not shown.
+    /// Ends an answer: returns its last line, and how many lines were not shown.
     fn finished(&mut self, style: Style) -> Vec<String> {
         let open = std::mem::take(&mut self.open);
         let mut lines = self.said(&open);
@@ -54,7 +54,7 @@ impl SubAgent {
 }
 
 impl SubAgentView {
-    /// The lines that an event adds; `there` says whether the last one shown still stands above them.
+    /// Returns the lines that an event adds. `there` says whether the sub-agent shown last is still directly above.
     pub(super) fn event(
         &mut self,
         event: &Event,
@@ -92,7 +92,7 @@ impl SubAgentView {
         self.lines(path, lines, there, style)
     }
 
-    /// Lines of a sub-agent, below its name where another was shown last.
+    /// Returns lines of a sub-agent, below its name if another was shown last.
     pub(super) fn lines(
         &mut self,
         path: &[String],
@@ -111,7 +111,7 @@ impl SubAgentView {
     }
 }
 
-/// The name of a sub-agent and what it was given to do, as the call that runs it says.
+/// Returns a sub-agent's name and task, as the call that runs it gives them.
 fn head(name: &str, path: &[String], running: &BTreeMap<CallId, String>) -> String {
     let name = first_line(name, SHOWN);
     let Some((own, above)) = path.split_last() else { return name };

@@ -1,4 +1,4 @@
-//! What a run took, in a line.
+//! A one-line summary of a run.
 
 use deepagents::Usage;
 
@@ -6,7 +6,7 @@ use super::Ending;
 use super::style::{count, grouped};
 use crate::duration;
 
-/// `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s · thread 4f1c09a2`.
+/// Formats `1,234 tokens in (1,000 cached), 56 out · 3 model calls · 2.1 s · thread 4f1c09a2`.
 pub(super) fn summary(ending: &Ending, thread: Option<&str>) -> String {
     let calls = count(ending.spent.model_calls, "model call");
     let thread = thread.map(|thread| format!(" · thread {thread}")).unwrap_or_default();

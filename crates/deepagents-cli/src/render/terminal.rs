@@ -16,16 +16,16 @@ use super::{Ending, Loaded, Renderer, Tally, hook_end, summary, tool_line};
 use crate::duration;
 use crate::output::Screen;
 
-/// The tool whose success is shown as the list itself.
+/// The tool that is shown as the todo list when it succeeds.
 const WRITE_TODOS: &str = "write_todos";
-/// Characters of what is wrong with a file that are shown.
+/// Maximum number of characters shown of a problem with a file.
 const WARNING: usize = 400;
 
-/// Characters of the reason for another try that are shown.
+/// Maximum number of characters shown of the reason for a retry.
 const REASON: usize = 400;
 
-/// Text as it comes, a line for each tool call once it has ended, the todo list as it changes. What is under way shows
-/// in a status line where stdout is a terminal.
+/// Shows text as it streams in, a line for each finished tool call, and changes of the todo list. On a terminal, a
+/// status line shows what is in progress.
 #[derive(Debug)]
 pub(crate) struct Live {
     screen: Screen,
@@ -34,24 +34,25 @@ pub(crate) struct Live {
     running: BTreeMap<CallId, String>,
     todos: TodoView,
     below: SubAgentView,
-    /// What was loaded from files; nothing once it has been told.
+    /// What was loaded from files; `None` once it has been shown.
     loaded: Option<Loaded>,
-    /// The thread, where it is kept.
+    /// The thread, if it is saved.
     thread: Option<String>,
-    /// By agents, a failed try that may have been the last one, in which case the agent's error says the same.
+    /// By agent, the notice of a failed attempt that may have been the last; if it was, the agent's error says the
+    /// same.
     discarded: BTreeMap<Vec<String>, String>,
-    /// Why the last try failed, so that it need not be said twice.
+    /// Why the last attempt failed, so that the reason is not repeated.
     reason: String,
-    /// Whether some events could not be shown, because what is shown is read too slowly.
+    /// Whether events were dropped because the output is read too slowly.
     is_behind: bool,
 }
 
-/// What was shown last; other things stand apart from it.
+/// What was shown last; a blank line separates it from other things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
     Text,
-    /// Text of a model call after which another one began.
+    /// Text of an earlier model call.
     Answer,
     Tools,
     Todos,
@@ -59,7 +60,7 @@ enum Shown {
 }
 
 impl Live {
-    /// For a run of this thread, if it is kept.
+    /// Returns a view of a run of this thread, if it is saved.
     pub(crate) fn new(thread: Option<String>) -> Self {
         Self {
             screen: Screen::new(),
@@ -76,7 +77,7 @@ impl Live {
         }
     }
 
-    /// What the thread has before the run: of its list, and of what was loaded, only changes are told.
+    /// Sets the state before the run: of the todo list and of what was loaded, only changes are shown.
     #[must_use]
     pub(crate) fn before(mut self, state: &State) -> Self {
         self.todos = TodoView::new(state.get::<Todos>().cloned().unwrap_or_default());
@@ -124,14 +125,14 @@ impl Live {
         lines.iter().try_for_each(|line| self.screen.line(line))
     }
 
-    /// What a sub-agent says and plans.
+    /// Shows a sub-agent's text and plan.
     fn sub_agent(&mut self, event: &Event) -> io::Result<()> {
         let there = self.last == Shown::SubAgents;
         let lines = self.below.event(event, &self.running, there, self.style);
         self.show_below(&lines)
     }
 
-    /// Shows what runs, or nothing.
+    /// Shows the running tool calls in the status line.
     fn show_running(&mut self, progress: Option<&str>) -> io::Result<()> {
         let mut calls = self.running.values();
         let line = match (calls.next(), calls.len()) {
@@ -139,7 +140,7 @@ impl Live {
             (Some(call), 0) => call.clone(),
             (Some(call), more) => format!("{call} and {more} more"),
         };
-        // A mark and a blank stand before it, and `…` may stand behind.
+        // Leave room for the mark and a space before it, and `…` after it.
         let room = self.screen.columns().saturating_sub(3);
         let line = match progress {
             Some(text) => format!("{}  {text}", first_line(&line, room / 2)),
@@ -149,7 +150,7 @@ impl Live {
         self.screen.status(&line)
     }
 
-    /// Tells what was loaded, before the model is asked for the first time.
+    /// Shows what was loaded, before the first model call.
     fn tell_loaded(&mut self) -> io::Result<()> {
         match self.loaded.take().and_then(|loaded| loaded.line()) {
             Some(line) => self.screen.note(&line),
@@ -239,7 +240,7 @@ impl Renderer for Live {
                 self.is_behind = true;
                 self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
             }
-            // What the run comes to says it once more.
+            // The outcome of the run includes this message.
             EventKind::Middleware(MiddlewareEvent::Hook { .. }) if hook_end(event).is_some() => Ok(()),
             EventKind::Middleware(MiddlewareEvent::Hook { message, .. }) => {
                 self.screen.note(&first_line(message, WARNING))
@@ -257,7 +258,7 @@ impl Renderer for Live {
                 }
                 let problems = match (&event.kind, &mut self.loaded) {
                     (_, Some(loaded)) => loaded.take(event).unwrap_or_default(),
-                    // What is lost later is told as well.
+                    // A server lost later is reported too.
                     (EventKind::Middleware(MiddlewareEvent::McpServer { problem: Some(problem), .. }), None) => {
                         vec![problem.clone()]
                     }
@@ -282,11 +283,11 @@ impl Renderer for Live {
         if self.last != Shown::Nothing {
             self.screen.line("")?;
         }
-        // Where nothing has happened, the reason for it is all there is to say.
+        // If nothing has happened, the error is printed alone.
         if ending.result.is_err() && self.last == Shown::Nothing && ending.tally == Tally::default() {
             return Ok(());
         }
-        // A run that had its answer before this process showed anything.
+        // A resumed run may have had its answer before this process showed anything.
         let shown = self.last == Shown::Text;
         let untold = |outcome: &Outcome| {
             let has_answer =
@@ -303,7 +304,7 @@ impl Renderer for Live {
             .ok()
             .filter(|outcome| self.is_behind && !ending.is_cut_short(outcome) || untold(outcome))
         {
-            // Pieces of the answer may be among what is not shown.
+            // The events that were not shown may include parts of the answer.
             self.screen.text(outcome.text().trim_end())?;
             self.screen.break_line()?;
             self.screen.line("")?;

@@ -1,4 +1,4 @@
-//! The todo list, as far as it changed.
+//! Changes of the todo list.
 
 use deepagents::channels::{Todo, TodoStatus, Todos};
 use deepagents::core::state::Channel;
@@ -7,22 +7,23 @@ use serde_json::Value;
 
 use super::style::{Style, first_line};
 
-/// Characters of an item that are shown.
+/// Maximum number of characters shown of an item.
 const SHOWN: usize = 100;
 
-/// The todo list as it was shown last.
+/// The todo list as last shown.
 #[derive(Debug, Default)]
 pub(super) struct TodoView {
     shown: Vec<Todo>,
 }
 
 impl TodoView {
-    /// A list that need not be shown until it changes.
+    /// Returns a view of a list that is not shown until it changes.
     pub(super) fn new(shown: Vec<Todo>) -> Self {
         Self { shown }
     }
 
-    /// The lines to show for a change: a head, and the items that are new or have moved. Nothing if nothing has.
+    /// Returns the lines that show a change: a heading, and the items that are new or changed. Empty if nothing
+    /// changed.
     pub(super) fn update(&mut self, change: &Value, style: Style) -> Vec<String> {
         let mut now = self.shown.clone();
         let update = <Todos as Channel>::Update::deserialize(change);

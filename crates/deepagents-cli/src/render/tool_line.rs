@@ -1,4 +1,4 @@
-//! A tool call in a line.
+//! A tool call on one line.
 
 use deepagents::middleware::filesystem::exit_failure;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use super::escaped;
 use super::style::first_line;
 
-/// Characters of an argument that are shown.
+/// Maximum number of characters shown of an argument.
 const SHOWN: usize = 80;
 
-/// Arguments that say best what a call is about, the first one found is shown.
+/// The most telling arguments; the first one present is shown.
 const TELLING: [&str; 9] =
     ["file_path", "path", "command", "pattern", "query", "url", "description", "name", "content"];
 
-/// The tool and what it is called with: `read_file /notes.md`.
+/// Formats a tool and its main argument: `read_file /notes.md`.
 pub(crate) fn call(name: &str, args: &Value) -> String {
     let name = shortened(name);
     let arg = TELLING
@@ -28,7 +28,7 @@ pub(crate) fn call(name: &str, args: &Value) -> String {
     }
 }
 
-/// The first line that says something, with nothing hidden in it; `…` stands for what is left out.
+/// Returns the first non-blank line with hidden characters escaped; `…` marks what is left out.
 fn shortened(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = escaped(lines.next().unwrap_or_default());
@@ -39,13 +39,12 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// What a result says that is one of a failure: an error, or a command that ended badly, which is no error for the
-/// model.
+/// Returns the failure in a result: an error, or a command's non-zero exit, which is not an error for the model.
 pub(crate) fn failure(tool: &str, is_error: bool, text: &str) -> Option<String> {
     if is_error { Some(error(text)) } else { exit_failure(tool, text).map(error) }
 }
 
-/// What an error says, without the word that the symbol already stands for.
+/// Returns an error's first line without the word that the symbol already stands for.
 fn error(text: &str) -> String {
     let line = first_line(text, 2 * SHOWN);
     line.strip_prefix("Error: ").map_or_else(|| line.clone(), str::to_owned)

@@ -1,24 +1,24 @@
-//! Lines that stay within a terminal, so that none of them can look like the beginning of another.
+//! Wrapping lines to the terminal, so that a continuation cannot look like a new line.
 
-/// Columns that a line may not be narrower than, whatever the terminal says.
+/// Minimum width in columns, whatever the terminal says.
 const NARROWEST: usize = 20;
 
-/// How wide lines may be.
+/// The width of lines in columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Columns(usize);
 
 impl Columns {
-    /// Those of a terminal; as many as a line takes where there is none.
+    /// Returns the width of a terminal; unlimited without one.
     pub(crate) fn new(terminal: Option<usize>) -> Self {
         Self(terminal.map_or(usize::MAX, |columns| columns.max(NARROWEST)))
     }
 
-    /// Whether a text fits into a line.
+    /// Whether a text fits on one line.
     pub(crate) fn fit(self, text: &str) -> bool {
         width(text) <= self.0
     }
 
-    /// The text behind `first`, in as many lines as it takes; those after the first begin with `rest`.
+    /// Wraps a text into lines: the first begins with `first`, the others with `rest`.
     pub(crate) fn wrap(self, first: &str, rest: &str, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let mut line = first.to_owned();
@@ -35,7 +35,7 @@ impl Columns {
         lines
     }
 
-    /// Parts with this `between` them where they fit into one line, and in lines of their own where they do not.
+    /// Joins parts with `between` while they fit on a line; a part that does not fit begins a new line.
     pub(crate) fn join(self, first: &str, rest: &str, between: &str, parts: &[String]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for part in parts {
@@ -52,12 +52,12 @@ impl Columns {
     }
 }
 
-/// Columns that a text takes at most.
+/// Returns the maximum number of columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// Columns that a character takes at most: what is not ASCII may take two.
+/// Returns the maximum number of columns that a character takes: outside ASCII, it may be two.
 fn columns_of(c: char) -> usize {
     if c.is_ascii() || matches!(c, '│' | '┊' | '─' | '→' | '…') { 1 } else { 2 }
 }

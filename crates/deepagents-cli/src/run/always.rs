@@ -1,4 +1,4 @@
-//! What was always allowed: rules of this run, and those of the thread and the directory that are remembered.
+//! What the user has always allowed: rules of this run, and stored rules of the thread and the directory.
 
 use std::io;
 
@@ -7,31 +7,31 @@ use deepagents::remembered::{CommandReach, RememberedRule, RememberedRules, Rule
 
 use super::prompt::Lasting;
 
-/// What was always allowed.
+/// The rules that the user has always allowed.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// The file that they are remembered in, where there is one.
+    /// The file that stores rules, if there is one.
     file: Option<RememberedRules>,
-    /// Where rules of the file hold.
+    /// The scopes of stored rules that apply.
     thread: Option<RuleScope>,
     project: Option<RuleScope>,
-    /// Rules of this process alone.
+    /// Rules of this process only.
     here: Vec<RememberedRule>,
     /// How commands are run.
     pub(super) commands: Commands,
 }
 
-/// How commands are run, as far as it says what a rule about one means.
+/// How commands are run, as far as it affects the meaning of a rule about commands.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     /// What they reach.
     pub(super) reach: CommandReach,
-    /// Whether they share a shell, so that what one means depends on those before it.
+    /// Whether they share a shell, so that the meaning of a command depends on those before it.
     pub(super) share_shell: bool,
 }
 
 impl Commands {
-    /// The rule that covers a call, where a rule can say what the call does.
+    /// Returns the rule that would cover a call; `None` if no rule can tell what the call does.
     pub(super) fn rule(&self, question: &ActionRequest) -> Option<RememberedRule> {
         let rule = RememberedRule::covering(question).within(&self.reach);
         (!self.share_shell || !rule.is_about_commands()).then_some(rule)
@@ -49,7 +49,7 @@ impl Rules {
         Self { file, thread, project, here: Vec::new(), commands }
     }
 
-    /// The rule that covers a call.
+    /// Finds a rule that covers a call.
     pub(super) fn find(&self, question: &ActionRequest) -> io::Result<Option<RememberedRule>> {
         if self.commands.rule(question).is_none() {
             return Ok(None);
@@ -64,7 +64,7 @@ impl Rules {
         }
     }
 
-    /// Remembers a rule; where that cannot be written down, for as long as the program runs.
+    /// Stores a rule; if there is nowhere to store it, it holds until the program ends.
     pub(super) fn add(&mut self, rule: RememberedRule, lasting: Lasting) -> io::Result<()> {
         let scope = match lasting {
             Lasting::Session => &self.thread,

@@ -1,4 +1,4 @@
-//! Decisions of a program: lines of JSON on stdin.
+//! Decisions made by a program: lines of JSON on stdin.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::approvals::Decisions;
 use super::stdin::Lines;
 use crate::output;
 
-/// A line of a program: `{"answer": ID, "decision": {...}}`.
+/// An input line: `{"answer": ID, "decision": {...}}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerLine {
@@ -18,7 +18,7 @@ struct AnswerLine {
     decision: Value,
 }
 
-/// Adds answers as they come until all questions have one, or the lines end.
+/// Adds answers as they arrive, until every question has one or the input ends.
 pub(super) async fn from_lines(
     lines: &mut Lines,
     questions: &[ActionRequest],
@@ -29,7 +29,7 @@ pub(super) async fn from_lines(
         let Some(line) = lines.next().await? else { break };
         match read(&line, questions, answers, agent) {
             Ok((id, decision)) => answers.push((id, decision.into())),
-            // Stdout is for events alone.
+            // Stdout is for events only.
             Err(problem) => output::print_error(&problem),
         }
     }

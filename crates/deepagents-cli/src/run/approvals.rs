@@ -1,4 +1,4 @@
-//! Decisions about calls that wait for them: which rule or mode makes them, and who is asked otherwise.
+//! Decisions on interrupted calls: made by a rule or the mode, otherwise by whoever can be asked.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,45 +14,45 @@ use crate::args::{Approve, ScreenMode};
 use crate::output;
 use crate::render::{Renderer, escaped};
 
-/// Decisions by the ids of their questions.
+/// Decisions by question ID.
 pub(crate) type Decisions = Vec<(String, DecisionRecord)>;
 
-/// Who decides.
+/// Makes the decisions.
 #[derive(Debug)]
 pub(super) enum Approver {
-    /// A mode, what was remembered, and whoever can be asked.
+    /// The mode, stored rules, and whoever can be asked.
     Policy(Box<Policy>),
-    /// It was decided when the run was recorded.
+    /// The decisions made when the run was recorded.
     Recorded(VecDeque<Decisions>),
 }
 
-/// A mode, what was remembered, and whoever can be asked where these say nothing.
+/// The mode and stored rules, and whoever is asked if they do not decide.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) mode: Approve,
-    /// How it was said, as an option.
+    /// How the mode was given, as an option.
     pub(super) said: &'static str,
     pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
-    /// Whose questions they are.
+    /// The agent that asks the questions.
     pub(super) agent: DeepAgent,
-    /// Whether what is asked first was asked by an earlier run.
+    /// Whether the first questions were asked by an earlier run.
     pub(super) resumes: bool,
 }
 
 /// Who is asked.
 #[derive(Debug)]
 pub(super) enum Reviewer {
-    /// A person at the terminal.
+    /// The user at the terminal.
     Person(Person),
-    /// A program, with lines of JSON.
+    /// A program, through lines of JSON.
     Program(Lines),
-    /// Nobody can be.
+    /// Nobody can be asked.
     Nobody,
 }
 
-/// A mode as the option that it was said with: on the command line of the screens there are others, and nobody can be asked
-/// where there are none. That of a thread was said by no option.
+/// Describes how a mode was given: as an option of `run`, as an option of the screens, where without a terminal nobody
+/// can be asked, or, if `is_kept`, as noted in the thread.
 pub(super) fn said(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) -> &'static str {
     match (screens, mode) {
         (None, _) if is_kept => "the mode that the thread was left in",
@@ -66,7 +66,7 @@ pub(super) fn said(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) ->
 }
 
 impl Approver {
-    /// For a script in the model's place, which asks about nothing.
+    /// Returns an approver for a scripted model, which asks nothing.
     pub(super) fn for_script(agent: &DeepAgent) -> Self {
         Self::Policy(Box::new(Policy {
             mode: Approve::Auto,
@@ -83,8 +83,7 @@ impl Approver {
         matches!(self, Self::Policy(policy) if policy.mode == Approve::Ask && !matches!(policy.reviewer, Reviewer::Nobody))
     }
 
-    /// Adds decisions about calls as they are made, in the order it likes; less than all only when nobody is left to
-    /// decide.
+    /// Adds decisions on calls as they are made, in any order. Some are missing only if nobody is left to decide.
     pub(super) async fn decide(
         &mut self,
         questions: &[ActionRequest],
@@ -102,12 +101,12 @@ impl Approver {
         Ok(())
     }
 
-    /// Leaves a question where it is.
+    /// Leaves a question undecided.
     pub(super) fn leave(&self) {
         if let Self::Policy(policy) = self
             && matches!(policy.reviewer, Reviewer::Person(_))
         {
-            // What is asked stands in an open line.
+            // End the line with the prompt.
             output::say("");
         }
     }
@@ -153,7 +152,7 @@ impl Policy {
         Ok(())
     }
 
-    /// What a remembered rule or the mode says about a call.
+    /// Returns the decision of a stored rule or the mode on a call, if there is one.
     fn known(&self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
         if self.mode == Approve::Deny {
             let why = format!("nothing may be changed or run here ({})", self.said);
@@ -168,7 +167,8 @@ impl Policy {
                 let why = format!("only what was always allowed is done here ({}), and this was not", self.said);
                 Some(refused(&why, rule(self.said)))
             }
-            // What a call, a rule or a sub-agent wants asked about is asked about in every mode.
+            // Only questions that the mode of an earlier run caused: those of a call, a rule or a sub-agent are asked
+            // in every mode.
             Approve::Auto if self.resumes && question.is_gate() && is_of_mode(question) => {
                 Some(DecisionRecord::new(Decision::Approve, rule("--approve auto")))
             }
@@ -177,7 +177,7 @@ impl Policy {
     }
 
     async fn ask_person(&mut self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
-        // An answer before may cover this call too.
+        // An earlier answer may cover this call too.
         if let Some(known) = self.known(question)? {
             return Ok(Some(known));
         }
@@ -193,17 +193,17 @@ impl Policy {
     }
 }
 
-/// What nobody was asked about is not done.
+/// Returns a rejection of a call that nobody was asked about.
 fn refused(text: &str, author: DecisionAuthor) -> DecisionRecord {
     DecisionRecord::new(Decision::Reject { message: Some(text.to_owned()) }, author)
 }
 
-/// Whether a call waits because of the mode alone, as all do of threads from before rules were named.
+/// Whether a call was interrupted because of the mode alone, as all are in old threads that did not name rules.
 fn is_of_mode(question: &ActionRequest) -> bool {
     question.rule.as_deref().is_none_or(|rule| rule == MODE_ASKS)
 }
 
-/// A mode as who decides.
+/// Returns a mode as the author of a decision.
 fn rule(mode: &str) -> DecisionAuthor {
     DecisionAuthor::Rule { text: mode.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What works in the background when a run has ended.
+//! Background tasks that are still working when a run ends.
 
 use deepagents::core::agent::BackgroundTask;
 use deepagents::middleware::background::{KnownTask, KnownTasks};
@@ -10,13 +10,14 @@ use super::interrupt::PATIENCE;
 use crate::output;
 use crate::render::style::count;
 
-/// What the model is told when a task has ended that was waited for.
+/// The message for the model when a task that was waited for has ended.
 const ENDED: &str =
     "This is a message of the system, not of the user: go on with what has come of the background tasks.";
 
-/// The tasks that a thread knows of, and what it knows of each.
+/// Returns the tasks that a thread knows, with what it knows about each.
 async fn known(agent: &DeepAgent, thread: &str) -> Vec<(KnownTask, BackgroundTask)> {
-    // Most threads have none, which is known without reading them. One that cannot be read was told of by the run itself.
+    // Most threads have no tasks, which is known without loading their state. If a thread cannot be read, the run
+    // itself has reported it.
     let Ok(tasks) = agent.background(thread).await else { return Vec::new() };
     if tasks.is_empty() {
         return Vec::new();
@@ -27,35 +28,36 @@ async fn known(agent: &DeepAgent, thread: &str) -> Vec<(KnownTask, BackgroundTas
     tasks.into_iter().filter_map(known).collect()
 }
 
-/// Waits for one of the tasks that somebody works on, and gives the run that goes on with it; nothing if there is none.
+/// Waits for a task in progress to end, and returns the run that continues with its result; `None` if there is no such
+/// task.
 pub(super) async fn next(agent: &DeepAgent, outcome: &Outcome) -> Option<RunInput> {
     let thread = outcome.thread.as_ref()?;
     let tasks = known(agent, thread).await;
     if !tasks.iter().any(|(known, task)| !task.status.is_claimable() && !known.is_told(task)) {
-        // What nobody works on the run that has just ended would have gone on with if that were possible.
+        // Ignore abandoned tasks: the run that just ended would have resumed them if it could.
         let at_work = tasks.iter().filter(|(_, task)| task.status.is_claimable() && !task.is_abandoned());
         let ends: Vec<_> = at_work.map(|(_, task)| Box::pin(task.outcome())).collect();
         if ends.is_empty() {
             return None;
         }
-        // One whose process is gone, as its lease says in the end, is gone on with by the next run.
+        // If a task's process dies, its lease expires, and the next run resumes the task.
         let _ = select_all(ends).await;
     }
     after(outcome)
 }
 
-/// The run that goes on with what has come of the tasks.
+/// Returns the run that continues with the results of the tasks.
 pub(super) fn after(outcome: &Outcome) -> Option<RunInput> {
     Some(RunInput::new(Message::harness(ENDED)).thread(outcome.thread.as_ref()?))
 }
 
-/// Whether any of the tasks has not ended.
+/// Whether any task has not ended.
 pub(super) async fn are_left(agent: &DeepAgent, outcome: &Outcome) -> bool {
     let Some(thread) = &outcome.thread else { return false };
     known(agent, thread).await.iter().any(|(_, task)| task.status.is_claimable())
 }
 
-/// Leaves the tasks that still work where anybody can go on with them, and says which.
+/// Suspends the tasks still in progress, so that anybody can resume them, and lists them.
 pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
     let Some(thread) = &limits.thread else { return };
     let mut tasks: Vec<_> = known(agent, thread).await.into_iter().map(|(_, task)| task).collect();

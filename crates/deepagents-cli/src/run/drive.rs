@@ -1,4 +1,4 @@
-//! Runs are followed to their end, and what was begun for them is ended.
+//! Driving runs to their end, and ending what was started for them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::output;
 use crate::render::{JsonLines, Renderer};
 use crate::runtime::RunThread;
 
-/// Takes turns as lines on stdin ask for them.
+/// Runs the turns that lines on stdin ask for.
 pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exit> {
     let exit = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
@@ -32,13 +32,13 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
     exit
 }
 
-/// Plays the model's part by a script: nothing is kept and nothing is asked.
+/// Runs an agent with a scripted model: nothing is saved and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = RunThread::start()?;
     drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::for_script(agent), renderer)
 }
 
-/// Plays a recorded run and the decisions that were made in it.
+/// Replays a recorded run and the decisions made in it.
 pub(crate) fn replay(
     runtime: RunThread,
     agent: &DeepAgent,
@@ -53,11 +53,11 @@ pub(crate) fn replay(
     drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
 }
 
-/// Runs the hooks for the end of what was begun: a thread, or where nothing is kept the run. A signal ends them, also where
-/// none was to stop the run.
+/// Runs the hooks for the end of the sessions: the thread's, or the run's if nothing is saved. A signal stops them,
+/// even if signals were not to stop the run.
 async fn end_sessions(limits: &Limits) {
     let Some(hooks) = &limits.hooks else { return };
-    // Before the first of them runs, so that none is missed.
+    // Install the handlers before the first hook runs, so that no signal is missed.
     let signals = interrupt::catch();
     let signal = async {
         match signals {
@@ -77,7 +77,7 @@ async fn end_sessions(limits: &Limits) {
     }
 }
 
-/// Runs to the end and says on stderr what stood in the way.
+/// Drives a run to its end, and prints errors on stderr.
 pub(super) fn drive(
     runtime: RunThread,
     agent: &DeepAgent,
@@ -99,7 +99,7 @@ pub(super) fn drive(
         }
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
-    // A tool that ignores its end must not hold the program.
+    // A tool that ignores cancellation must not hold up the program.
     runtime.shutdown();
     let (ending, written) = ending?;
     let (exit, words) = limits.recording.exit_status(&ending, limits);

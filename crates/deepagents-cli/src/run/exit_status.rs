@@ -1,4 +1,4 @@
-//! What a run came to, in an exit code and a line.
+//! The exit code and the closing message of a run.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::render::{Ending, Tally};
 use crate::tracing::Tracing;
 use crate::{cloud, duration, model_choice, money};
 
-/// Options of a run that goes on where another has ended.
+/// Options of a run that continues after another one ended.
 const NEXT: &str = "--continue \"Go on\"";
-/// Options of a run that goes on with what another has left unfinished.
+/// Options of a run that resumes another one's unfinished work.
 const REST: &str = "--continue";
-/// Characters of an error of a provider that are shown.
+/// Maximum number of characters shown of a provider's error.
 const SHOWN: usize = 600;
 
-/// What a run may take, and what its errors may refer to.
+/// The limits of a run, and what its error messages refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     /// Calls of models.
@@ -34,32 +34,32 @@ pub(crate) struct Limits {
     pub(crate) tokens: Option<u64>,
     /// US dollars.
     pub(crate) cost: Option<f64>,
-    /// Time.
+    /// Duration.
     pub(crate) time: Option<Duration>,
-    /// Where the key came from.
+    /// The variable that the key came from.
     pub(crate) key_variable: Option<&'static str>,
-    /// The thread, where it is kept.
+    /// The thread, if it is saved.
     pub(crate) thread: Option<String>,
-    /// How it is gone on with.
+    /// The options of a command that resumes it.
     pub(crate) again: Again,
-    /// What the thread says of itself while the program works on it.
+    /// The thread's metadata while the program works on it.
     pub(crate) note: Map<String, Value>,
-    /// Whether the answer is to have a shape.
+    /// Whether a structured answer is expected.
     pub(crate) has_shape: bool,
-    /// Whether what works in the background is waited for.
+    /// Whether to wait for background tasks.
     pub(crate) waits: bool,
-    /// The MCP servers that end with the run.
+    /// MCP servers that end with the run.
     pub(crate) servers: Option<Servers>,
-    /// What stands between the run and the world.
+    /// The recording or replay, if any.
     pub(crate) recording: Recording,
-    /// What watches the run.
+    /// Traces of the run.
     pub(crate) tracing: Tracing,
-    /// What runs at moments of the run.
+    /// Hooks of the run.
     pub(crate) hooks: Option<HookRunner>,
 }
 
 impl Limits {
-    /// What may be spent, time aside.
+    /// Returns the budget, except for time.
     pub(super) fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         if let Some(turns) = self.turns {
@@ -74,7 +74,7 @@ impl Limits {
         budget
     }
 
-    /// The input with the limits, of whose time so much has passed.
+    /// Adds the limits to the input; `elapsed` is subtracted from the time limit.
     pub(super) fn apply(&self, input: RunInput, elapsed: Duration) -> RunInput {
         let mut budget = self.budget();
         if let Some(time) = self.time {
@@ -84,7 +84,7 @@ impl Limits {
     }
 }
 
-/// The exit code, and what to say unless everything is done.
+/// Returns the exit code, and a message unless everything is done.
 pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
     let outcome = match &ending.result {
         Ok(outcome) => outcome,
@@ -92,7 +92,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         Err(error) => return (Exit::Failed, Some(failure(&error.error, limits))),
     };
     if ending.left {
-        // Which they are is said when they are left.
+        // `background::leave` lists them.
         let words = "interrupted before its background tasks were done".to_owned();
         return (Exit::Interrupted, Some(words));
     }
@@ -111,7 +111,8 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
             (Exit::Failed, spent(&count(turns, "model call"), "", "--max-turns", limits))
         }
         FinishReason::Budget(kind) => {
-            // The last run has spent a part alone, or one that is gone on with had spent more before.
+            // Either may be larger: the last run is only one of several, and a resumed run includes what was spent
+            // earlier.
             let spent = [outcome.spent, ending.spent].into_iter().max_by_key(|spent| spent.usage.total());
             (Exit::Failed, budget(*kind, &spent.unwrap_or_default(), limits))
         }
@@ -139,12 +140,12 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
     (exit, Some(words))
 }
 
-/// A run that was stopped for others to go on with.
+/// Returns the message about a run that was stopped and can be resumed.
 fn left(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
     (Exit::Interrupted, Some(then(format!("stopped {}", so_far(&ending.tally)), REST, limits)))
 }
 
-/// What is to be said of a run whose goal is not met.
+/// Returns the message about a run whose goal is not met.
 fn unmet(outcome: &Outcome) -> Option<String> {
     let progress = outcome.state.get::<RubricState>()?;
     let (missing, explained) = match &progress.last {
@@ -169,13 +170,14 @@ fn unmet(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// What is to be said of an answer without the shape that was asked for: that of an earlier run, which had none to give.
+/// Returns the message about an answer without the required structure, which came from an earlier run that did not
+/// require it.
 fn unshaped(outcome: &Outcome, limits: &Limits) -> Option<String> {
     let words = "the answer was given without the shape that --json-schema asks for".to_owned();
     (limits.has_shape && outcome.structured_json().is_none()).then(|| then(words, NEXT, limits))
 }
 
-/// A run that has spent what it may.
+/// Returns the message about a run that has exhausted its budget.
 fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
     match (kind, limits.tokens, limits.cost) {
         (BudgetKind::Tokens, Some(most), _) => {
@@ -186,7 +188,7 @@ fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
             let taken = format!(" with {} spent", money::show(so_far.cost));
             spent(&money::show(most), &taken, "--max-cost", limits)
         }
-        // That of an unfinished run that is gone on with, or of a recorded one.
+        // The budget of a resumed run, or of a recorded one.
         _ => {
             let words = format!(
                 "stopped because {}, with {} and {} spent; the task may be unfinished",
@@ -199,12 +201,12 @@ fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
     }
 }
 
-/// What to say at a limit that an option sets.
+/// Returns the message about a limit set by an option.
 fn spent(limit: &str, taken: &str, option: &str, limits: &Limits) -> String {
     raise(format!("stopped at its limit of {limit}{taken}; the task may be unfinished"), option, limits)
 }
 
-/// How to go on from a limit that an option sets.
+/// Adds how to continue after a limit set by an option.
 fn raise(words: String, option: &str, limits: &Limits) -> String {
     match &limits.thread {
         Some(_) => format!("{}, or raise it with {option}", then(words, NEXT, limits)),
@@ -212,7 +214,7 @@ fn raise(words: String, option: &str, limits: &Limits) -> String {
     }
 }
 
-/// How to go on, where the conversation is kept.
+/// Adds how to continue, if the conversation is saved.
 fn then(words: String, how: &str, limits: &Limits) -> String {
     if limits.thread.is_none() {
         return words;
@@ -221,7 +223,7 @@ fn then(words: String, how: &str, limits: &Limits) -> String {
     format!("{words}{stop} Go on with `{}`", limits.again.command(&format!("deepagents run {how}")))
 }
 
-/// A run that nobody is left to decide for.
+/// Returns the message about a run with nobody left to decide.
 fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
     let calls = count(calls as u64, "call");
     let kept = match &limits.thread {
@@ -234,7 +236,7 @@ fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
     (Exit::Failed, format!("the input ended before {calls} had been decided on; {kept}"))
 }
 
-/// How far the run came.
+/// Describes how far the run came.
 fn so_far(tally: &Tally) -> String {
     let answers = count(tally.answers, "answer");
     let tools = count(tally.tools_done, "tool call");
@@ -254,17 +256,17 @@ fn failure(error: &Error, limits: &Limits) -> String {
             | ModelError::Truncated(_)
     );
     let mistaken = matches!(model, ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)));
-    // Anything else would be the same again.
+    // After any other error, resuming would fail the same way.
     if passes || mistaken { then(words, REST, limits) } else { words }
 }
 
-/// What any other failure says to a person.
+/// Returns the message about any other failure.
 pub(crate) fn other_failure(error: &Error) -> String {
     match error {
         Error::Journal(JournalError::Fenced { thread }) => format!(
             "another program works on thread {thread} now, or has deleted it; what this one had not written yet is not kept"
         ),
-        // No option takes it over.
+        // No option overrides the lease.
         Error::Journal(JournalError::Busy { thread, owner, until }) => {
             format!("thread `{thread}` is being worked on by {owner} until {until} at least; wait for its end")
         }
@@ -272,11 +274,11 @@ pub(crate) fn other_failure(error: &Error) -> String {
     }
 }
 
-/// What a model's failure says to a person, with the variable that its key came from.
+/// Returns the message about a model failure; `key_variable` is where the key came from.
 pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static str>) -> String {
     let said = one_line(&model.to_string());
     match model {
-        // These say themselves what could not be reached.
+        // Transport errors already say what could not be reached.
         ModelError::Transport(info) => one_line(&info.to_string()),
         ModelError::Auth(info) => match key_variable {
             Some(variable) => format!("{said}; {}", about_key(variable, info.status)),
@@ -285,7 +287,7 @@ pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static st
         ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
             format!("{said}; check the model's name and the address")
         }
-        // What is longer than a call may take is not waited for.
+        // The model client does not wait longer than a call may take.
         ModelError::RateLimited(info) | ModelError::Overloaded(info) => match info.retry_after {
             Some(wait) if !wait.is_zero() => format!("{said}; the provider asks to wait {}", duration::show(wait)),
             _ => said,
@@ -294,7 +296,7 @@ pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static st
     }
 }
 
-/// What to do about a key that was not accepted.
+/// Returns what to do about a rejected key.
 fn about_key(variable: &'static str, status: Option<u16>) -> String {
     let set = cloud::set_variable(variable, &model_choice::env);
     let variable = set.unwrap_or(variable);
@@ -306,7 +308,7 @@ fn about_key(variable: &'static str, status: Option<u16>) -> String {
     }
 }
 
-/// The words of a provider in a line that fits a terminal.
+/// Shortens a provider's message to one line that fits a terminal.
 fn one_line(text: &str) -> String {
     first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
 }

@@ -1,11 +1,11 @@
-//! Lines that fill in the fields of a form.
+//! Filling in the fields of a form from input lines.
 
 use deepagents::{FieldKind, FieldOption, FormField};
 use serde_json::{Value, json};
 
 use crate::render::escaped;
 
-/// What is asked for a field: its options, and the prompt at the end.
+/// Returns a field's numbered options, and its prompt.
 pub(super) fn asked(field: &FormField) -> (Vec<String>, String) {
     let numbered = |options: &[FieldOption]| -> Vec<String> {
         (1..).zip(options).map(|(number, option)| format!("{number}. {}", escaped(option.label()))).collect()
@@ -30,10 +30,10 @@ pub(super) fn asked(field: &FormField) -> (Vec<String>, String) {
     (options, format!("{}{takes}{rest}: ", escaped(&field.label())))
 }
 
-/// What a line says of a field; nothing where it is left out.
+/// Parses a line as a field's value; `None` if the field is left out.
 ///
 /// # Errors
-/// What is wrong with it, for the person.
+/// Returns a message for the user if the line is not a valid value.
 pub(super) fn value(field: &FormField, line: &str) -> Result<Option<Value>, String> {
     let line = line.trim();
     if line.is_empty() {
@@ -75,7 +75,7 @@ fn default(kind: &FieldKind) -> Option<Value> {
     }
 }
 
-/// The value of the option that is meant: by its number, its value or its words.
+/// Returns the value of an option given by its number, value or label.
 fn option<'a>(options: &'a [FieldOption], said: &str) -> Result<&'a str, String> {
     let named = options.iter().find(|option| option.value == said || option.label() == said);
     let numbered = || said.parse::<usize>().ok().and_then(|number| options.get(number.checked_sub(1)?));

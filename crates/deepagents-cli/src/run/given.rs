@@ -1,4 +1,4 @@
-//! What the command line says is to be done, and in which shape.
+//! The task and the answer's structure as given on the command line.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::args::{Approve, InputFormat, RunArgs};
 use crate::exit::WrongUsage;
 use crate::small_file::without_mark;
 
-/// What is to be done, as the command line says it.
+/// Returns the task given on the command line.
 pub(super) fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
         if args.no_save {
             let words = "turns of one conversation are kept in a thread: leave --no-save out";
             bail!(WrongUsage(words.to_owned()));
         }
-        // The thread is begun, or gone on with, by the first message.
+        // The first message starts or resumes the thread.
         return Ok(Task::Given(String::new()));
     }
     match args.task.as_deref() {
@@ -34,7 +34,7 @@ pub(super) fn task(args: &RunArgs) -> Result<Task> {
     }
 }
 
-/// The shape of the answer, of a file with a JSON Schema.
+/// Reads the answer's structure from a file with a JSON Schema.
 pub(super) fn answer_format(file: &Path) -> Result<ResponseFormat> {
     let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a terminal that closes: once to end cleanly, twice to quit.
+//! Ctrl-C, SIGTERM and a closing terminal: the first signal ends the run cleanly, the second quits.
 
 use std::io;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 use crate::exit::Exit;
 use crate::stopping::{EndSignal, EndSignals, Hangup};
 
-/// How long a run may take to come to a step that it can be gone on from.
+/// How long a run may take to reach a step from which it can be resumed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How a run is to be stopped.
+/// How to stop a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HowToStop {
-    /// Ctrl-C: a person ends it.
+    /// Ctrl-C: the user ends it.
     Cancel,
-    /// SIGTERM, or a terminal that is gone: its process ends, and it is gone on with later.
+    /// SIGTERM or SIGHUP: its process ends, and it can be resumed later.
     Leave,
 }
 
@@ -33,7 +33,7 @@ impl From<EndSignal> for HowToStop {
 }
 
 impl HowToStop {
-    /// What is said of it.
+    /// Returns the message about it.
     pub(super) fn notice(self) -> &'static str {
         match self {
             Self::Cancel => "stopping; Ctrl-C again quits at once",
@@ -41,7 +41,7 @@ impl HowToStop {
         }
     }
 
-    /// Stops a run. One that is not kept has nothing to be gone on with.
+    /// Stops a run. A run that is not saved is cancelled, since it cannot be resumed.
     pub(super) fn stop(self, run: &RunHandle, is_kept: bool) {
         match self {
             Self::Leave if is_kept => {
@@ -53,7 +53,7 @@ impl HowToStop {
     }
 }
 
-/// Suspends a run before its first step: what it is given is kept, and nothing is done about it.
+/// Suspends a run before its first step: its input is saved, but not acted on.
 pub(super) struct Suspended;
 
 impl RunObserver for Suspended {
@@ -66,13 +66,13 @@ impl RunObserver for Suspended {
 /// The signals that end a run.
 pub(super) type Signals = EndSignals;
 
-/// Catches them from now on.
+/// Installs the signal handlers.
 pub(super) fn catch() -> io::Result<Signals> {
     EndSignals::catch(Hangup::EndsUnlessIgnored)
 }
 
-/// Calls `stop` at the first of them, and tells; at the second calls `quit` and ends the process. It is a task of its own, so that it
-/// works while the program waits for a reader of its output.
+/// At the first signal, calls `stop` and sends how to the receiver; at the second, calls `quit` and ends the process.
+/// Runs as a task of its own, so that it works while the program waits for a reader of its output.
 pub(super) fn watch(
     mut signal: Signals,
     stop: impl FnOnce(HowToStop) + Send + 'static,
@@ -82,7 +82,7 @@ pub(super) fn watch(
     tokio::spawn(async move {
         let how = HowToStop::from(signal.recv().await);
         stop(how);
-        // The receiver may be gone already: the run is over then.
+        // If the receiver was dropped, the run is over.
         let _ = tell.send(how).await;
         signal.recv().await;
         quit();

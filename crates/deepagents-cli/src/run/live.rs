@@ -1,4 +1,4 @@
-//! Following a run while it goes on, and through the decisions it waits for.
+//! Following a run as it happens, and through its interrupts.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,14 +16,14 @@ use super::recording::Recording;
 use super::{Limits, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
 
-/// How far apart what is shown begins to be shown: too little to be seen, and enough that a run of many quick calls does
-/// not wake the thread that shows it for each event.
+/// Minimum time between two wake-ups of the thread that shows events: too short to notice, and long enough that a run
+/// of many quick calls does not wake it for each event.
 const FRAME: Duration = Duration::from_millis(5);
 
-/// Runs the agent and shows its events; each time it waits for decisions, gets them and lets it go on. An error means
-/// that the events could not be shown; the run has been ended then.
+/// Runs the agent and shows its events. When it is interrupted, obtains the decisions and resumes it. An error means
+/// that the events could not be shown; the run has been stopped then.
 ///
-/// Showing may block. It must be awaited on a thread that is no worker of the runtime.
+/// Showing events may block, so do not await this on a worker thread of the runtime.
 pub(super) async fn follow(
     agent: &DeepAgent,
     input: RunInput,
@@ -33,10 +33,10 @@ pub(super) async fn follow(
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
     let (mut tally, mut usage, mut elapsed) = (Tally::default(), Usage::default(), Duration::ZERO);
-    // The limits are those of all that the program runs, one after the other or in the background.
+    // All runs of the program share the limits, one after the other or in the background.
     let shared = SharedBudget::new(limits.budget());
     let begin = |input, elapsed| agent.run(limits.apply(input, elapsed).within(&shared));
-    // A recording is one of a run that has come to an end.
+    // A recorded run is not suspended: a recording is of a run that has ended.
     let is_kept = limits.thread.is_some() && matches!(limits.recording, Recording::None);
     let mut began = Instant::now();
     let mut run = begin(input, elapsed);
@@ -55,7 +55,7 @@ pub(super) async fn follow(
                 biased;
                 Some(how) = signals.recv() => {
                     stopped = true;
-                    // It may have come before this run was the one to be stopped.
+                    // The signal may have arrived before this run became the current one.
                     how.stop(&run.handle(), is_kept);
                     renderer.notice(how.notice())
                 }
@@ -73,7 +73,7 @@ pub(super) async fn follow(
             }
         };
         if shown.is_err() {
-            // Nobody has ended the task: whoever reads has gone.
+            // The reader of the output has gone, but nobody has ended the task.
             HowToStop::Leave.stop(&run.handle(), is_kept);
         }
         let result = run.outcome().await;
@@ -97,7 +97,7 @@ pub(super) async fn follow(
                         Wait::Ended
                     }
                     next = background::next(agent, outcome) => Wait::then(next),
-                    // The run that follows says that the time is up.
+                    // The next run reports that the time is up.
                     () = out_of_time(limits, elapsed) => Wait::then(background::after(outcome)),
                 }
             };
@@ -128,7 +128,7 @@ pub(super) async fn follow(
             }
             let decided =
                 answers.into_iter().fold(RunInput::resume(thread), |input, (id, answer)| input.decide(id, answer));
-            // What was decided before a signal is kept, and nothing is done about it any more.
+            // Decisions made before the signal are saved, but not acted on.
             if stopped { decided.observer(Arc::new(Suspended)) } else { decided }
         };
         began = Instant::now();
@@ -144,13 +144,13 @@ pub(super) async fn follow(
     Ok(ending)
 }
 
-/// What came of waiting for the tasks in the background.
+/// The outcome of waiting for background tasks.
 enum Wait {
-    /// The run that goes on with what one has come to.
+    /// The run that continues with the result of one.
     Next(Box<RunInput>),
-    /// There is none to wait for.
+    /// There are none to wait for.
     Nothing,
-    /// Somebody has stopped the program.
+    /// A signal has stopped the program.
     Ended,
 }
 
@@ -160,7 +160,7 @@ impl Wait {
     }
 }
 
-/// Ends when the time is up of which so much has passed.
+/// Completes when the time limit is reached, of which `elapsed` has passed.
 pub(super) async fn out_of_time(limits: &Limits, elapsed: Duration) {
     match limits.time {
         Some(time) => tokio::time::sleep(time.saturating_sub(elapsed)).await,
@@ -168,7 +168,7 @@ pub(super) async fn out_of_time(limits: &Limits, elapsed: Duration) {
     }
 }
 
-/// The next event, at once where there is one, else not before the frame that began last has passed.
+/// Returns the next event: at once if there is one, otherwise not before the current frame has passed.
 async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Instant) -> Option<Event> {
     if let Some(event) = events.next().now_or_never() {
         return event;
@@ -181,8 +181,8 @@ async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Inst
     event
 }
 
-/// Has questions decided: by hooks as far as they want to, and then by who decides. What is decided is there at once,
-/// for whoever stops waiting for the rest.
+/// Obtains decisions on questions: from hooks if they want to decide, and then from the approver. Each decision is
+/// added as soon as it is made, so that a caller who stops waiting keeps it.
 async fn decide(
     approver: &mut Approver,
     hooks: Option<&HookRunner>,
@@ -205,7 +205,7 @@ async fn decide(
         }
     }
     for question in &open {
-        // The question does not wait for whoever is told of it.
+        // Do not wait for hooks that are merely notified.
         tokio::spawn(hooks.question(thread, question));
     }
     if open.is_empty() { Ok(()) } else { approver.decide(&open, renderer, answers).await }

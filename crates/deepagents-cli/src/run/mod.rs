@@ -66,7 +66,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         output::remark(&problem);
     }
     let options = &options;
-    // What the command line itself says wrong is told before anything that it takes to find out.
+    // Report errors in the command line before anything that takes time.
     let task = task(args)?;
     own_files::check_root(options.root.as_deref())?;
     let mut shape = agent::Shape::from_args(options)?;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     {
         output::remark(&remark);
     }
-    // Answers of a program are lines of stdin, and so may be the task.
+    // With --json, stdin is for a program's answers; it may also hold the task.
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
     let mode = session::mode(args, found.as_ref(), is_person_there)?;
@@ -91,9 +91,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         bail!("with --approve ask stdin is for your answers: give the task on the command line");
     }
-    // What is piped in beside a task belongs to it, unless answers or messages are read there.
+    // Text piped in beside a task belongs to it, unless stdin is for answers or messages.
     let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
-    // With --json a program answers there what is asked in every mode.
+    // With --json, stdin belongs to the program and is read only if --stdin is given.
     let beside = if is_free && (args.stdin || !args.json) { Piped::begin() } else { None };
     (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
     let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
     let (model, unknown_window) = runtime.block_on(windowed)?;
-    // A recorded run has no sub-agents of files.
+    // A recorded run has no sub-agents from files.
     let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
     let undecided = Undecided::for_run(options, reads_stdin);
     let brought = runtime.block_on(Brought::find(&wanted, &files, undecided))?;
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
     }
-    // A recording is played where those files and models are not.
+    // A recording is replayed where those files and models do not exist.
     if args.record.is_none() {
         builder = agent::with_agents(builder, options)?;
     }
@@ -173,10 +173,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.background || session.has_tasks {
         builder = builder.background_agents(true);
     }
-    // A recording is played where nobody is asked and nothing is judged.
+    // A recording is replayed where nobody is asked and nothing is judged.
     if args.record.is_none() {
-        // A program answers where it decides. What a thread was asked before is asked again; where it was asked
-        // nothing, a tool more would cost what the provider has cached of it, and nobody is there to answer.
+        // In ask mode, a program may answer. Open questions of an earlier run are asked again. Otherwise leave the tool
+        // out: nobody could answer, and another tool would invalidate the provider's cache of the thread.
         let is_answered = mode == Approve::Ask || (is_person_there && mode == Approve::Auto);
         if is_answered || session.is_open {
             builder = builder.middleware(AskUser);

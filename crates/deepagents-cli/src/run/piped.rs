@@ -1,4 +1,4 @@
-//! What is piped in beside a task.
+//! Text piped in beside a task.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -12,22 +12,22 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::output;
 
-/// How long the first word may take unless it is asked for: many programs start others with an input that they never use and
-/// never close, and wait for what they start.
+/// How long to wait for the first bytes without --stdin: many programs start others with a stdin that they neither use
+/// nor close, and wait for them to end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Bytes that are read: more than models do.
+/// Maximum size in bytes: more than models can read.
 const MOST: usize = 1 << 20;
-/// How long to wait where an input that does not block has nothing.
+/// Polling interval for a non-blocking stdin without data.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Stdin, as it is read while the run is prepared.
+/// Stdin, read while the run is prepared.
 pub(super) struct Piped {
     began: Instant,
     pieces: Receiver<io::Result<Vec<u8>>>,
 }
 
 impl Piped {
-    /// Begins to read stdin, where it is a file, a pipe or a socket.
+    /// Starts reading stdin if it is a file, a pipe or a socket.
     pub(super) fn begin() -> Option<Self> {
         let kind = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata().ok()?.file_type();
         if !(kind.is_file() || kind.is_fifo() || kind.is_socket()) {
@@ -57,8 +57,8 @@ impl Piped {
         Some(Self { began: Instant::now(), pieces })
     }
 
-    /// The task with what stdin says below it. Whoever has begun to write is waited for; whoever says nothing is not, unless
-    /// it `has_to` say something.
+    /// Returns the task with the text from stdin appended. Once the first bytes have arrived, reads to the end; does
+    /// not wait for them unless `has_to`.
     pub(super) fn below(self, task: String, has_to: bool) -> Result<String> {
         let first = match has_to {
             true => self.pieces.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -90,7 +90,7 @@ impl Piped {
         Ok(if text.trim().is_empty() { task } else { format!("{task}\n\n{text}") })
     }
 
-    /// Says so where something comes once the run has begun.
+    /// Reports text that arrives once the run has begun.
     fn tell_what_is_late(self) {
         thread::spawn(move || {
             if let Ok(Ok(_)) = self.pieces.recv() {

@@ -1,4 +1,4 @@
-//! The process that works on a thread, as the thread notes it.
+//! The process that works on a thread, as noted in the thread.
 
 use std::sync::OnceLock;
 
@@ -8,14 +8,14 @@ use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// The key under which a thread notes the process.
+/// Metadata key for the process.
 const PROCESS: &str = "process";
 
-/// What tells a process from all others, here and elsewhere.
+/// Identifies a process among all others, here and elsewhere.
 #[derive(Debug, Deserialize, Serialize)]
 struct Process {
     id: i32,
-    /// When it began, as the system counts: a number is given again. Not noted by earlier versions, nor where it is not known.
+    /// Start time in the system's units, as IDs are reused. Absent if unknown, or noted by an earlier version.
     #[serde(default)]
     start: Option<u64>,
     #[serde(flatten)]
@@ -23,7 +23,7 @@ struct Process {
 }
 
 impl Process {
-    /// Whether it has ended, though its number may be another's by now, or its parent has not asked how it ended.
+    /// Whether it has ended, even if its ID has been reused or it is a zombie.
     fn is_gone(&self) -> bool {
         match stat(&self.id.to_string()) {
             Some((state, start)) => matches!(state, 'Z' | 'X') || self.start.is_some_and(|noted| noted != start),
@@ -32,29 +32,29 @@ impl Process {
     }
 }
 
-/// The state of a process and when it began, where the system has a file that says so.
+/// Returns the state and start time of a process, if the system has `/proc`.
 fn stat(id: &str) -> Option<(char, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name of the program may have blanks and parentheses.
+    // The program's name may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
-/// Where the number of a process means that process: machines may have one name, and containers of one machine have
-/// numbers of their own.
+/// The scope of a process ID: machines may share a name, and containers on one machine number their processes
+/// separately.
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
 struct Place {
     host: String,
-    /// Since the machine was started; nothing where it does not say.
+    /// The boot ID of the machine; `None` if unavailable.
     boot: Option<String>,
-    /// The namespace of the number, where there are such.
+    /// The PID namespace, if there are namespaces.
     namespace: Option<String>,
 }
 
 impl Place {
-    /// That of this process.
+    /// Returns the scope of this process.
     fn here() -> &'static Self {
         static HERE: OnceLock<Place> = OnceLock::new();
         HERE.get_or_init(|| {
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// This process, for agents whose threads it works on.
+/// Identifies this process, for agents whose threads it works on.
 pub(crate) struct ThisProcess;
 
 impl ProcessIdentity for ThisProcess {
@@ -79,11 +79,11 @@ impl ProcessIdentity for ThisProcess {
         let start = START.get_or_init(|| stat("self").map(|(_, start)| start));
         let process =
             json!({"id": std::process::id(), "start": start, "host": host, "boot": boot, "namespace": namespace});
-        // Earlier versions noted the machine beside it.
+        // Remove the separate `host` entry of earlier versions.
         [(PROCESS.to_owned(), process), ("host".to_owned(), Value::Null)].into_iter().collect()
     }
 
-    /// Whether it was a process of this machine and is no more.
+    /// Whether it was a process of this machine and has ended.
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
         let process = thread.metadata.get(PROCESS).and_then(|noted| Process::deserialize(noted).ok());
         let here = process.filter(|process| process.place == *Place::here());
@@ -91,8 +91,8 @@ impl ProcessIdentity for ThisProcess {
     }
 }
 
-/// Whether the process that works on a thread is known to be gone: its lease need not run out. What was noted by another
-/// than the owner of now says nothing.
+/// Whether the process that works on a thread is known to have ended, so that its lease need not expire first. What an
+/// earlier owner noted does not count.
 pub(crate) fn is_gone(thread: &ThreadInfo) -> bool {
     thread.is_noted_by_owner() && ThisProcess.is_gone(thread)
 }

@@ -1,4 +1,4 @@
-//! Asking a person at the terminal.
+//! Asking the user at the terminal.
 
 use std::io;
 
@@ -13,50 +13,50 @@ use super::stdin::Lines;
 use crate::output;
 use crate::render::{Columns, escaped};
 
-/// A person who is asked on stderr and answers with lines.
+/// The user, who is asked on stderr and answers with lines on stdin.
 #[derive(Debug)]
 pub(super) struct Person {
     lines: Lines,
 }
 
-/// What a person says about a call.
+/// The user's answer about a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// This, about this call.
+    /// A decision on this call only.
     Once(Decision),
-    /// Yes, and to the like of it for as long as this holds.
+    /// Approval of this call and of all that the rule covers, for as long as the rule lasts.
     Always(RememberedRule, Lasting),
 }
 
-/// For how long a rule is remembered.
+/// How long a rule lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lasting {
-    /// In this thread.
+    /// For this thread.
     Session,
-    /// In this directory.
+    /// For this directory.
     Project,
 }
 
-/// What a line says.
+/// The meaning of an input line.
 #[derive(Debug, PartialEq)]
 enum Said {
     Decision(Decision),
     Always,
-    /// The rest of the call is to be shown.
+    /// Show the rest of the call.
     Show,
-    /// The fields of the question's form are to be filled in.
+    /// Fill in the fields of the question's form.
     FillIn,
-    /// More is needed: this is asked for.
+    /// More input is needed, with this prompt.
     Ask(&'static str),
     Unclear(String),
 }
 
-/// What stands above the next prompt.
+/// The text above the next prompt.
 #[derive(Debug, Default)]
 struct Next {
-    /// What is wrong with the answer before.
+    /// The problem with the previous answer.
     problem: Option<String>,
-    /// What is shown.
+    /// The text to show.
     text: String,
 }
 
@@ -75,7 +75,7 @@ impl Person {
         Self { lines }
     }
 
-    /// Asks about a call; nothing where there are no more answers.
+    /// Asks about a call; `None` if the input has ended.
     pub(super) async fn decide(
         &mut self,
         question: &ActionRequest,
@@ -128,7 +128,7 @@ impl Person {
         }
     }
 
-    /// Shows the rule that an answer would become, and asks for how long it is to hold.
+    /// Shows the rule that an answer would create, and asks how long it should last.
     async fn remember(&mut self, rule: RememberedRule, columns: Columns) -> io::Result<Option<Answer>> {
         let mut next = Next::show(columns.wrap("  always: ", "      ┊ ", &escaped(&rule.to_string())).join("\n"));
         loop {
@@ -143,14 +143,14 @@ impl Person {
         }
     }
 
-    /// Asks for the fields of a question's form; nothing where there are no more answers.
+    /// Asks for the fields of a question's form; `None` if the input has ended.
     async fn fill_in(&mut self, question: &ActionRequest, columns: Columns) -> io::Result<Option<String>> {
         let mut values = Map::new();
         for field in fields(question).into_iter().flatten() {
             let (options, prompt) = super::fields::asked(field);
             let mut shown: Vec<String> =
                 options.iter().flat_map(|option| columns.wrap("    ", "      ┊ ", option)).collect();
-            // The end of the prompt is where the answer stands.
+            // The answer is typed after the last line of the prompt.
             let mut lines = columns.wrap("  ", "      ┊ ", &prompt);
             let prompt = lines.pop().unwrap_or_default();
             shown.append(&mut lines);
@@ -169,7 +169,7 @@ impl Person {
         Ok(Some(Value::Object(values).to_string()))
     }
 
-    /// The next line of the answer to a prompt. What was typed before it is not part of it.
+    /// Returns the next line of the answer to a prompt. Input typed earlier is discarded.
     async fn line(&mut self, next: &Next, prompt: &str) -> io::Result<Option<String>> {
         output::ask(next.problem.as_deref(), &next.text, prompt);
         let line = self.lines.next().await?;
@@ -180,7 +180,7 @@ impl Person {
     }
 }
 
-/// The fields that a question wants filled in.
+/// Returns the fields that a question asks to fill in.
 fn fields(question: &ActionRequest) -> Option<&[FormField]> {
     match &question.form {
         Some(AnswerForm::Fields { fields }) => Some(fields),
@@ -188,7 +188,7 @@ fn fields(question: &ActionRequest) -> Option<&[FormField]> {
     }
 }
 
-/// The answers there are.
+/// Lists the possible answers.
 fn keys(question: &ActionRequest, may_be_remembered: bool) -> String {
     if is_for_words(question) {
         return "your answer? ".to_owned();
@@ -203,12 +203,12 @@ fn keys(question: &ActionRequest, may_be_remembered: bool) -> String {
     format!("{}? ", keys.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Whether the agent asks for an answer, and not whether it may do something.
+/// Whether the agent asks for an answer, rather than for permission.
 fn is_for_words(question: &ActionRequest) -> bool {
     question.tool == "ask_user" && !question.allowed.contains(&DecisionKind::Approve)
 }
 
-/// What the line of a person says about a call.
+/// Interprets the user's line about a call.
 fn understand(line: &str, question: &ActionRequest) -> Said {
     let line = line.trim();
     if is_for_words(question) {

@@ -1,28 +1,28 @@
-//! What a person sees of a call before deciding about it: all of it, and nothing that only looks like it.
+//! Showing a call to the user before a decision: all of it, and nothing that only looks like part of it.
 
 use deepagents::ActionRequest;
 use serde_json::Value;
 
 use crate::render::{Columns, escaped, escaped_lines, tool_line, width};
 
-/// Lines that are shown at once; the rest of a longer call is shown when it is asked for.
+/// Maximum number of lines shown at once; the rest of a longer call is shown on request.
 const LINES: usize = 60;
-/// Columns up to which a value stands behind its name, however wide the terminal is.
+/// Maximum width of a line with both name and value, however wide the terminal is.
 const BESIDE: usize = 160;
-/// Before a line of a value, and before the rest of one that is longer than the terminal is wide.
+/// Prefixes of a line of a value, and of the continuation of a line wider than the terminal.
 const LINE: &str = "      │ ";
 const REST: &str = "      ┊ ";
 
-/// A call, in lines that none of its names and values can forge: each is escaped, marked, and within the terminal.
+/// A call in lines that its names and values cannot forge: each is escaped, marked, and no wider than the terminal.
 #[derive(Debug)]
 pub(super) struct Shown {
     lines: Vec<String>,
-    /// How many of the lines were shown.
+    /// How many of the lines have been shown.
     shown: usize,
 }
 
 impl Shown {
-    /// The call on a terminal of so many columns; lines are not cut where there is none.
+    /// Formats a call for a terminal of this width; lines are not wrapped if there is none.
     pub(super) fn new(question: &ActionRequest, columns: Columns) -> Self {
         let mut lines = Vec::new();
         let agent = match (&question.agent, question.call.path.is_empty()) {
@@ -49,7 +49,7 @@ impl Shown {
         Self { lines, shown: 0 }
     }
 
-    /// The lines to show first: all of them, or the beginning and how many are left.
+    /// Returns the first lines: all of them, or the beginning and how many are left.
     pub(super) fn first(&mut self) -> String {
         self.shown = if self.lines.len() <= LINES { self.lines.len() } else { LINES };
         let first = self.lines.get(..self.shown).unwrap_or_default().join("\n");
@@ -59,20 +59,20 @@ impl Shown {
         }
     }
 
-    /// The lines that were not shown yet.
+    /// Returns the lines not shown yet.
     pub(super) fn rest(&mut self) -> String {
         let rest = self.lines.get(self.shown..).unwrap_or_default().join("\n");
         self.shown = self.lines.len();
         rest
     }
 
-    /// Whether all of it was shown.
+    /// Whether all lines have been shown.
     pub(super) fn is_whole(&self) -> bool {
         self.shown == self.lines.len()
     }
 }
 
-/// Whether a question says no more than is shown of its call anyway.
+/// Whether a question's text says no more than the call itself.
 fn is_default(question: &ActionRequest) -> bool {
     let call = format!(" wants to call {} with {}", question.tool, question.args);
     question.text.is_empty() || question.text.ends_with(&call)

@@ -1,4 +1,4 @@
-//! Writing a run down, and playing it again.
+//! Recording and replaying a run.
 
 use std::io;
 use std::path::Path;
@@ -13,20 +13,20 @@ use super::exit_status::{self, Limits};
 use crate::exit::{Exit, WrongUsage};
 use crate::render::{Ending, Renderer};
 
-/// Whether a run is recorded or played.
+/// Whether a run is recorded or replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Recording {
     /// Neither.
     #[default]
     None,
-    /// All is written down.
+    /// It is recorded.
     Record(Arc<RunRecorder>),
-    /// All is played.
+    /// It is replayed.
     Replay(Arc<Replay>),
 }
 
 impl Recording {
-    /// Begins a recording, with what it takes to make the agent again.
+    /// Starts a recording with the options needed to rebuild the agent.
     pub(super) async fn record(file: &Path, options: serde_json::Value) -> Result<Self> {
         let shown = file.display();
         let recorder = RunRecorder::create_with(file, options).await.map_err(|error| match error {
@@ -42,7 +42,7 @@ impl Recording {
         Ok(Self::Record(recorder))
     }
 
-    /// The input of a run that is recorded or played.
+    /// Adds the recorder or the replay to the input of a run.
     pub(super) fn attach(&self, input: RunInput) -> RunInput {
         let observer: Arc<dyn RunObserver> = match self {
             Self::None => return input,
@@ -52,7 +52,7 @@ impl Recording {
         input.observer(observer)
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub(super) async fn finish(&self) -> Result<(), RecordingError> {
         match self {
             Self::Record(recorder) => recorder.finish().await,
@@ -60,7 +60,7 @@ impl Recording {
         }
     }
 
-    /// The exit code, and what to say unless everything is done.
+    /// Returns the exit code, and a message unless everything is done.
     pub(super) fn exit_status(&self, ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
         let Self::Replay(replay) = self else { return exit_status::from_ending(ending, limits) };
         if let Err(divergence) = replay.finish() {
@@ -79,8 +79,8 @@ impl Recording {
     }
 }
 
-/// Shows a replay as the recorded run was shown: what comes only because the recording ends is left out, and how it ended
-/// comes from the recording.
+/// Shows a replay as the recorded run was shown: events caused only by the end of the recording are left out, and the
+/// end is that of the recording.
 pub(super) struct Played<'a> {
     pub(super) replay: &'a Replay,
     pub(super) renderer: &'a mut dyn Renderer,

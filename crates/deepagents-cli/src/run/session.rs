@@ -1,4 +1,4 @@
-//! The thread of a run: a new one, or one that is gone on with.
+//! The thread of a run: new or resumed.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use crate::threads::note::{self, root};
 use crate::threads::{Noted, database, fresh, with_model_of};
 use crate::tracing::Tracing;
 
-/// What is said where there is nothing to go on with.
+/// The error if there is no thread to resume.
 const NO_THREAD: &str = "there is no thread of this directory to go on with; name one with --resume";
-/// The key under which a thread notes the trace that its caller had.
+/// Metadata key for the caller's trace.
 const CALLER: &str = "traceparent";
-/// Records of a log that are looked through for its end: what was changed since stands behind it.
+/// How many records at the end of a log are searched for the end of the last run; later changes come after it.
 const LAST: u64 = 100;
-/// What the model is told where there is nothing else to do.
+/// The message for the model if there is nothing to do but wait for background tasks.
 const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
                     with their results when they are there.";
 
-/// The thread that a run goes on with, and how decisions are made in it.
+/// The thread to resume, and how decisions are made in it.
 pub(super) struct Found {
     journal: Arc<dyn Journal>,
     info: ThreadInfo,
-    /// The mode that it was run in last, if that was noted; that of a background task is the one of the thread it belongs to.
+    /// The mode of its last run, if noted; for a background task, the mode of its parent thread.
     mode: Option<Approve>,
-    /// What was hidden in it, or in that thread.
+    /// What it redacts, or else its parent thread.
     pub(super) redact: Vec<RedactedKind>,
 }
 
 impl Found {
-    /// The thread that the options ask for, if they ask for one.
+    /// Finds the thread that the options ask for, if they ask for one.
     pub(super) async fn open(args: &RunArgs) -> Result<Option<Self>> {
         if !args.resumes() {
             return Ok(None);
         }
-        // Nothing is begun only to find that nothing is in it.
+        // Do not create a database only to find it empty.
         if args.go_on && !database::is_there(&database::place(&args.database)?)? {
             bail!(NO_THREAD);
         }
@@ -60,24 +60,24 @@ impl Found {
         Ok(Some(Self { journal, info, mode, redact }))
     }
 
-    /// The options with the model of the thread, where they name none.
+    /// Returns the options with the thread's model, if they name none.
     pub(super) fn with_model(&self, args: &AgentArgs) -> Option<AgentArgs> {
         with_model_of(args, &self.info)
     }
 
-    /// Whether it was noted how decisions are made in it.
+    /// Whether the thread or its parent notes how decisions are made.
     pub(super) fn has_mode(&self) -> bool {
         self.mode.is_some()
     }
 
-    /// Whether calls were decided about in it that nobody knows how.
+    /// Whether the thread has had a run.
     fn was_worked_on(&self) -> bool {
         self.info.status != RunStatus::Empty
     }
 }
 
-/// How decisions are made: as the options say, or as in the thread before. Where neither says anything of a thread that was
-/// worked on, nobody decides in silence: a person is asked, or the run is refused.
+/// Returns how decisions are made: as the options say, else as noted in the thread. For a thread that has had a run
+/// without noting it, nothing is decided silently: the user is asked, or the run is refused.
 pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool) -> Result<Approve> {
     let kept = || found.and_then(|found| found.mode);
     if let Some(mode) = args.approve.or_else(kept) {
@@ -92,30 +92,30 @@ pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool)
     }
 }
 
-/// What a run begins with.
+/// What a run starts with.
 pub(super) struct Session {
-    /// Where its thread is kept, if it has one.
+    /// Where its thread is stored.
     pub(super) journal: Option<Arc<dyn Journal>>,
-    /// The thread, where it outlives the program.
+    /// The thread's ID, if it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
-    /// Whether its last run has not ended: it may wait for an answer.
+    /// Whether its last run has not ended; it may wait for an answer.
     pub(super) is_open: bool,
-    /// Whether it has tasks in the background, or is one.
+    /// Whether the thread has background tasks, or is one.
     pub(super) has_tasks: bool,
-    /// Whether there is nothing to do but to go on with those.
+    /// Whether there is nothing to do but wait for background tasks.
     pub(super) waits: bool,
     /// Whether there is nothing to do at all: the last run has ended, and its answer is shown.
     pub(super) is_over: bool,
-    /// What the caller's trace was of the process that worked on the thread before.
+    /// The caller's trace noted by the previous process.
     pub(super) caller: Option<String>,
-    /// What the thread is to say of itself once it is this program's.
+    /// The metadata for the thread once this program owns it.
     pub(super) note: Map<String, Value>,
 }
 
 impl Session {
-    /// Finds the thread, or names a new one; no task means to go on with what was left unfinished. Nothing is written: the
-    /// run notes what the thread is about, once it has it.
+    /// Finds the thread or chooses an ID for a new one. Without a task, the run resumes unfinished work. Nothing is
+    /// written here: the run stores the metadata once it owns the thread.
     pub(super) async fn open(
         args: &RunArgs,
         found: Option<Found>,
@@ -125,7 +125,7 @@ impl Session {
     ) -> Result<Self> {
         if args.no_save {
             let input = RunInput::new(task.unwrap_or_default()).thread("run");
-            // Questions and tasks are kept in a thread, if only for as long as the program runs.
+            // Questions and background tasks need a thread, even if it ends with the program.
             let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
             return Ok(Self {
                 journal: Some(journal),
@@ -157,7 +157,7 @@ impl Session {
         let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
         let is_open = found.as_ref().is_some_and(|info| !matches!(info.status, RunStatus::Ended | RunStatus::Empty));
         let (mut waits, mut is_over) = (false, false);
-        // A thread stays that of the directory where it was begun, and keeps its name.
+        // A thread keeps the directory in which it was started, and its title.
         let has_root = found.as_ref().is_some_and(note::has_root);
         let has_name = found.as_ref().is_some_and(note::has_name);
         let (id, input) = match found {
@@ -197,20 +197,20 @@ impl Session {
         })
     }
 
-    /// Notes the caller's trace, or that there is none, for the process that goes on with the thread.
+    /// Notes the caller's trace, or that there is none, for the process that resumes the thread.
     pub(super) fn note_caller(&mut self, tracing: &Tracing) {
         if let Some(parent) = tracing.parent() {
             self.note.insert(CALLER.to_owned(), json!(parent.map(|parent| parent.to_string())));
         }
     }
 
-    /// The thread, where it can be gone on with turn after turn.
+    /// Returns the thread, if it can be continued turn by turn.
     pub(super) fn thread(&self) -> Option<String> {
         self.kept.clone()
     }
 }
 
-/// The thread to go on with.
+/// Finds the thread to resume.
 async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<ThreadInfo> {
     if let Some(id) = &args.resume {
         return database::find(journal, id).await;
@@ -220,14 +220,14 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Threa
     found.ok_or_else(|| anyhow!(NO_THREAD))
 }
 
-/// How the last run of a thread has ended, where it has: by itself, so that there is an answer, or from outside, so that it
-/// can be gone on with.
+/// Returns how a thread's last run ended, if it has: on its own, so that there is an answer, or from outside, so that
+/// it can be resumed.
 async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<FinishReason>> {
     if info.status != RunStatus::Ended {
         return Ok(None);
     }
     let last = journal.read(&info.id, info.end.saturating_sub(LAST)..info.end).await?;
-    // What a rewind has left behind is none of the thread any more.
+    // Records undone by a rewind no longer belong to the thread.
     let (mut end, mut stops) = (info.end, None);
     for entry in last.into_iter().rev().filter(|entry| entry.position < info.end) {
         match entry.record {
@@ -243,7 +243,7 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
     Ok(stops.flatten().filter(|stop| *stop != FinishReason::Interrupted))
 }
 
-/// Goes on with a thread: with a new task, or with what its last run left or came to.
+/// Returns the input that resumes a thread: with a new task, or with the unfinished work or the answer of its last run.
 fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
     match task {
         Some(task) => Ok(RunInput::new(task).thread(&info.id)),
@@ -254,7 +254,7 @@ fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<Run
     }
 }
 
-/// Whether a task in the background has not ended, or ended after its thread was run last.
+/// Whether a background task has not ended, or ended after the last run of its thread.
 fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
     !matches!(task.status, RunStatus::Ended | RunStatus::Failed) || task.updated_at >= thread.updated_at
 }

@@ -1,4 +1,4 @@
-//! What comes from stdin: the task, or answers.
+//! Reading stdin: the task, or answers.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::thread;
@@ -11,19 +11,19 @@ use crate::exit::WrongUsage;
 use crate::slash::{Commands, Typed};
 use crate::small_file::without_mark;
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// What an earlier run has left.
+    /// Resume the work of an earlier run.
     Rest,
-    /// This.
+    /// The task as given.
     Given(String),
-    /// What stdin says, to its end.
+    /// Read the task from stdin, to its end.
     OnStdin,
 }
 
 impl Task {
-    /// The task as given; stdin's content where it is absent or `-`.
+    /// Returns the task as given; read from stdin if absent or `-`.
     pub(super) fn from_arg(given: Option<&str>) -> Result<Self> {
         match given {
             Some(text) if text != "-" => not_empty(text.to_owned()).map(Self::Given),
@@ -35,7 +35,7 @@ impl Task {
         }
     }
 
-    /// What the task is, if there is one, with what is piped in beside it; reads stdin where the task is there.
+    /// Returns the task, if there is one, with the text piped in beside it. Reads stdin if the task is there.
     pub(super) fn read(self, commands: &Commands, beside: Option<Piped>, has_to_say: bool) -> Result<Option<Typed>> {
         let task = match self {
             Self::Given(text) => text,
@@ -50,7 +50,7 @@ impl Task {
     }
 }
 
-/// The text on stdin, where it is no terminal and says something.
+/// Returns the text on stdin, unless it is a terminal or blank.
 pub(crate) fn piped() -> Result<Option<String>> {
     if io::stdin().is_terminal() {
         return Ok(None);
@@ -73,12 +73,12 @@ fn read() -> Result<String> {
     Ok(without_mark(&text).to_owned())
 }
 
-/// Lines of stdin, read by a thread of their own from the first one that is wanted: nothing else reads stdin.
+/// Lines of stdin, read by a separate thread once the first one is requested. Nothing else may read stdin.
 #[derive(Debug)]
 pub(super) struct Lines {
     wanted: std::sync::mpsc::Sender<()>,
     lines: mpsc::UnboundedReceiver<io::Result<String>>,
-    /// Whether a line is wanted that has not come.
+    /// Whether a line was requested and has not arrived.
     asked: bool,
 }
 
@@ -102,10 +102,10 @@ impl Lines {
         Self { wanted, lines, asked: false }
     }
 
-    /// The next line; nothing at the end. A future that is dropped loses no line.
+    /// Returns the next line; `None` at the end. Cancel-safe: a dropped future loses no line.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         if !self.asked {
-            // A thread that has come to the end wants no more.
+            // The thread has ended if stdin has.
             let _ = self.wanted.send(());
             self.asked = true;
         }

@@ -1,4 +1,4 @@
-//! Who may call, how, and what is noted of it.
+//! Who may call the server, how, and what the audit log records.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::args::ServeArgs;
 use crate::exit::WrongUsage;
 use crate::model_choice::env;
 
-/// What the command line and the file say of it, read before anything begins.
+/// Access settings of the command line and the file, read before anything starts.
 pub(super) struct Access {
     tokens: Option<StaticTokens>,
     issuer: Option<JwtSection>,
@@ -55,12 +55,12 @@ impl Access {
         if access.origins.iter().any(|origin| origin == "*") && !access.asks() {
             bail!("any page could do everything; say who may call in [auth], or name the origins");
         }
-        // What is wrong with it is said now.
+        // Report a bad configuration now.
         access.issuer.as_ref().map(issued).transpose()?;
         Ok(access)
     }
 
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     pub(super) fn asks(&self) -> bool {
         self.tokens.is_some() || self.issuer.is_some()
     }
@@ -87,7 +87,7 @@ impl Access {
             server = server.audit(move |entry| {
                 let Ok(mut line) = serde_json::to_vec(entry) else { return };
                 line.push(b'\n');
-                // A full disk ends the notes and not the server.
+                // A full disk stops the audit log, not the server.
                 let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
             });
         }
@@ -95,7 +95,7 @@ impl Access {
     }
 }
 
-/// The tokens of an issuer.
+/// Returns the token validation for an issuer.
 fn issued(section: &JwtSection) -> Result<JwtTokens> {
     let mut audiences = section.audience.iter();
     let first = audiences.next().map(String::as_str).unwrap_or_default();
@@ -119,7 +119,7 @@ fn issued(section: &JwtSection) -> Result<JwtTokens> {
     Ok(tokens)
 }
 
-/// One `NAME TOKEN` a line; empty lines and those that begin with `#` say nothing.
+/// Reads one `NAME TOKEN` per line; empty lines and lines that begin with `#` are skipped.
 fn tokens(file: &Path) -> Result<StaticTokens> {
     let text = fs::read_to_string(file)
         .map_err(|error| WrongUsage(format!("the file of tokens `{}` cannot be read: {error}", file.display())))?;

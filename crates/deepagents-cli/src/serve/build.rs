@@ -1,4 +1,4 @@
-//! From the description of an agent to the agent.
+//! Building an agent from its description.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,25 +24,25 @@ use crate::{agent, config, hooks, output, sources};
 /// What all agents share.
 pub(super) struct Shared {
     pub(super) journal: Arc<dyn Journal>,
-    /// The file of the database, which agents are not shown.
+    /// The database file, which is hidden from agents.
     pub(super) database: Option<PathBuf>,
     pub(super) tracing: Tracing,
     pub(super) runtime: Handle,
 }
 
-/// An agent that was built.
+/// An agent that has been built.
 pub(super) struct Built {
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) agent: DeepAgent,
     pub(super) model: String,
-    /// What its threads note.
+    /// The metadata of its threads.
     pub(super) note: Map<String, Value>,
-    /// Its MCP servers. They end when nothing has the agent any more.
+    /// Its MCP servers. They end when the agent has been dropped everywhere.
     pub(super) servers: Option<Servers>,
 }
 
-/// Builds an agent. It waits for files and servers, so it is not called by a task of the runtime.
+/// Builds an agent. Blocks on files and servers, so do not call it from a task of the runtime.
 pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let (options, problems) = config::for_agent(&plan.options)?;
     problems.iter().for_each(|problem| output::remark(problem));
@@ -99,12 +99,13 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let root = has_files.then(|| options.directory());
     let model = Some((choice.name.as_str(), options.base_url.as_deref()));
     let mut note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
-    // What clients could call something of their own is theirs.
+    // A `null` would remove what a client may have stored under its key.
     note.retain(|_, value| !value.is_null());
     Ok(Built { name, description, agent, model: choice.name, note, servers })
 }
 
-/// What a directory with an `agent.json` adds: its sub-agents, its skills, which are read from there, and what it asks about.
+/// Adds what a directory with an `agent.json` describes: sub-agents, skills, which are read from the directory, and
+/// interrupts.
 fn laid_out(builder: DeepAgentBuilder, layout: &Layout, files: Arc<dyn Backend>) -> Result<DeepAgentBuilder> {
     let of_agent = layout.has_skills.then(|| "/skills".to_owned());
     let of_sub_agents = layout.sub_agents.iter().flat_map(|agent| agent.skills.clone());

@@ -1,4 +1,4 @@
-//! Where threads, runs and what clients store are kept.
+//! The storage of threads, runs and client data.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::args::Database;
 use crate::model_choice::env;
 use crate::threads::database;
 
-/// A database that was opened.
+/// An open database.
 pub(super) struct Storage {
     pub(super) journal: Arc<dyn Journal>,
     pub(super) store: Arc<dyn Store>,
-    /// Its file, where it has one that somebody named.
+    /// Its file, if one was named.
     pub(super) file: Option<PathBuf>,
 }
 
-/// Opens what is named: on the command line, or else in the file.
+/// Opens the database named on the command line, or else in the file.
 pub(super) async fn open(given: &Database, section: &StoreSection) -> Result<Storage> {
     if let (None, Some(name)) = (&given.db, &section.postgres_env) {
         let Some(url) = env(name) else {
             bail!("the variable {name} with the address of the database is not set");
         };
-        // The address may hold a password, so it is not repeated.
+        // The address may contain a password, so do not repeat it.
         let postgres = Postgres::connect(&url).await.map_err(|error| anyhow!("the database of {name}: {error}"))?;
         let database = Arc::new(postgres);
         return Ok(Storage { journal: database.clone(), store: database, file: None });

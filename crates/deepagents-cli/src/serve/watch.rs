@@ -1,4 +1,4 @@
-//! Serving agents anew when what describes them changes.
+//! Reloading agents when their descriptions change.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -16,13 +16,14 @@ use super::project::Project;
 use crate::args::ServeArgs;
 use crate::output;
 
-/// Between one look and the next.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Files that are looked at.
+/// Maximum number of files and directories checked.
 const MOST: usize = 5_000;
 
-/// Looks for changes until it is dropped. What cannot be used is told, and the agents that are there stay.
+/// Watches for changes until dropped. If the new description cannot be used, it is reported and the current agents
+/// stay.
 pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: RunningServer, mut places: Vec<PathBuf>) {
     let mut seen = fingerprint(&places).await;
     loop {
@@ -50,7 +51,7 @@ pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: Runni
     }
 }
 
-/// The agents as they are described now, and by what.
+/// Builds the agents as they are described now, and returns what describes them.
 fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<PathBuf>)> {
     let project = Project::read(args)?;
     let built = hosting.build(&project)?;
@@ -58,13 +59,13 @@ fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<P
     Ok((hosting.with_agents(built)?, names, project.described_by))
 }
 
-/// The agents and their models, for people.
+/// Lists the agents and their models for display.
 pub(super) fn names(built: &[Built]) -> String {
     let names: Vec<String> = built.iter().map(|one| format!("{} ({})", one.name, one.model)).collect();
     names.join(", ")
 }
 
-/// What says whether a file has changed.
+/// Returns a hash that changes when a file does.
 async fn fingerprint(places: &[PathBuf]) -> u64 {
     let places = places.to_vec();
     let looked = tokio::task::spawn_blocking(move || {
@@ -79,7 +80,7 @@ fn look(place: &Path, hasher: &mut DefaultHasher, left: &mut usize) {
     let Some(fewer) = left.checked_sub(1) else { return };
     *left = fewer;
     place.hash(hasher);
-    // Links are not followed: they could lead round.
+    // Links are not followed: they could form a cycle.
     let Ok(about) = fs::symlink_metadata(place) else { return };
     if about.is_dir() {
         let mut inside: Vec<PathBuf> =

@@ -1,4 +1,4 @@
-//! The database of threads.
+//! The thread database.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,7 +12,7 @@ use crate::args::Database;
 use crate::exit::WrongUsage;
 use crate::model_choice::env;
 
-/// The file that threads are kept in.
+/// Returns the path of the database.
 pub(crate) fn place(given: &Database) -> Result<PathBuf> {
     if let Some(file) = &given.db {
         return Ok(file.clone());
@@ -23,14 +23,14 @@ pub(crate) fn place(given: &Database) -> Result<PathBuf> {
     }
 }
 
-/// Opens the database, or begins one.
+/// Opens the database, creating it if necessary.
 pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
     check_place(given)?;
     let path = place(given)?;
     if given.db.is_none()
         && let Some(directory) = path.parent()
     {
-        // What was said is nobody else's business.
+        // Conversations are private.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|error| {
             let hint = "threads are kept there; name another place with --db";
@@ -40,10 +40,10 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
     Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
 }
 
-/// Whether there is a database at a place.
+/// Whether a database exists at a path.
 ///
 /// # Errors
-/// When nobody can say, as the directory may not be looked into.
+/// Returns an error if that cannot be determined, because the directory is not accessible.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|error| {
         let hint = "give --db a file that you can use, or HOME a directory of yours";
@@ -51,13 +51,13 @@ pub(crate) fn is_there(path: &Path) -> Result<bool> {
     })
 }
 
-/// Opens a database that is there; looking at threads makes none.
+/// Opens the database if it exists; looking at threads does not create one.
 pub(crate) async fn open_existing(given: &Database) -> Result<Option<Sqlite>> {
     let Some(path) = existing(given)? else { return Ok(None) };
     Ok(Some(Sqlite::open(&path).await?))
 }
 
-/// The same to look at threads alone, which takes no more than a file that can be read.
+/// Opens the database if it exists, read-only if it cannot be opened otherwise.
 pub(crate) async fn open_read_only(given: &Database) -> Result<Option<Sqlite>> {
     let Some(path) = existing(given)? else { return Ok(None) };
     let opened = match Sqlite::open(&path).await {
@@ -69,7 +69,7 @@ pub(crate) async fn open_read_only(given: &Database) -> Result<Option<Sqlite>> {
     Ok(Some(opened?))
 }
 
-/// Where the database is, if it is there.
+/// Returns the path of the database if it exists.
 fn existing(given: &Database) -> Result<Option<PathBuf>> {
     let path = place(given)?;
     if is_there(&path)? {
@@ -81,7 +81,7 @@ fn existing(given: &Database) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Refuses a database that is named and cannot be begun, as its directory is not there.
+/// Returns an error if a database was named whose directory does not exist.
 pub(crate) fn check_place(given: &Database) -> Result<()> {
     let directory = given.db.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
     match directory {
@@ -96,13 +96,13 @@ pub(crate) fn check_place(given: &Database) -> Result<()> {
     }
 }
 
-/// How many threads a database holds.
+/// Returns the number of threads in a database.
 pub(crate) async fn count(path: &Path) -> Result<usize> {
     let database = Sqlite::open(path).await.map_err(|error| anyhow!("{error}"))?;
     Ok(database.threads().list(&ThreadQuery::default()).await?.len())
 }
 
-/// The one thread whose id is or begins with what is given.
+/// Finds the one thread with this ID, or whose ID begins with it.
 pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInfo> {
     if given.is_empty() {
         let words = "the id of the thread is empty; `deepagents threads list` shows those there are";
@@ -111,7 +111,7 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
     if let Some(info) = journal.threads().get(given).await? {
         return Ok(info);
     }
-    // A background task is named below its thread, which may be named by its beginning as well.
+    // A background task is named below its thread, whose ID may be abbreviated too.
     let query = match given.split_once('/') {
         Some((thread, task)) => {
             let thread = Box::pin(find(journal, thread)).await?.id;

@@ -1,4 +1,4 @@
-//! What was decided about calls of a thread, and by whom, as its log says.
+//! The decisions about calls in a thread, and who made them, according to its log.
 
 use std::collections::BTreeMap;
 
@@ -18,29 +18,29 @@ pub(super) struct Decided {
     id: String,
     tool: String,
     args: Value,
-    /// The rule that asked.
+    /// The rule that caused the interrupt.
     rule: Option<String>,
-    /// The sub-agent whose call it is.
+    /// The sub-agent that made the call.
     agent: Option<String>,
     decision: DecisionRecord,
     at: String,
 }
 
-/// What the log says of agents and their calls up to some record.
+/// What the log says about agents and their calls up to some record.
 #[derive(Default)]
 struct Seen {
     asked: BTreeMap<String, ActionRequest>,
-    /// Arguments of the calls of each agent's last answer, in their order.
+    /// Arguments of the calls in each agent's last answer, in order.
     args: BTreeMap<Vec<String>, Vec<Value>>,
-    /// Calls by their ids, with the tool and the arguments.
+    /// Calls by ID, with the tool and the arguments.
     calls: BTreeMap<String, (String, Value)>,
-    /// The names of sub-agents by their paths.
+    /// Names of sub-agents by path.
     agents: BTreeMap<Vec<String>, String>,
     decided: Vec<Decided>,
 }
 
-/// All decisions that the log has, in order. Answers to questions of sub-agents are in the log of the main agent too; what
-/// rules decided about their calls is in theirs.
+/// Returns all decisions in the log, in order. Decisions on a sub-agent's interrupts are taken from the main agent's
+/// records, which repeat them; what rules decided about its calls is only in its own.
 pub(super) async fn of_thread(journal: &dyn Journal, info: &ThreadInfo) -> Result<Vec<Decided>> {
     let mut seen = Seen::default();
     for entry in journal.read(&info.id, 0..info.end).await? {
@@ -81,7 +81,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Remembers what calls are made with.
+    /// Stores the arguments of the calls in an answer.
     fn said(&mut self, path: &[String], ops: Vec<MessageOp>) {
         for op in ops {
             let MessageOp::Put(message) = op else { continue };
@@ -119,7 +119,7 @@ impl Seen {
 }
 
 impl Decided {
-    /// `approve  write_file /a.txt  by a person`; of an edit also what it made of the call.
+    /// Formats `approve write_file /a.txt by a person`; for an edit, also the edited call.
     pub(super) fn line(&self) -> String {
         let call = tool_line(&self.tool, &self.args);
         let author = self.decision.author.as_ref().map_or_else(|| "not noted".to_owned(), ToString::to_string);

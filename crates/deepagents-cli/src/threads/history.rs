@@ -1,4 +1,4 @@
-//! `deepagents threads show --history`: the positions that a thread can go back to, and what led to each.
+//! `deepagents threads show --history`: the positions to which a thread can be rewound, and what led to each.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::render::style::printable;
 use crate::render::{json_text, tool_failure, tool_line};
 
-/// Characters of a line that tells what happened.
+/// Maximum length of a description in characters.
 const WIDTH: usize = 90;
 
-/// The positions that the thread can go back to, newest first.
+/// Lists the positions to which the thread can be rewound, newest first.
 pub(super) async fn history(
     threads: &ThreadAccess,
     journal: &dyn Journal,
@@ -31,7 +31,7 @@ pub(super) async fn history(
         if as_json {
             list.push(as_data(checkpoint, &what));
         } else if !what.is_empty() {
-            // The others are the same to a reader as the position below.
+            // To a reader, the others do not differ from the position below.
             lines.push(line(checkpoint, below, &what));
         }
     }
@@ -53,7 +53,7 @@ fn as_data(checkpoint: &Checkpoint, what: &str) -> Value {
     })
 }
 
-/// A parent is told where it is neither the position below nor in the words.
+/// Formats a checkpoint. Its parent is shown if it is neither the position below nor part of the description.
 fn line(checkpoint: &Checkpoint, below: Option<u64>, what: &str) -> String {
     let parent =
         checkpoint.parent.filter(|parent| Some(*parent) != below && checkpoint.origin != CheckpointSource::Rewind);
@@ -62,7 +62,7 @@ fn line(checkpoint: &Checkpoint, below: Option<u64>, what: &str) -> String {
     format!("{:>6}  {at}  {what}{parent}", checkpoint.position).trim_end().to_owned()
 }
 
-/// What the records of a range did, in a line.
+/// Describes in one line what the records of a range did.
 async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<String> {
     let mut parts: Vec<String> = Vec::new();
     for entry in journal.read(thread, range).await? {
@@ -94,7 +94,7 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
     Ok(short)
 }
 
-/// What the messages of an update say.
+/// Describes the messages of an update.
 fn said(update: &RecordUpdate) -> Result<Vec<String>> {
     let mut parts = Vec::new();
     for (channel, change) in entries(update)? {
@@ -126,7 +126,7 @@ fn one(message: &Message) -> Vec<String> {
     }
 }
 
-/// Channels and their changes, as they are stored.
+/// Returns channels and their changes in their stored form.
 pub(super) fn entries(update: &RecordUpdate) -> Result<Vec<(String, Value)>> {
     Ok(match update {
         RecordUpdate::Stored(entries) => entries.clone(),

@@ -1,10 +1,10 @@
-//! Ids of threads.
+//! Thread IDs.
 
 use anyhow::{Result, bail};
 use deepagents::core::env::{Ids, RandomIds};
 use deepagents::core::journal::Journal;
 
-/// A new id, short enough to be typed.
+/// Returns a new ID, short enough to type.
 pub(crate) async fn fresh(journal: &dyn Journal) -> Result<String> {
     for _ in 0..16 {
         let long = RandomIds.next("thread");

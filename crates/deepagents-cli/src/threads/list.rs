@@ -11,15 +11,15 @@ use crate::run::is_gone;
 
 /// Which threads are listed.
 pub(super) enum Scope {
-    /// Those that are nobody's background tasks; such are shown below them.
+    /// Threads that are not background tasks, with their background tasks below them.
     TopLevel,
     /// The background tasks of a thread.
     TasksOf(String),
-    /// All of them.
+    /// All threads, background tasks included.
     All,
 }
 
-/// Threads, as lines or as JSON.
+/// Lists threads, as lines or as JSON.
 pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_json: bool) -> Result<String> {
     let limit = usize::try_from(limit)?;
     let query = ThreadQuery::default().limit(limit.saturating_add(1));
@@ -47,7 +47,7 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
     }
     let now = Timestamp::now();
     let mut lines = Vec::new();
-    // Those to be shown next are at the end.
+    // A stack: the next thread to show is at the end.
     let mut left: Vec<(usize, ThreadInfo)> = threads.into_iter().rev().map(|thread| (0, thread)).collect();
     while let Some((depth, thread)) = left.pop() {
         let (age, standing, title) = (age(now, thread.updated_at), standing(&thread), title(&thread));
@@ -62,12 +62,12 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
     Ok(lines.join("\n"))
 }
 
-/// The background tasks of a thread.
+/// Returns the background tasks of a thread.
 async fn tasks(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Vec<ThreadInfo>> {
     Ok(journal.threads().list(&ThreadQuery::default().parent(thread.id.as_str())).await?)
 }
 
-/// A thread as JSON, with its background tasks and theirs.
+/// Returns a thread as JSON, with its background tasks, recursively.
 async fn tree(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Value> {
     let mut document = info(thread);
     let mut children = Vec::new();
@@ -80,7 +80,7 @@ async fn tree(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Value> {
     Ok(document)
 }
 
-/// A thread as JSON.
+/// Returns a thread as JSON.
 pub(super) fn info(thread: &ThreadInfo) -> Value {
     let mut document = json!({
         "id": thread.id,
@@ -98,7 +98,7 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
     document
 }
 
-/// How a thread stands, in a word.
+/// Returns a thread's status in one word.
 pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
         _ if thread.damage.is_some() => "damaged",
@@ -108,7 +108,7 @@ pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
     }
 }
 
-/// What a thread is about.
+/// Returns a thread's title.
 pub(super) fn title(thread: &ThreadInfo) -> String {
     if let Some(damage) = &thread.damage {
         return first_line(damage, 200);
@@ -117,7 +117,7 @@ pub(super) fn title(thread: &ThreadInfo) -> String {
     first_line(title.and_then(Value::as_str).unwrap_or_default(), 80)
 }
 
-/// `12s`, `5m`, `3h`, `4d`.
+/// Formats an age: `12s`, `5m`, `3h`, `4d`.
 fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {

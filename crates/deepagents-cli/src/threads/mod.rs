@@ -34,7 +34,7 @@ pub(crate) use id::fresh;
 pub(crate) use model::{of_thread as model_of, with_model_of};
 pub(crate) use note::Noted;
 
-/// Looks at and changes threads.
+/// Shows and changes threads.
 pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     let text = runtime::start()?.block_on(async {
         let opened = match &args.command {
@@ -61,7 +61,7 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A position at which a thread has no state is one of the command line.
+/// Turns an error about a position without a state into wrong usage.
 fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
     let journal = error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
         Some(Error::Journal(error)) => Some(error),
@@ -76,8 +76,8 @@ fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
     }
 }
 
-/// Deleting takes room, too: SQLite writes what changes beside the file before it writes the file. Whoever wanted to make room
-/// is told how.
+/// Explains how to delete from a full disk. Deleting needs space too: SQLite writes changes to the WAL before the
+/// database file.
 fn room(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
     let deletes = matches!(args.command, ThreadsCommand::Delete { .. } | ThreadsCommand::Prune { .. });
     let is_full = error.chain().any(|cause| {
@@ -141,7 +141,7 @@ async fn run(
             rewind::rewind(database, store, &info, position, *files, *conflicts, again).await
         }
         ThreadsCommand::Delete { threads, force } => {
-            // All are found before the first is gone.
+            // Find all threads before deleting the first.
             let mut ids = Vec::new();
             for given in threads {
                 let info = find(given).await?;
@@ -178,7 +178,7 @@ async fn run(
     }
 }
 
-/// Refuses a thread that another program works on, or on a task of it.
+/// Returns an error if another program works on the thread or one of its background tasks.
 async fn check_free(database: &Sqlite, info: &ThreadInfo) -> Result<()> {
     let mut family = vec![info.clone()];
     while let Some(one) = family.pop() {
@@ -213,7 +213,7 @@ async fn prune(
         let mut threads = vec![id.clone()];
         let known = access.state(id).await?.get::<KnownTasks>().cloned().unwrap_or_default();
         for task in access.background(id).await? {
-            // What the thread was not told of yet is told from the history of the task.
+            // A result not yet delivered to the thread is read from the history of the task.
             if known.iter().any(|known| known.id == task.id && known.is_delivered(&task)) {
                 threads.push(task.thread);
             }
@@ -227,7 +227,7 @@ async fn prune(
                 }
                 pruned => pruned.map_err(|error| anyhow!(other_failure(&error)))?,
             };
-            // What a task changed in files is recorded as part of its conversation.
+            // File changes of a task are recorded as part of the thread's conversation.
             if before.as_ref().is_some_and(|info| info.parent.is_none()) {
                 undo::trim(store, &access, id).await?;
             }
@@ -239,9 +239,9 @@ async fn prune(
     Ok(lines.join("\n"))
 }
 
-/// What an agent knows of threads.
+/// Returns access to threads as an agent has it.
 fn access(database: Arc<Sqlite>) -> Result<ThreadAccess> {
-    // With files of any kind, so that all that threads know of theirs is understood.
+    // With a file backend of any kind, so that the channels for files are known.
     let builder = DeepAgent::builder().journal(database).backend_per_run(|_| Arc::new(StateBackend::new()));
     builder.background_agents(true).threads().map_err(|error| anyhow!("{error}"))
 }

@@ -1,23 +1,23 @@
-//! The model that a thread was run with last, for who goes on with it and names none.
+//! The model of a thread's last run, for resuming the thread without naming a model.
 
 use deepagents::core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
 
 use crate::args::AgentArgs;
 
-/// The key under which a thread notes its model.
+/// Metadata key for the model.
 const MODEL: &str = "model";
-/// The key under which a thread notes the address that its model was given with, or that there was none.
+/// Metadata key for the address given with the model, or for the fact that there was none.
 const ADDRESS: &str = "base_url";
 
-/// Notes a model and the address that it was given with; `false` says that there was none, as null would note nothing.
+/// Notes a model and its address. `false` stands for no address, because `null` would not be stored.
 pub(super) fn note(metadata: &mut Map<String, Value>, model: &str, base_url: Option<&str>) {
     metadata.insert(MODEL.to_owned(), json!(model));
     metadata.insert(ADDRESS.to_owned(), base_url.map_or(json!(false), |url| json!(without_secrets(url))));
 }
 
-/// The options with the model of a thread, and its address, where they name neither. Threads that do not say whether
-/// there was an address are gone on with as ever: their model may be one of a server that nobody knows any more.
+/// Returns the options with the thread's model and address; `None` if the options name either, or the thread does not
+/// say whether there was an address: the model may then be one of an unknown server.
 pub(crate) fn with_model_of(args: &AgentArgs, thread: &ThreadInfo) -> Option<AgentArgs> {
     if args.model.is_some() || args.base_url.is_some() {
         return None;
@@ -27,14 +27,14 @@ pub(crate) fn with_model_of(args: &AgentArgs, thread: &ThreadInfo) -> Option<Age
     Some(AgentArgs { model: Some(model), base_url, ..args.clone() })
 }
 
-/// The model of a thread, if it was run at this address, or without one as it would be here.
+/// Returns the thread's model if it was run at this address, or if neither has an address.
 pub(crate) fn of_thread(thread: &ThreadInfo, base_url: Option<&str>) -> Option<String> {
     let address = thread.metadata.get(ADDRESS)?.as_str();
     let is_here = address == base_url.map(without_secrets).as_deref();
     thread.metadata.get(MODEL)?.as_str().filter(|_| is_here).map(str::to_owned)
 }
 
-/// An address without what may be secret in it: the name and password before the host, and what follows a `?`.
+/// Removes the secret parts of an address: user name and password before the host, and everything from a `?` or `#`.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };

@@ -1,5 +1,5 @@
-//! What a thread notes of the work in it, whichever part of the program does it: `run`, the screens, an editor, a server. Whoever
-//! goes on with it finds it by its directory, and goes on with its model and in its mode.
+//! The metadata that a thread stores about the work in it, whichever part of the program does it: `run`, the screens,
+//! an editor, a server. A thread is found by its directory, and resumed with its model and in its mode.
 
 use std::path::Path;
 
@@ -12,30 +12,30 @@ use super::model;
 use crate::args::{Approve, RedactedKind};
 use crate::render::style::first_line;
 
-/// The key under which a thread notes its directory.
+/// Metadata key for the directory.
 const ROOT: &str = "root";
-/// The key under which a thread notes what it is called.
+/// Metadata key for the title.
 const TITLE: &str = "title";
-/// The key under which a thread notes how decisions are made in it.
+/// Metadata key for the approval mode.
 const MODE: &str = "approve";
-/// The key under which a thread notes what is hidden in it.
+/// Metadata key for what is redacted.
 const REDACT: &str = "redact";
-/// Characters of the first message that a thread is called by.
+/// Maximum length of a title in characters.
 const TITLE_LENGTH: usize = 80;
 
-/// What is done in a thread, and where.
+/// The circumstances of a run, as noted in its thread.
 pub(crate) struct Noted<'a> {
-    /// The directory, where it has one and does not note another.
+    /// The directory, unless there is none or somebody else notes it.
     pub(crate) root: Option<&'a Path>,
-    /// The model, and the address that it was given with; none where there is no model.
+    /// The model, and the address given with it; `None` if there is no model.
     pub(crate) model: Option<(&'a str, Option<&'a str>)>,
     pub(crate) approve: Approve,
-    /// What is hidden in it.
+    /// What is redacted.
     pub(crate) redact: &'a [RedactedKind],
 }
 
 impl Noted<'_> {
-    /// As the thread notes it.
+    /// Returns the thread metadata.
     pub(crate) fn metadata(&self) -> Map<String, Value> {
         let mut metadata = Map::new();
         metadata.extend(self.root.map(|root| (ROOT.to_owned(), json!(self::root(root)))));
@@ -43,7 +43,7 @@ impl Noted<'_> {
             model::note(&mut metadata, name, address);
         }
         metadata.insert(MODE.to_owned(), json!(self.approve));
-        // A thread in which something was hidden once goes on so.
+        // Once a thread redacts something, it continues to do so.
         if !self.redact.is_empty() {
             metadata.insert(REDACT.to_owned(), json!(self.redact));
         }
@@ -51,7 +51,7 @@ impl Noted<'_> {
     }
 }
 
-/// Calls a thread by the first message in it, if that says something.
+/// Takes the first message as the thread's title, unless it is blank.
 pub(crate) fn name(metadata: &mut Map<String, Value>, message: &str) {
     let title = first_line(message, TITLE_LENGTH);
     if !title.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn name(metadata: &mut Map<String, Value>, message: &str) {
     }
 }
 
-/// Whether a thread is called something.
+/// Whether a thread has a title.
 pub(crate) fn has_name(thread: &ThreadInfo) -> bool {
     thread.metadata.get(TITLE).and_then(Value::as_str).is_some_and(|title| !title.is_empty())
 }
@@ -69,19 +69,20 @@ pub(crate) fn has_root(thread: &ThreadInfo) -> bool {
     thread.metadata.contains_key(ROOT)
 }
 
-/// The mode that a thread was run in last, if that was noted.
+/// Returns the mode of the thread's last run, if noted.
 pub(crate) fn mode_of(thread: &ThreadInfo) -> Option<Approve> {
     Approve::deserialize(thread.metadata.get(MODE)?).ok()
 }
 
-/// What was hidden in a thread, if that was noted.
+/// Returns what the thread redacts, if noted.
 pub(crate) fn redaction_of(thread: &ThreadInfo) -> Vec<RedactedKind> {
     let noted = thread.metadata.get(REDACT).and_then(Value::as_array).into_iter().flatten();
-    // A later version may know more kinds; those that are known here stay hidden.
+    // Kinds from a later version are unknown here; the known ones stay redacted.
     noted.filter_map(|kind| RedactedKind::deserialize(kind).ok()).collect()
 }
 
-/// Adds what was hidden in a thread to what is to be hidden, where no option says what is. Gives what to tell of it.
+/// Adds what the thread redacted before to `kinds`, unless an option says what to redact. Returns a remark about it for
+/// the user.
 pub(crate) fn keep_redaction(
     kinds: &mut Vec<RedactedKind>,
     named: &[RedactedKind],
@@ -97,7 +98,7 @@ pub(crate) fn keep_redaction(
     Some(format!("this thread goes on with what was hidden in it: --redact {}", names.join(",")))
 }
 
-/// The directory as threads note it.
+/// Returns a directory in the form that threads note.
 pub(crate) fn root(given: &Path) -> String {
     given.canonicalize().unwrap_or_else(|_| given.to_owned()).display().to_string()
 }

@@ -21,10 +21,10 @@ use crate::render::escaped;
 use crate::render::style::printable;
 use crate::{agent, output};
 
-/// What is said where the thread has worked in several directories.
+/// The remark if the thread has worked in several directories.
 const ELSEWHERE: &str = "what was changed in other directories stays as it is";
 
-/// Makes a thread go on from an earlier position, with its files where that is wanted.
+/// Rewinds a thread to an earlier position, and its files too if wanted.
 pub(super) async fn rewind(
     database: Arc<Sqlite>,
     store: Option<&UndoStore>,
@@ -69,13 +69,13 @@ fn told(error: RewindError) -> anyhow::Error {
         RewindError::Files(RestoreError::Stale(_)) => {
             anyhow!("files changed meanwhile; nothing was done, try it again")
         }
-        // It may be about the position, which is one of the command line.
+        // If it is about the position, it is reported as wrong usage.
         RewindError::Thread(error) => error.into(),
         error => anyhow!("{error}"),
     }
 }
 
-/// What is done about conflicts; whoever is to be asked is asked.
+/// Decides what to do about conflicts, asking the user if necessary.
 async fn decide(
     plan: &RestorePlan,
     root: &str,
@@ -123,7 +123,7 @@ async fn decide(
     Ok(on.unwrap_or_default())
 }
 
-/// The first letter of what a person answers who is shown a plan.
+/// Shows a plan and returns the first letter of the user's answer.
 async fn ask(plan: String, question: &'static str) -> Result<char> {
     let answer = tokio::task::spawn_blocking(move || {
         output::ask(None, &plan, question);
@@ -133,7 +133,7 @@ async fn ask(plan: String, question: &'static str) -> Result<char> {
     Ok(answer.await??.trim().to_lowercase().chars().next().unwrap_or(' '))
 }
 
-/// The plan as a person reads it.
+/// Formats the plan for the user.
 fn shown(plan: &RestorePlan, root: &str) -> String {
     let mut out = format!("In {}:", escaped(root));
     for change in &plan.changes {
@@ -164,7 +164,7 @@ fn line(change: &FileChange) -> String {
     format!("{verb} {}", escaped(change.path.as_str()))
 }
 
-/// What was done.
+/// Describes what was done.
 fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Again) -> String {
     let mut out = format!("{id} goes on from position {position}");
     let mut add = |what: &str, paths: Vec<&VPath>| {

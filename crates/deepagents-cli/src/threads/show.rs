@@ -16,7 +16,7 @@ use crate::exit::WrongUsage;
 use crate::render::style::printable;
 use crate::render::{json_text, tool_failure, tool_line};
 
-/// The conversation, as text or as JSON.
+/// Returns the conversation, as text or as JSON.
 pub(super) async fn show(
     threads: &ThreadAccess,
     journal: &dyn Journal,
@@ -57,7 +57,7 @@ pub(super) async fn show(
     Ok(printable(out.trim_end()).into_owned())
 }
 
-/// The conversation of a sub-agent, as text or as JSON.
+/// Returns the conversation of a sub-agent, as text or as JSON.
 pub(super) async fn sub_agent(threads: &ThreadAccess, info: &ThreadInfo, path: &str, as_json: bool) -> Result<String> {
     let path: Vec<String> = path.split('/').map(str::to_owned).collect();
     let all = threads.sub_agents(&info.id).await?;
@@ -83,7 +83,7 @@ fn described(agent: &SubAgentInfo) -> Value {
 
 fn conversation(state: &State) -> String {
     let (mut parts, mut results) = (Vec::new(), HashMap::new());
-    // Results stand behind their calls. Providers give ids that they have given to calls of earlier answers.
+    // Results come after their calls. Providers may reuse the IDs of calls in earlier answers.
     for message in state.messages().iter().rev() {
         match &**message {
             Message::Tool(result) => {
@@ -98,7 +98,7 @@ fn conversation(state: &State) -> String {
     parts.into_iter().rev().collect()
 }
 
-/// A message as a person reads it. The result of a call is shown with the call.
+/// Formats a message. The result of a call is shown with the call.
 fn said(message: &Message, results: &HashMap<&str, &Message>) -> String {
     let mut out = String::new();
     match message {
@@ -131,7 +131,7 @@ fn said(message: &Message, results: &HashMap<&str, &Message>) -> String {
     out
 }
 
-/// The thread with its state and its log.
+/// Returns the thread with its state and its log.
 pub(super) async fn export(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadInfo) -> Result<String> {
     Ok(json_text(&exported(threads, journal, info).await?)?)
 }

@@ -1,4 +1,4 @@
-//! What is recorded of the files that runs change: a database beside that of the threads.
+//! The undo database for files that runs change, next to the thread database.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use deepagents::fs::{UndoError, UndoStore};
 use super::database;
 use crate::args::Database;
 
-/// The file; none where the database has no name.
+/// Returns its path; `None` if the thread database has no file name.
 pub(crate) fn file(given: &Database) -> Result<Option<PathBuf>> {
     let database = database::place(given)?;
     Ok(database.file_name().map(|name| {
@@ -23,14 +23,14 @@ pub(crate) fn file(given: &Database) -> Result<Option<PathBuf>> {
     }))
 }
 
-/// Whether it lies inside of a directory that an agent works in, where nothing can be recorded.
+/// Whether it lies inside a directory that an agent works in; nothing can be recorded then.
 pub(crate) fn is_inside(file: &Path, root: &Path) -> bool {
     let Ok(root) = root.canonicalize() else { return false };
     let Ok(file) = std::path::absolute(file) else { return false };
     file.ancestors().find_map(|above| above.canonicalize().ok()).is_some_and(|above| above.starts_with(&root))
 }
 
-/// Does something with it that takes a while.
+/// Runs a blocking operation on it.
 async fn blocking<T: Send + 'static>(
     store: &UndoStore,
     work: impl FnOnce(&UndoStore) -> Result<T, UndoError> + Send + 'static,
@@ -40,20 +40,20 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| anyhow!("what is kept of changed files cannot be read or changed: {error}"))
 }
 
-/// Gives a copy of a thread its own log.
+/// Gives a copied thread its own undo log.
 pub(crate) async fn adopt(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let (state, thread) = (threads.state(thread).await?, thread.to_owned());
     blocking(store, move |store| store.adopt(&thread, &state)).await
 }
 
-/// Removes what belongs to threads that are no more, and what no thread needs.
+/// Removes the data of deleted threads, and what no thread needs any more.
 pub(crate) async fn gc(store: Option<&UndoStore>, journal: Arc<dyn Journal>) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let runtime = tokio::runtime::Handle::current();
     let failed = blocking(store, move |store| {
         let mut failed = Ok(());
-        // Looked up one by one, as another process may begin a thread at any moment.
+        // Threads are looked up one by one, because another process may start one at any moment.
         store.gc(|thread| match runtime.block_on(journal.threads().get(thread)) {
             Ok(found) => found.is_some(),
             Err(error) => {
@@ -66,13 +66,13 @@ pub(crate) async fn gc(store: Option<&UndoStore>, journal: Arc<dyn Journal>) -> 
     Ok(failed.await??)
 }
 
-/// Forgets what is needed only to go back to positions that a thread does not have any more.
+/// Removes data that is needed only for positions that the thread no longer has.
 pub(super) async fn trim(store: Option<&UndoStore>, threads: &ThreadAccess, thread: &str) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let here = threads.state(thread).await?;
     let checkpoints = threads.history(thread, None, usize::MAX).await?;
     let mut others: Vec<State> = Vec::new();
-    // Files are further on at each checkpoint than at the one before, but for where the thread went back.
+    // Between checkpoints, files only move forward, except where the thread was rewound.
     let back = checkpoints.iter().filter(|checkpoint| checkpoint.origin == CheckpointSource::Rewind);
     for checkpoint in back.chain(checkpoints.last()) {
         others.push(threads.state_at(thread, checkpoint.position).await?);

@@ -1,4 +1,4 @@
-//! A model whose answers are the calls that somebody makes.
+//! A model that replays tool calls made by hand.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::line::{Answer, Call};
 
-/// A model that answers each request with the next call, and is done when no more can come.
+/// A model that answers each request with the next call, and finishes when the session is dropped.
 pub(super) struct ToolDriver(Arc<Channels>);
 
 /// The driver's ends of the channels.
@@ -20,14 +20,14 @@ struct Channels {
     answers: mpsc::Sender<Answer>,
 }
 
-/// A run whose tool calls somebody makes by hand.
+/// The caller's side of a run whose tool calls are made by hand.
 #[derive(Debug)]
 pub(super) struct ToolSession {
     calls: mpsc::Sender<Call>,
     answers: mpsc::Receiver<Answer>,
 }
 
-/// A model, and the session that makes its calls.
+/// Returns a model, and the session that supplies its calls.
 pub(super) fn pair() -> (ToolDriver, ToolSession) {
     let (calls, to_make) = mpsc::channel(1);
     let (made, answers) = mpsc::channel(1);
@@ -35,7 +35,7 @@ pub(super) fn pair() -> (ToolDriver, ToolSession) {
 }
 
 impl ToolSession {
-    /// Makes a call and waits for its result; nothing when the run has ended.
+    /// Makes a call and waits for its result; `None` if the run has ended.
     pub(super) fn make(&mut self, call: Call) -> Option<Answer> {
         self.calls.blocking_send(call).ok()?;
         self.answers.blocking_recv()
@@ -57,7 +57,7 @@ impl Channels {
     async fn turn(&self, request: &ModelRequest) -> ModelOutput {
         if let Some(Message::Tool(result)) = request.messages.last().map(|message| &**message) {
             let text = result.content.iter().map(shown).collect::<Vec<_>>().join("\n");
-            // Nobody waits when the program is about to end.
+            // The receiver is gone if the program is about to end.
             let _ = self.answers.send(Answer { text, error: result.is_error }).await;
         }
         let Some(Call { name, args }) = self.calls.lock().await.recv().await else {
@@ -71,7 +71,7 @@ impl Channels {
     }
 }
 
-/// A block of a result as text.
+/// Converts a block of a result to text.
 fn shown(block: &Block) -> String {
     match block {
         Block::Text(text) => text.text.clone(),

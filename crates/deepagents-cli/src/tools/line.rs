@@ -1,10 +1,10 @@
-//! One line in, one line out.
+//! The line protocol: one call in, one answer out.
 
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-/// A call as a line gives it.
+/// A call on an input line.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
@@ -13,7 +13,7 @@ pub(super) struct Call {
     pub(super) args: Map<String, Value>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
     pub(super) text: String,
@@ -21,19 +21,19 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// A line that is no call, or a call that could not be made.
+    /// Returns the answer to a line that is not a call, or to a call that could not be made.
     pub(super) fn error(problem: impl Into<String>) -> Self {
         Self { text: problem.into(), error: true }
     }
 }
 
-/// Reads a line, or says what is wrong with it.
+/// Parses a line.
 pub(super) fn call(line: &[u8]) -> Result<Call, String> {
     let wrong = |why: &str| format!("Error: the line is no call {{\"name\": TOOL, \"args\": {{...}}}}: {why}");
     let line = line.trim_ascii();
     match line.first() {
         None => return Err(wrong("it is empty")),
-        // A list would be taken for the fields in their order.
+        // Serde would accept a list as the fields in order.
         Some(b'[') => return Err(wrong("it is a list")),
         Some(_) => {}
     }

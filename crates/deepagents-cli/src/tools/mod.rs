@@ -1,4 +1,4 @@
-//! `deepagents tools`: tool calls by hand.
+//! `deepagents tools`: tool calls made by hand.
 
 mod driver;
 mod line;
@@ -37,7 +37,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
         ..FilesystemOptions::default()
     };
     let (driver, mut session) = driver::pair();
-    // One run for all lines: its state is what is kept from one to the next.
+    // A single run for all lines, so that its state carries over from one to the next.
     let agent = Agent::builder(driver)
         .middleware(Filesystem::new(backend).options(options))
         .max_model_calls(u32::MAX)
@@ -59,7 +59,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
             Err(problem) => Answer::error(problem),
             Ok(call) => match session.make(call) {
                 Some(answer) => answer,
-                // The run has ended on its own: it failed.
+                // The run has failed.
                 None => break,
             },
         };
@@ -83,7 +83,7 @@ fn print(answer: &Answer) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Where the files are, and what is in state from the beginning.
+/// Returns the backend, and the update that puts the initial files into state.
 async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn Backend>, Update)> {
     let (backend, files): (Arc<dyn Backend>, Update) = match args.backend {
         BackendKind::State => {

@@ -1,4 +1,4 @@
-//! The files of a directory as files in state.
+//! Copying the files of a directory into state.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use deepagents::Update;
 use deepagents::core::state::{Schema, State};
 use deepagents::fs::{Backend, StateBackend, VPath, WriteMode};
 
-/// Bytes that are taken at most: state is memory.
+/// Maximum total size in bytes, as state is in memory.
 const MOST: u64 = 64 << 20;
 
-/// What puts all files at and below a directory into state. Links are left out.
+/// Returns the update that puts all files in and below a directory into state. Links are skipped.
 pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update> {
     let unreadable = |path: &Path, error: &io::Error| anyhow!("`{}` cannot be read: {error}", path.display());
     let empty = State::new(Arc::new(Schema::new(backend.channels())?));

@@ -1,4 +1,4 @@
-//! Which items of a root may be used.
+//! Deciding which items of a root may be used.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::{Undecided, ask, store};
 use crate::output;
 use crate::render::escaped;
 
-/// The items that may be used: those the user has agreed to before, and those agreed to now. What is left out is said on
-/// stderr, whatever else is shown.
+/// Returns the items that may be used: those the user agreed to before, and those agreed to now. Reports what is left
+/// out on stderr in every output mode.
 ///
 /// # Errors
-/// When the user's record cannot be read or written.
+/// Returns an error if the trust store cannot be read or written.
 pub(crate) fn admit(root: &Path, items: Vec<FoundItem>, undecided: Undecided) -> Result<Vec<FoundItem>> {
     if items.is_empty() {
         return Ok(items);
@@ -58,7 +58,7 @@ pub(crate) fn admit(root: &Path, items: Vec<FoundItem>, undecided: Undecided) ->
     Ok(admitted)
 }
 
-/// What is left out, and how to have it.
+/// Describes what is left out, and how to use it.
 fn left_out(root: &Path, open: &[FoundItem]) -> String {
     let names: Vec<String> = open.iter().map(|found| named(&found.item)).collect();
     let root = escaped(&root.display().to_string());
@@ -68,7 +68,7 @@ fn left_out(root: &Path, open: &[FoundItem]) -> String {
     )
 }
 
-/// The item in a few words.
+/// Names an item briefly.
 pub(super) fn named(item: &TrustItem) -> String {
     let (name, source) = (escaped(&item.name), escaped(&item.source));
     if name == source { format!("{} {name}", item.kind) } else { format!("{} {name} ({source})", item.kind) }

@@ -9,28 +9,28 @@ use deepagents::trust::{FoundItem, TrustItem};
 use crate::output;
 use crate::render::{Columns, escaped, escaped_lines};
 
-/// What the user says.
+/// The user's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It may be used, from now on.
+    /// Use it, from now on.
     Always,
-    /// It may be used this time.
+    /// Use it this time.
     Once,
-    /// It is left out this time.
+    /// Leave it out this time.
     NotNow,
-    /// It is left out from now on.
+    /// Leave it out from now on.
     Never,
 }
 
 const KEYS: &str = "Use it? [y]es from now on, [o]nce, [n]o, ne[v]er, [s]how what it says (no answer leaves it out): ";
 
-/// Before the rest of a line that is longer than the terminal is wide.
+/// Prefix of the continuation of a line wider than the terminal.
 const REST: &str = "   ┊ ";
 
-/// Shows what there is and asks until there is an answer; none leaves it out.
+/// Shows the items and asks until the user answers; the end of input leaves them out.
 pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
     let columns = Columns::new(output::stderr_columns());
-    // The directory by its name, where it was named by what it is to this process.
+    // Show the absolute path, as a relative one may say nothing.
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let title =
         columns.wrap("", REST, &format!("{} brings what would steer the agent:", escaped(&root.display().to_string())));
@@ -54,7 +54,7 @@ pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
     }
 }
 
-/// An item in a line or two: what it is, what it is called, where it comes from, its hash, and what it asks for.
+/// Describes each item in a line or two: kind, name, source, hash, and what it asks for.
 pub(super) fn listed<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns: Columns) -> String {
     let lines: Vec<String> = items.into_iter().flat_map(|found| lines(&found.item, &found.asks_for, columns)).collect();
     lines.join("\n")
@@ -80,7 +80,7 @@ fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String>
     lines
 }
 
-/// What the files say, every character of it visible.
+/// Returns the contents of the files, with every character visible.
 pub(super) fn texts<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns: Columns) -> String {
     let mut out = Vec::new();
     for found in items {

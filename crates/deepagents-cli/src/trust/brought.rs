@@ -13,7 +13,7 @@ use crate::model_choice::env;
 use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
 use crate::{config, file_commands, hooks, output};
 
-/// What a root brings and may be used: the files as they were when the user agreed to them.
+/// The usable files that a root brings, as they were when the user agreed to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Brought {
     /// The files.
@@ -21,16 +21,16 @@ pub(crate) struct Brought {
 }
 
 impl Brought {
-    /// Finds what the root brings, as far as it is wanted, and has it agreed to.
+    /// Finds what the root brings, as far as it is wanted, and obtains the user's consent.
     pub(crate) async fn find(args: &AgentArgs, files: &dyn Backend, undecided: Undecided) -> Result<Self> {
         let found = look(args, files).await?;
         for problem in &found.problems {
             output::remark(problem);
         }
         let root = args.directory().to_owned();
-        // What lies in the user's own directory, which the root may hold, is the user's and not the root's.
+        // Files in the user's own directory, which the root may contain, are not the root's.
         let theirs: Vec<FoundItem> = found.items.into_iter().filter(|found| !is_users_own(&root, found)).collect();
-        // Asking waits for a person, and the record is a file.
+        // Asking blocks on the user, and the trust store is a file.
         let beside = if undecided == Undecided::Accept { beside(&root, files).await? } else { Vec::new() };
         let admitted = tokio::task::spawn_blocking(move || {
             remember(&root, beside)?;
@@ -46,14 +46,14 @@ impl Brought {
     }
 }
 
-/// What the root brings beside what an agent is made of: who agrees to all of it agrees to settings and commands, too.
+/// Returns what the root brings besides the parts of an agent: agreeing to everything includes settings and commands.
 async fn beside(root: &Path, files: &dyn Backend) -> Result<Vec<TrustItem>> {
     let (commands, _) = file_commands::brought(files).await?;
     let all = commands.into_iter().chain(config::brought(files).await?);
     Ok(all.filter(|found| !is_users_own(root, found)).map(|found| found.item).collect())
 }
 
-/// What the root brings, as far as it is wanted.
+/// Returns what the root brings, as far as it is wanted.
 pub(crate) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
     let at = |path: String| VPath::parse(&path).map_err(|error| anyhow!("{error}"));
     let mut places = TrustPlaces::default();
@@ -76,7 +76,7 @@ pub(crate) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey
     Ok(found)
 }
 
-/// Whether it lies in the user's own directory, which the root happens to hold under the same name.
+/// Whether an item lies in the user's own directory, because the root is the user's home.
 pub(crate) fn is_users_own(root: &Path, found: &FoundItem) -> bool {
     let own = format!("/{OWN}/");
     let Some(home) = env("HOME") else { return false };

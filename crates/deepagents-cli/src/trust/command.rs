@@ -12,10 +12,10 @@ use crate::exit::{Exit, WrongUsage};
 use crate::render::{Columns, escaped, json_text};
 use crate::{agent, config, file_commands, mcp, output, runtime};
 
-/// What is said where there is nothing to show or to take back.
+/// The message if there is nothing to show or revoke.
 const NOTHING: &str = "nothing is remembered: you have agreed to nothing that a directory brings";
 
-/// Shows, and takes back, what the user has agreed to.
+/// Shows and revokes what the user has agreed to.
 pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
     match &args.command {
         TrustCommand::List { json } => list(*json),
@@ -24,7 +24,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
     }
 }
 
-/// Everything that is remembered.
+/// Lists all stored decisions.
 fn list(as_json: bool) -> Result<Exit> {
     let records = known_store()?.records().map_err(|error| anyhow!("{error}"))?;
     if as_json {
@@ -54,7 +54,7 @@ fn standing_text(consent: Consent) -> &'static str {
     }
 }
 
-/// What a directory brings, whether it may be used, and what it says.
+/// Shows what a directory brings, whether it may be used, and its contents.
 fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let files = agent::open_at(root)?;
     let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
@@ -97,10 +97,10 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     printed(&out.join("\n"))
 }
 
-/// Forgets what was said about a directory, a part of it, or everything.
+/// Forgets the decisions about a directory, about part of it, or about all directories.
 fn revoke(root: &Path, source: Option<&str>, all: bool) -> Result<Exit> {
     let store = known_store()?;
-    // A directory that is no more is named as it was.
+    // A directory that no longer exists cannot be canonicalised.
     let root: PathBuf = root.canonicalize().or_else(|_| std::path::absolute(root))?;
     let of_root = |record: &TrustRecord| all || Path::new(&record.root) == root;
     let picked = |record: &TrustRecord| source.is_none_or(|s| record.item.source == s || record.item.name == s);

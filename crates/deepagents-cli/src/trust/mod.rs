@@ -1,4 +1,4 @@
-//! Trust: what a directory brings that steers the agent counts only after the user has agreed to it.
+//! Trust: what a directory brings that steers the agent takes effect only after the user has agreed to it.
 
 mod admit;
 mod ask;
@@ -20,21 +20,22 @@ pub(crate) use brought::{Brought, is_users_own, look};
 pub(crate) use command::trust;
 pub(crate) use whole::Whole;
 
-/// What happens to what nobody has agreed to yet.
+/// What to do with items that the user has not decided about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undecided {
-    /// The user is asked at the terminal.
+    /// Ask the user at the terminal.
     Ask,
-    /// It is agreed to, and that is remembered.
+    /// Agree to them, and store that.
     Accept,
-    /// It is left out, and that is said.
+    /// Leave them out, and report it.
     LeaveOut,
-    /// It is looked at as if it had been agreed to; nothing is remembered.
+    /// Treat them as agreed to for a look, and store nothing.
     Assume,
 }
 
 impl Undecided {
-    /// As the options say; a person is asked where one is there and stdin is not for something else.
+    /// Returns the choice for a run: accept with `--trust`, ask if there is a terminal and stdin is free, otherwise
+    /// leave out.
     pub(crate) fn for_run(args: &AgentArgs, reads_stdin: bool) -> Self {
         match args.trust {
             true => Self::Accept,
@@ -43,21 +44,21 @@ impl Undecided {
         }
     }
 
-    /// For a command that only looks.
+    /// Returns the choice for a command that only looks.
     pub(crate) fn for_look(args: &AgentArgs) -> Self {
         if args.trust { Self::Assume } else { Self::LeaveOut }
     }
 }
 
-/// The user's record; none where there is no home directory.
+/// Returns the user's trust store; `None` if there is no home directory.
 pub(crate) fn store() -> Option<TrustStore> {
     Some(TrustStore::at(Path::new(&env("HOME")?).join(".deepagents").join("trust.json")))
 }
 
-/// Remembers that the user agrees to items from now on.
+/// Stores that the user agrees to items from now on.
 ///
 /// # Errors
-/// When the record cannot be written.
+/// Returns an error if the store cannot be read or written.
 pub(crate) fn remember(root: &Path, mut items: Vec<TrustItem>) -> Result<()> {
     let Some(store) = store().filter(|_| !items.is_empty()) else { return Ok(()) };
     let known = store.of_root(root).map_err(|error| anyhow!("{error}"))?;
@@ -68,7 +69,7 @@ pub(crate) fn remember(root: &Path, mut items: Vec<TrustItem>) -> Result<()> {
     store.decide(root, &items, Consent::Trusted).map_err(|error| anyhow!("{error}"))
 }
 
-/// The user's record, for a command that is about nothing else.
+/// Returns the user's trust store, for a command that is useless without it.
 fn known_store() -> Result<TrustStore> {
     store().ok_or_else(|| anyhow!("what you trust is remembered in ~/.deepagents/trust.json, but HOME is not set"))
 }

@@ -1,4 +1,4 @@
-//! Something that a directory brings, with the files of the directory that it runs.
+//! An item that a directory brings, together with the directory's files that it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,12 +8,12 @@ use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 
 use crate::small_file;
 
-/// Bytes of a file that is run, which are read to know it again.
+/// Maximum size in bytes of a file that is run, as the whole file is hashed.
 const MOST: u64 = 64 << 20;
-/// Bytes of one that is shown.
+/// Maximum size in bytes of a file that is shown.
 const MOST_SHOWN: usize = 64 << 10;
 
-/// What it is, and what it asks for.
+/// The identity of an item, and what it asks for.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) kind: TrustKind,
@@ -23,8 +23,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// It with what it says and the files that it runs: its hash is that of all of them. One that is not there counts as
-    /// empty.
+    /// Adds its text and the files that it runs; the hash covers all of them. A missing file counts as empty.
     pub(crate) fn with(self, text: Vec<u8>, files: &BTreeSet<VPath>, root: &Path) -> FoundItem {
         let Self { kind, name, source, mut asks_for } = self;
         let item = |name: &str, content: &[u8]| TrustItem::new(kind, name, &source, content);

@@ -1,4 +1,4 @@
-//! An agent is made for the screens, as it is chosen and agreed to now.
+//! Building the agent for the screens, with the current choices and consents.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use crate::run::ThisProcess;
 use crate::threads::{database, undo};
 use crate::{agent, permissions, sources};
 
-/// The model that is used.
+/// The model in use.
 struct UsedModel {
     name: String,
     model: Arc<dyn ChatModel>,
-    /// Why there is none.
+    /// Why there is no model, if there is none.
     missing: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl ProgramHost {
         let builder =
             agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
         let builder = builder.background_agents(self.background);
-        // An edit names the text that it replaces, the person sees what changes, and /rewind takes it back.
+        // An edit contains the text it replaces, the user sees the change, and /rewind undoes it.
         let background_commands = args.commands.background();
         let builder = builder.files(FilesystemOptions {
             read_before_edit: false,
@@ -109,7 +109,7 @@ impl ProgramHost {
         })
     }
 
-    /// The name of the model that is to be used: the one that is chosen now, or was before.
+    /// Returns the name of the model to use: the one chosen now, else the one chosen before.
     fn named(&self, model: Option<&str>) -> Option<String> {
         match model {
             Some(model) => {
@@ -120,7 +120,8 @@ impl ProgramHost {
         }
     }
 
-    /// The files of the directory, and whether they can be put back later: not where the database is among them.
+    /// Opens the directory, and returns whether its changes are recorded for undo. They are not if the database lies
+    /// inside it.
     async fn files(&self) -> Result<(LocalBackend, bool)> {
         let directory = self.args.directory();
         let undo_file = undo::file(&self.database)?;
@@ -129,11 +130,11 @@ impl ProgramHost {
         Ok((agent::open_beside(&self.args, store).await?, !inside))
     }
 
-    /// Makes the model, and notes what the screens and threads say of it.
+    /// Creates the model, and stores what the screens and threads note about it.
     fn use_model(&self, named: Option<String>, args: &AgentArgs) -> UsedModel {
         let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env);
         let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args, &env, WithoutKey::Refuse)?, choice)));
-        // What was said is shown without a model, too.
+        // Without a model, the conversation is still shown.
         let (model, missing): (Arc<dyn ChatModel>, _) = match &made {
             Ok((model, _)) => (model.clone(), None),
             Err(problem) => (Arc::new(NoModel), Some(problem.to_string())),
@@ -149,18 +150,18 @@ impl ProgramHost {
         UsedModel { name, model, missing }
     }
 
-    /// What was always allowed in the directory, as far as it holds here.
+    /// Returns the rules that the user has always allowed in the directory and that still hold.
     fn remembered(&self, reach: &CommandReach) -> Result<Vec<RememberedRule>> {
         let Some(store) = permissions::store() else { return Ok(Vec::new()) };
         let scope = RuleScope::project(self.args.directory())?;
         let records = store.records()?.into_iter().filter(|record| record.scope == scope);
-        // What a command means in a shell that others were run in depends on those.
+        // In a shared shell, the meaning of a command depends on the commands before it.
         let shared = self.args.commands.session().is_some();
         let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
         Ok(records.map(|record| record.rule).filter(holds).collect())
     }
 
-    /// Hooks that know what those of the agent before did.
+    /// Lets the hooks continue from the state of the previous agent's hooks.
     fn going_on(&self, hooks: HookRunner, policy: &Policy) -> HookRunner {
         let policy = policy.clone();
         let mode = move || match policy.mode() {
@@ -179,7 +180,8 @@ impl ProgramHost {
         })
     }
 
-    /// The directory with commands in it: in a sandbox where there is one, which is said then.
+    /// Returns the directory with commands in it, a description of the sandbox if there is one, and what commands can
+    /// reach.
     async fn workspace(
         &self,
         files: LocalBackend,

@@ -1,4 +1,4 @@
-//! What the directory brings, while the screens are shown: it is offered, and agreed to.
+//! Offering what the directory brings, and agreeing to it, while the screens are shown.
 
 use anyhow::Result;
 use deepagents_tui::Offered;
@@ -18,7 +18,7 @@ impl ProgramHost {
         let files = agent::open_beside(&self.args, None).await?;
         let open = trust::undecided(&self.args, &files).await?;
         match names {
-            // For this session: what was asked for by its name.
+            // Consent by name holds for this session only.
             Some(names) => {
                 let items = open.into_iter().map(|found| found.item).filter(|item| names.contains(&item.name));
                 self.with(|chosen| chosen.agreed.extend(items));

@@ -1,4 +1,4 @@
-//! What the screens need of the program.
+//! The services that the screens need from the program.
 
 mod connect;
 mod consent;
@@ -30,58 +30,58 @@ use crate::tracing::Tracing;
 use crate::{auth, effort, mcp, permissions, run};
 use servers::CONNECT;
 
-/// What stands where a model's name would.
+/// Shown in place of a model's name.
 pub(super) const NO_MODEL: &str = "no model";
 
-/// The program as the screens see it.
+/// The program as a host of the screens.
 pub(super) struct ProgramHost {
     args: AgentArgs,
     database: Database,
     threads: OnceCell<Arc<Sqlite>>,
-    /// The settings as lines.
+    /// The settings, one per line.
     settings: String,
     editor: Option<String>,
     tracing: Tracing,
-    /// Whether the agent may start sub-agents that it does not wait for.
+    /// Whether the agent may start sub-agents in the background.
     background: bool,
     chosen: Mutex<Chosen>,
 }
 
-/// What changes while the screens are shown.
+/// State that changes while the screens are shown.
 #[derive(Default)]
 struct Chosen {
-    /// The model, where another one than the first was chosen.
+    /// The model, if another than the first was chosen.
     model: Option<String>,
     key_variable: Option<&'static str>,
-    /// The model that threads note, where it can be used.
+    /// The model that threads note, if it can be used.
     noted: Option<String>,
-    /// How much the model is to think.
+    /// The reasoning effort.
     effort: Option<crate::args::Effort>,
     /// The provider of the model.
     provider: String,
-    /// What was agreed to for this session alone.
+    /// Items agreed to for this session only.
     agreed: Vec<TrustItem>,
-    /// The model that servers may use which are allowed to.
+    /// The model for MCP servers that may use sampling.
     sampling: Option<Arc<dyn ChatModel>>,
-    /// The servers of tools that the agent has.
+    /// The agent's MCP servers.
     servers: Option<mcp::Servers>,
-    /// What is wrong with others.
+    /// Problems with other MCP servers.
     server_problems: Vec<String>,
-    /// The hooks that the agent has.
+    /// The agent's hooks.
     hooks: Option<HookRunner>,
 }
 
 impl ProgramHost {
     pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config, tracing: Tracing) -> Self {
         let database = Database { db: database.db.clone() };
-        // Commands are a part of every conversation; what they may do is up to the mode.
+        // Every conversation can run commands; the mode decides what they may do.
         let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
         let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
         let (threads, chosen) = (OnceCell::new(), Mutex::default());
         Self { args, database, threads, settings, editor, tracing, background: false, chosen }
     }
 
-    /// Whether the agent may start sub-agents that it does not wait for.
+    /// Sets whether the agent may start sub-agents in the background.
     pub(super) fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
@@ -100,7 +100,7 @@ fn args_effort(effort: Effort) -> crate::args::Effort {
     }
 }
 
-/// An error as a sentence.
+/// Converts an error to its message.
 fn told<T>(result: Result<T>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }

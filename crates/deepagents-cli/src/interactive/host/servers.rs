@@ -1,4 +1,4 @@
-//! The servers of tools that the screens have and show.
+//! The MCP servers that the screens use and list.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ProgramHost;
 use crate::interactive::trust;
 use crate::mcp;
 
-/// So long servers are waited for before their state is shown.
+/// How long to wait for servers before their state is shown.
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
 
 impl ProgramHost {
@@ -24,7 +24,7 @@ impl ProgramHost {
         mcp::for_screens(&self.args, trusted, model.as_ref())
     }
 
-    /// The servers that may be used now: those that there are already, where they are the same.
+    /// Returns the servers that may be used now. Servers already in use are kept if their names are the same.
     pub(super) async fn use_servers(&self) -> Result<Option<mcp::Servers>> {
         let mcp::ScreenServers { usable, problems, .. } = self.find_servers()?;
         let names = |servers: &Option<mcp::Servers>| -> Vec<String> {
@@ -45,7 +45,7 @@ impl ProgramHost {
         Ok(used)
     }
 
-    /// The servers with how they are; of those that nobody has agreed to, what they would start.
+    /// Returns the servers with their state, or what the untrusted ones would start.
     pub(super) async fn show_servers(&self) -> Result<Servers> {
         let untrusted = self.find_servers()?.untrusted;
         if !untrusted.is_empty() {
@@ -60,7 +60,7 @@ impl ProgramHost {
         }
         let mut lines = self.with(|chosen| chosen.server_problems.clone());
         if let Some(servers) = servers {
-            // One that does not answer soon is shown as it is.
+            // A server that does not answer in time is shown in its current state.
             let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
             lines.extend(servers.all.status().iter().map(server_line));
         }
@@ -71,7 +71,7 @@ impl ProgramHost {
     }
 }
 
-/// A server with how it is.
+/// Describes a server and its state.
 fn server_line(status: &ServerStatus) -> String {
     let state = match &status.state {
         ServerState::Connected => "connected".to_owned(),

@@ -1,21 +1,21 @@
-//! A line of JSON that asks for something.
+//! A line of JSON in the input stream.
 
 use serde_json::Value;
 
 use crate::small_file::without_mark;
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Said {
-    /// Begins a turn, or steers the one under way.
+    /// Starts a turn, or steers the current one.
     User(String),
-    /// Decides about a call.
+    /// Decides on a call.
     Answer(String, Value),
     /// Ends the turn.
     Interrupt,
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn said(line: &str) -> Result<Said, String> {
     let wrong = |why: &str| {
         format!(

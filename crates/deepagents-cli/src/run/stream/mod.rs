@@ -1,4 +1,4 @@
-//! Turns that a program asks for with lines of JSON, one thread for all of them.
+//! Turns requested by a program with lines of JSON, all in one thread.
 
 mod line;
 mod talk;
@@ -25,23 +25,23 @@ use crate::slash::{self, Commands, Typed};
 use crate::threads::note;
 use talk::Talk;
 
-/// What the turns are made with.
+/// The context of the turns.
 pub(super) struct Stream<'a> {
     pub(super) agent: &'a DeepAgent,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) thread: String,
     pub(super) limits: &'a Limits,
     pub(super) approve: Approve,
-    /// How that was said.
+    /// How the mode was given.
     pub(super) said: &'static str,
-    /// What messages may mean: commands of files, and names of skills.
+    /// The commands from files and the names of skills that messages may use.
     pub(super) typing: (Commands, Vec<String>),
 }
 
-/// What all turns together have taken.
+/// Totals of all turns.
 struct Taken {
     shared: SharedBudget,
-    /// Time, waiting for decisions and messages left out.
+    /// Duration, without waiting for decisions and messages.
     elapsed: Duration,
     tally: Tally,
     usage: Usage,
@@ -49,14 +49,14 @@ struct Taken {
 
 /// How a turn ended.
 enum TurnEnd {
-    /// Another may follow; what it came to, unless it failed.
+    /// Another turn may follow. Holds the outcome, unless the turn failed.
     Over(Option<Box<Outcome>>),
-    /// None can.
+    /// No other turn can follow.
     Exit(Exit),
 }
 
 impl Stream<'_> {
-    /// Takes lines until they end, and finishes the turn that is under way then.
+    /// Handles lines until the input ends, and then finishes the current turn.
     pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
         let mut talk = Talk::new(Lines::read(), self.agent, &self.typing);
         let mut taken = Taken {
@@ -65,9 +65,10 @@ impl Stream<'_> {
             tally: Tally::default(),
             usage: Usage::default(),
         };
-        // The last turn, as long as tasks of it may be waited for, and the run that goes on with what has come of one.
+        // The last turn, while its background tasks may be waited for, and the run that continues with the result of
+        // one.
         let (mut last, mut told) = (None::<Box<Outcome>>, None);
-        // What an earlier process asked and nobody answered is asked again, before anything else is said.
+        // Questions left open by an earlier process are asked again first.
         let mut left = self.has_questions().await.then(|| RunInput::resume(&self.thread));
         let mut is_named = left.is_some();
         loop {
@@ -92,7 +93,8 @@ impl Stream<'_> {
                         told = next;
                         last = None;
                     }
-                    // Until the input ends, whoever may write is waited for as well. The run that follows says that the time is up.
+                    // Until the input ends, the time spent waiting for messages does not count. The next run reports
+                    // that the time is up.
                     () = out_of_time(self.limits, taken.elapsed), if ended => {
                         told = last.take().and_then(|last| background::after(&last));
                     }
@@ -111,13 +113,13 @@ impl Stream<'_> {
         }
     }
 
-    /// The run that goes on with what comes of the tasks that a turn has left; nothing where there are none.
+    /// Waits for the background tasks of a turn, and returns the run that continues with their results; `None` if there
+    /// are none.
     async fn after(&self, turn: Option<&Outcome>) -> Option<RunInput> {
         background::next(self.agent, turn?).await
     }
 
-    /// What is to be said, and with which code the program ends, where a turn has reached a limit: the limits are those of
-    /// all turns.
+    /// Returns the exit code and the message if a turn has reached a limit; the limits apply to all turns together.
     fn at_limit(&self, outcome: &Outcome, taken: &Taken) -> Option<(Exit, Option<String>)> {
         let is_limit = match outcome.stop {
             FinishReason::StepLimit => self.limits.turns.is_some(),
@@ -140,20 +142,20 @@ impl Stream<'_> {
         Some(from_ending(&ending, self.limits))
     }
 
-    /// Whether the thread waits for answers. One that cannot be read says so when it is gone on with.
+    /// Whether the thread has pending interrupts. If it cannot be read, resuming it reports that.
     async fn has_questions(&self) -> bool {
         self.agent.state(&self.thread).await.is_ok_and(|state| !state.action_requests().is_empty())
     }
 
-    /// Calls the thread by its first message.
+    /// Takes the first message as the thread's title.
     async fn name(&self, text: &str) {
         let titled = self.journal.threads().get(&self.thread).await;
         if !titled.ok().flatten().is_some_and(|info| note::has_name(&info)) {
             let mut title = Map::new();
-            // A text that must not come in gives no name either.
+            // A text that is not accepted must not become the title either.
             let Ok(text) = self.agent.receive_text(text) else { return };
             note::name(&mut title, &text);
-            // A thread without a name can be gone on with all the same.
+            // A thread without a title works all the same.
             let _ = self.journal.threads().set_metadata(&self.thread, title).await;
         }
     }

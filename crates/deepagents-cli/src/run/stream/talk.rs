@@ -1,4 +1,4 @@
-//! What is known between the lines of a talk.
+//! The state of a conversation between two input lines.
 
 use std::collections::VecDeque;
 
@@ -11,21 +11,21 @@ use crate::output;
 use crate::render::style::{count, first_line};
 use crate::slash::{self, Commands, Typed};
 
-/// Characters of a message that is not begun that are shown.
+/// Maximum number of characters shown of a message whose turn was not started.
 const UNSAID: usize = 200;
 
-/// What is known between lines.
+/// The state between two lines.
 pub(super) struct Talk<'a> {
     pub(super) lines: Lines,
     agent: &'a DeepAgent,
     typing: &'a (Commands, Vec<String>),
     /// Whether the input has ended.
     pub(super) ended: bool,
-    /// Messages for turns that have not begun.
+    /// Messages for turns that have not started.
     pub(super) next: VecDeque<Typed>,
-    /// Messages that were given to the turn under way, and that its model has not been told.
+    /// Messages sent to the current turn that its model has not received.
     steered: VecDeque<String>,
-    /// How many of those are kept with the thread, which tells them when it is gone on with.
+    /// How many further ones are saved in the thread, which delivers them when resumed.
     kept: usize,
     pub(super) asked: Vec<ActionRequest>,
     pub(super) answers: Vec<(String, DecisionRecord)>,
@@ -48,7 +48,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// A line while nothing is under way.
+    /// Handles a line while nothing is running.
     pub(super) fn idle(&mut self, line: Option<String>) {
         match self.read(line) {
             Some(Said::User(text)) => self.later(&text),
@@ -58,13 +58,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// A line while a run is under way.
+    /// Handles a line during a run.
     pub(super) fn during(&mut self, line: Option<String>, run: &Run) {
         match self.read(line) {
-            // A turn that is given up takes nothing in.
+            // An interrupted turn accepts no messages.
             Some(Said::User(text)) if self.interrupted => self.later(&text),
             Some(Said::User(text)) => match self.meant(&text) {
-                // A turn under way is shown no skill.
+                // A turn in progress cannot be given a skill.
                 Some(typed) if typed.skill.is_none() && run.steer(typed.text.as_str()) => {
                     self.steered.push_back(typed.text);
                 }
@@ -79,7 +79,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// The model is told a message; its text may have been changed on the way.
+    /// Records that the model received a message, whose text may have been changed on the way.
     pub(super) fn told(&mut self, text: &str) {
         if let Some(at) = self.steered.iter().position(|steered| steered == text) {
             self.steered.remove(at);
@@ -90,19 +90,19 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// A turn waits for decisions: what was said to it is kept with the thread.
+    /// The turn waits for decisions: messages sent to it are saved in the thread.
     pub(super) fn keep(&mut self) {
         self.kept += self.steered.len();
         self.steered.clear();
     }
 
-    /// A turn is over: what was said to it, and what its model was not told, comes before all that follows.
+    /// The turn is over: messages sent to it that its model has not received come before all later ones.
     pub(super) fn take_back(&mut self) {
         let told = self.steered.drain(..).rev();
         told.for_each(|text| self.next.push_front(Typed::plain(text)));
     }
 
-    /// A line while questions are open.
+    /// Handles a line while questions are open.
     pub(super) fn waiting(&mut self, line: Option<String>) {
         match self.read(line) {
             Some(Said::User(text)) => self.later(&text),
@@ -112,13 +112,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Keeps a message for a turn of its own.
+    /// Queues a message for a turn of its own.
     fn later(&mut self, text: &str) {
         let typed = self.meant(text);
         self.next.extend(typed);
     }
 
-    /// What a message means. One that names what is not there is none, as a line that cannot be read.
+    /// Interprets a message. One that names an unknown skill is rejected with an error, like an invalid line.
     fn meant(&self, text: &str) -> Option<Typed> {
         let (commands, skills) = self.typing;
         let typed = commands.read(text).and_then(|typed| {
@@ -136,7 +136,7 @@ impl<'a> Talk<'a> {
         if line.trim().is_empty() {
             return None;
         }
-        // Stdout is for events alone.
+        // Stdout is for events only.
         said(&line).map_err(|problem| output::print_error(&problem)).ok()
     }
 
@@ -162,13 +162,13 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// The turn goes on with what was decided.
+    /// Resumes the turn with the decisions.
     pub(super) fn go_on(&mut self, resume: RunInput) -> RunInput {
         self.asked.clear();
         self.answers.drain(..).fold(resume, |input, (id, decision)| input.decide(id, decision))
     }
 
-    /// The turn is given up: what was decided is told, as far as it can be without making a call.
+    /// Abandons the turn: the decisions are passed on as messages, as far as they need no call.
     pub(super) fn give_up(&mut self, resume: RunInput, state: &State) -> RunInput {
         let asked = std::mem::take(&mut self.asked);
         let decided = self.answers.drain(..).filter_map(|(id, record)| {
@@ -178,13 +178,13 @@ impl<'a> Talk<'a> {
         left_decisions(state, decided).into_iter().fold(resume, RunInput::message)
     }
 
-    /// Whether something was decided or said that the thread has not been given.
+    /// Whether there are decisions or messages that the thread has not been given.
     pub(super) fn has_left(&self) -> bool {
         !self.answers.is_empty() || self.next.iter().any(|typed| typed.skill.is_none())
     }
 
-    /// The thread is given what was decided, and what was said for the turn after this one: whoever goes on with it finds that.
-    /// What is to be done with a skill is not: a turn under way is shown none.
+    /// Gives the thread the decisions and the messages for later turns, for whoever resumes it. Messages that use a
+    /// skill are left out, as a turn in progress cannot be given one.
     pub(super) fn leave_to(&mut self, resume: RunInput) -> RunInput {
         let (plain, skilled): (VecDeque<Typed>, VecDeque<Typed>) =
             self.next.drain(..).partition(|typed| typed.skill.is_none());
@@ -193,7 +193,7 @@ impl<'a> Talk<'a> {
         plain.into_iter().fold(self.go_on(resume), |input, typed| input.message(typed.text))
     }
 
-    /// Says what turns are not begun, if there are some.
+    /// Reports messages whose turns were not started, if there are any.
     pub(super) fn unsaid(&self) {
         if !self.next.is_empty() {
             let said: Vec<String> =
@@ -203,7 +203,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Nobody is left to decide: says what stays open, and how to go on with it.
+    /// Nobody is left to decide: reports what stays open, and how to resume it.
     pub(super) fn leave(&self, questions: usize, command: &str) {
         let calls = count(questions as u64, "call");
         let kept = match self.kept {

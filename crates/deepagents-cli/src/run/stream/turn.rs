@@ -1,4 +1,4 @@
-//! One turn, with the questions that it asks.
+//! A single turn, with its questions.
 
 use std::io;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::output;
 use crate::render::{JsonLines, Renderer};
 use crate::run::interrupt::{HowToStop, Signals, Suspended};
 
-/// What came of the questions of a turn.
+/// The outcome of a turn's questions.
 enum Decided {
     All,
-    /// The turn is given up.
+    /// The turn was interrupted.
     Interrupted,
-    /// Nobody is left to decide.
+    /// The input has ended, so nobody is left to decide.
     InputEnded,
     Signal,
 }
 
 impl Stream<'_> {
-    /// One turn with the questions that it asks.
+    /// Runs one turn, with its questions.
     pub(super) async fn turn(
         &self,
         input: RunInput,
@@ -45,13 +45,13 @@ impl Stream<'_> {
         loop {
             let began = Instant::now();
             input = self.limits.apply(input, taken.elapsed).within(&taken.shared);
-            // What waits is gone on with to be ended: the calls are answered, and the log says that the turn is over.
+            // An interrupted turn is resumed already cancelled: its calls are answered, and the log records its end.
             if talk.interrupted {
                 let ended = CancellationToken::new();
                 ended.cancel();
                 input = input.cancelled_by(&ended);
             }
-            // What was decided is kept, and nothing is done about it any more.
+            // The decisions are saved, but not acted on.
             if stopped.is_some() {
                 input = input.observer(Arc::new(Suspended));
             }
@@ -119,7 +119,7 @@ impl Stream<'_> {
             }
             talk.keep();
             let questions = outcome.action_requests();
-            // One that was ended just before it began to wait is ended all the same.
+            // The turn may have been interrupted just before it began to wait.
             let decided =
                 if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
             input = match decided {
@@ -142,7 +142,7 @@ impl Stream<'_> {
             };
         }
         if let Some(how) = stopped {
-            // A run that is left keeps what was said to it.
+            // A suspended run keeps the messages sent to it.
             if how == HowToStop::Cancel {
                 talk.take_back();
             }
@@ -153,7 +153,7 @@ impl Stream<'_> {
         Ok(TurnEnd::Over(over))
     }
 
-    /// Waits until all questions are decided, the turn is given up, or nobody is left to decide.
+    /// Waits until all questions are decided, the turn is interrupted, or nobody is left to decide.
     async fn decide(
         &self,
         talk: &mut Talk<'_>,
@@ -187,7 +187,7 @@ impl Stream<'_> {
     }
 }
 
-/// Ends a turn that failed as every turn ends: whoever reads turn after turn waits for one kind of end alone.
+/// Ends a failed turn with a `run_finished` event, so that the reader can wait for a single kind of end.
 fn end_of_failed(failed: Option<Event>, error: &RunError, answers: u32, out: &mut JsonLines) -> io::Result<()> {
     let Some(failed) = failed else { return Ok(()) };
     let mut line = serde_json::to_value(&failed).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! Damaged descriptions are read or refused with the file named, whatever is in them.
+//! Damaged descriptions are read, or refused with the name of the file, whatever they contain.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ const AGENT: &str = r#"{"name": "worker", "description": "Works.", "runtime": {"
 const TOOLS: &str = r#"{"tools": [{"name": "search", "mcp_server_url": "https://mcp.example.com/mcp", "mcp_server_name": "web"}],
     "interrupt_config": {"https://mcp.example.com/mcp::search::web": true}}"#;
 
-/// A stretch of a text, as shares of its length, and what comes in its place.
+/// A range of a text, as fractions of its length, and its replacement.
 fn damage() -> impl Strategy<Value = (f64, f64, String)> {
     let pieces = [
         "",
@@ -95,7 +95,7 @@ fn damaged(text: &str, (from, length, piece): &(f64, f64, String)) -> String {
     chars[..from].iter().copied().chain(piece.chars()).chain(chars[to..].iter().copied()).collect()
 }
 
-/// Reads what is served of a place; one that is refused is named.
+/// Reads what is served from a place; an error must name the place.
 fn read(place: &Path) {
     let cli = Cli::try_parse_from([Path::new("deepagents"), Path::new("serve"), place]).unwrap();
     let Some(Command::Serve(args)) = cli.command else { panic!("it serves") };

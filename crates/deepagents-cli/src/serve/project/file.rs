@@ -1,4 +1,4 @@
-//! The form of `deepagents.toml`.
+//! The format of `deepagents.toml`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use toml_edit::{Document, Item};
 
 use crate::args::{Approve, Effort, SandboxMode};
 
-/// Agents that are served, and how.
+/// Agents to serve, and how to serve them.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProjectFile {
@@ -21,24 +21,24 @@ pub(crate) struct ProjectFile {
     pub(crate) store: StoreSection,
     pub(crate) auth: AuthSection,
     pub(crate) limits: LimitsSection,
-    /// The agents, by the names that clients know them by.
+    /// The agents, by the names that clients use.
     pub(crate) agents: BTreeMap<String, AgentSection>,
 }
 
-/// Where it is reached, and by whom.
+/// Where the server listens, and who can reach it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ServerSection {
     /// The address to listen on.
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Hosts under whose names it is called.
+    /// Host names by which clients call the server.
     pub(crate) hosts: Vec<String>,
-    /// Origins whose pages may call it, such as `https://app.example.com`; `*` is all.
+    /// Origins whose pages may call the server, such as `https://app.example.com`; `*` allows all.
     pub(crate) origins: Vec<String>,
-    /// A file to which each request is noted that changes something or was refused.
+    /// An audit file with one line per request that changed something or was refused.
     pub(crate) audit: Option<PathBuf>,
-    /// The certificates to speak TLS with, as PEM.
+    /// The TLS certificates, as PEM.
     pub(crate) tls_cert: Option<PathBuf>,
     /// Their key, as PEM.
     pub(crate) tls_key: Option<PathBuf>,
@@ -46,17 +46,17 @@ pub(crate) struct ServerSection {
     pub(crate) webhook_secret_env: Option<String>,
 }
 
-/// Where threads are kept.
+/// Where threads are stored.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct StoreSection {
-    /// A file of SQLite.
+    /// A SQLite file.
     pub(crate) sqlite: Option<PathBuf>,
-    /// The environment variable with the address of a Postgres.
+    /// The environment variable with the address of a Postgres database.
     pub(crate) postgres_env: Option<String>,
 }
 
-/// Who is let in.
+/// Who may call the server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AuthSection {
@@ -72,22 +72,22 @@ pub(crate) struct AuthSection {
 pub(crate) struct JwtSection {
     /// Its name, which for an OpenID Connect provider is its address.
     pub(crate) issuer: String,
-    /// Whom tokens must be for: one of these.
+    /// The accepted audiences: a token must be for one of them.
     pub(crate) audience: Vec<String>,
-    /// The address of its keys, where it has no discovery document.
+    /// The address of its keys, if it has no discovery document.
     pub(crate) keys: Option<String>,
-    /// How tokens may be signed; all that are known if absent.
+    /// The accepted signature algorithms; all known ones if absent.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) algorithms: Option<Vec<JwtAlgorithm>>,
-    /// How far its clock may be off; 60.
+    /// How far its clock may be off, in seconds; 60 if absent.
     pub(crate) leeway_seconds: Option<u64>,
-    /// The claim that says who they are; `sub`.
+    /// The claim that holds the caller's identity; `sub` if absent.
     pub(crate) identity_claim: Option<String>,
-    /// Who sees everything.
+    /// Which callers are administrators, who see everything.
     pub(crate) admin: Option<AdminClaim>,
 }
 
-/// A claim and the value of it that makes an administrator.
+/// A claim, and the value of it that makes the caller an administrator.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdminClaim {
@@ -95,23 +95,23 @@ pub(crate) struct AdminClaim {
     pub(crate) value: String,
 }
 
-/// What everybody may ask for, and some others.
+/// Limits for every caller, and for particular ones.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsSection {
-    /// Requests in a minute.
+    /// Requests per minute.
     pub(crate) requests_per_minute: Option<u32>,
-    /// Runs that wait or are under way.
+    /// Runs that are pending or in progress.
     pub(crate) runs_at_once: Option<usize>,
-    /// US dollars that model calls may cost in a day.
+    /// US dollars that model calls may cost per day.
     pub(crate) usd_per_day: Option<f64>,
-    /// The same in a month.
+    /// US dollars that model calls may cost per month.
     pub(crate) usd_per_month: Option<f64>,
-    /// By who they are.
+    /// Limits of particular callers, by identity.
     pub(crate) users: BTreeMap<String, UserLimits>,
 }
 
-/// What somebody may ask for.
+/// Limits of one caller.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UserLimits {
@@ -121,14 +121,14 @@ pub(crate) struct UserLimits {
     pub(crate) usd_per_month: Option<f64>,
 }
 
-/// An agent. What it does not say is as for `deepagents run`.
+/// An agent. Everything left out is as for `deepagents run`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentSection {
-    /// What it is for, for those who choose among agents.
+    /// What it is for, shown to those who choose an agent.
     pub(crate) description: Option<String>,
-    /// A directory with an `agent.json` that describes it; then nothing else but `description`, `model`, `root`, `approve`,
-    /// `questions` and `commands` is said here.
+    /// A directory with an `agent.json` that describes it. Besides this, only `description`, `model`, `root`,
+    /// `approve`, `questions` and `commands` may then be given here.
     pub(crate) layout: Option<PathBuf>,
     /// Its model, as PROVIDER:MODEL.
     pub(crate) model: Option<String>,
@@ -136,39 +136,39 @@ pub(crate) struct AgentSection {
     pub(crate) effort: Option<Effort>,
     /// The address of the model's server.
     pub(crate) base_url: Option<String>,
-    /// Headers of every model call.
+    /// Headers added to every model call.
     pub(crate) headers: BTreeMap<String, String>,
-    /// How many tokens the model reads.
+    /// The model's context window, in tokens.
     pub(crate) context_window: Option<u64>,
     /// The longest answer, in tokens.
     pub(crate) max_answer_tokens: Option<u64>,
-    /// Whether calls that the model writes into its text are made, as small models need it.
+    /// Whether tool calls that the model writes as text are executed, as small models need.
     pub(crate) text_tool_calls: bool,
-    /// What it is told to be and do.
+    /// Its system prompt.
     pub(crate) system_prompt: Option<String>,
-    /// The same from a file.
+    /// A file with its system prompt.
     pub(crate) system_prompt_file: Option<PathBuf>,
-    /// The directory that it works in; the one that this file is in.
+    /// The directory that it works in; that of this file if absent.
     pub(crate) root: Option<PathBuf>,
-    /// What is done before files are changed and commands are run: `ask`, `auto` or `deny`.
+    /// What happens before files are changed and commands are run: `ask`, `auto` or `deny`.
     pub(crate) approve: Option<Approve>,
-    /// Whether it may ask its user with `ask_user`, which the client answers; true where `approve` is `ask`.
+    /// Whether it may ask its user with `ask_user`, which the client answers; by default true if `approve` is `ask`.
     pub(crate) questions: Option<bool>,
-    /// Rules about files and commands; the first one about a path or a command decides.
+    /// Rules about files and commands; the first that matches a path or a command decides.
     pub(crate) permissions: Vec<Value>,
-    /// That it runs commands, and how.
+    /// Allows it to run commands, and says how.
     pub(crate) commands: Option<CommandsSection>,
     /// MCP servers, as `.mcp.json` describes them.
     pub(crate) mcp_servers: BTreeMap<String, Value>,
-    /// A file of MCP servers.
+    /// A file that describes MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
-    /// Whether it has the MCP servers of the user and of its directory; true.
+    /// Whether it gets the MCP servers of the user and of its directory; true if absent.
     pub(crate) mcp: Option<bool>,
-    /// Whether tools of MCP servers are left out of requests until the model has looked for them.
+    /// Whether MCP tools are left out of requests until the model has searched for them.
     pub(crate) tool_search: bool,
-    /// Agrees to what its directory brings that steers it: `AGENTS.md`, and what is in `.deepagents`.
+    /// Agrees to everything in its directory that steers it: `AGENTS.md`, and the contents of `.deepagents`.
     pub(crate) trust: bool,
-    /// Whether it has notes, skills, sub-agents and hooks of files, and a todo list; true.
+    /// Whether it gets memory from files; true if absent. `skills`, `sub_agents`, `hooks` and `todos` work alike.
     pub(crate) memory: Option<bool>,
     pub(crate) skills: Option<bool>,
     pub(crate) sub_agents: Option<bool>,
@@ -184,7 +184,7 @@ pub(crate) struct CommandsSection {
     pub(crate) sandbox: Option<SandboxMode>,
     /// Hosts that they may reach.
     pub(crate) allow_hosts: Vec<String>,
-    /// Variables that they get, as NAME or NAME=VALUE.
+    /// Environment variables for them, as NAME or NAME=VALUE.
     pub(crate) env: Vec<String>,
 }
 
@@ -209,7 +209,7 @@ fn limits(
     Limits { requests_per_minute, runs_at_once, usd_per_day, usd_per_month }
 }
 
-/// What is wrong with a description of agents, and where.
+/// An error in a description of agents, and where it is.
 #[derive(Debug, thiserror::Error)]
 pub(crate) struct ProjectError {
     file: PathBuf,
@@ -233,7 +233,7 @@ impl ProjectError {
     }
 }
 
-/// A file that was read, with its text, so that what is wrong is said with its line.
+/// A file and its text, so that errors can name a line.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -252,7 +252,7 @@ impl Source {
         Ok((Self { path: path.to_owned(), text }, parsed))
     }
 
-    /// That something is wrong with what is under these keys.
+    /// Returns an error about the value under these keys.
     pub(crate) fn wrong(&self, keys: &[&str], why: impl fmt::Display) -> ProjectError {
         let line = Document::parse(self.text.as_str()).ok().and_then(|document| {
             let item = keys.iter().try_fold(document.as_item(), |item: &Item, key| item.get(key))?;
@@ -261,7 +261,7 @@ impl Source {
         ProjectError { file: self.path.clone(), line, why: format!("`{}`: {why}", keys.join(".")) }
     }
 
-    /// A path of the file, which is meant from where the file is.
+    /// Resolves a path relative to the file.
     pub(crate) fn place(&self, path: &Path) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(path)
     }

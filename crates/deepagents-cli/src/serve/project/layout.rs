@@ -1,4 +1,4 @@
-//! The layout of agents that are deployed: `agent.json`, `AGENTS.md`, `tools.json`, `skills`, `subagents`.
+//! The layout of deployable agents: `agent.json`, `AGENTS.md`, `tools.json`, `skills`, `subagents`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,19 +14,19 @@ use serde_json::{Map, Value, json};
 
 use super::file::ProjectError;
 
-/// What a file that describes an agent is called.
+/// Name of the file that describes an agent.
 pub(crate) const FILE: &str = "agent.json";
 const PROMPT: &str = "AGENTS.md";
 const TOOLS: &str = "tools.json";
 
-/// An agent as a directory describes it.
+/// An agent described by a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) directory: PathBuf,
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) model: Option<String>,
-    /// Whether it wants to run commands.
+    /// Whether it runs commands.
     pub(crate) runs_commands: bool,
     pub(crate) has_skills: bool,
     pub(crate) servers: Vec<(String, ServerConfig)>,
@@ -44,12 +44,12 @@ struct AgentFile {
     runtime: Runtime,
     #[serde(default)]
     backend: Backend,
-    /// Who may use it where it is hosted; here `auth` says so.
+    /// Who may use it on the hosting platform; here, `auth` decides.
     #[serde(rename = "permissions")]
     _permissions: Option<Map<String, Value>>,
     #[serde(rename = "extras")]
     _extras: Option<Map<String, Value>>,
-    /// Which one it is where it is hosted.
+    /// Its ID on the hosting platform.
     #[serde(rename = "agent_id")]
     _agent_id: Option<String>,
     #[serde(rename = "$schema")]
@@ -62,7 +62,7 @@ struct Runtime {
     model: Option<ModelField>,
 }
 
-/// A model by its name, alone or in an object.
+/// A model name, alone or in an object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ModelField {
@@ -78,7 +78,7 @@ enum ModelField {
 struct Backend {
     #[serde(rename = "type", default)]
     kind: BackendKind,
-    /// Of the sandboxes where it is hosted.
+    /// Sandbox settings of the hosting platform.
     #[serde(rename = "sandbox")]
     _sandbox: Option<Value>,
 }
@@ -126,7 +126,7 @@ impl ModelField {
 }
 
 impl ToolEntry {
-    /// What its server is called here.
+    /// Returns the local name of its server.
     fn server(&self) -> String {
         let host = || self.mcp_server_url.split("//").nth(1).and_then(|rest| rest.split(['/', ':']).next());
         self.mcp_server_name.as_deref().or_else(host).unwrap_or("tools").to_owned()
@@ -162,13 +162,13 @@ impl Layout {
         })
     }
 
-    /// The file with what it is told to be and do.
+    /// Returns the path of the system prompt.
     pub(crate) fn prompt(&self) -> PathBuf {
         self.directory.join(PROMPT)
     }
 }
 
-/// A file of JSON, if it is there.
+/// Reads a JSON file; `None` if it does not exist.
 fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, ProjectError> {
     match fs::read_to_string(file) {
         Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| ProjectError::new(file, error)),
@@ -192,7 +192,7 @@ fn tools(directory: &Path) -> Result<ToolsFile, ProjectError> {
     Ok(read(&directory.join(TOOLS))?.unwrap_or_default())
 }
 
-/// The servers of tools, each with the tools that are named.
+/// Returns the MCP servers, each limited to the tools named.
 fn servers(directory: &Path, tools: &ToolsFile) -> Result<Vec<(String, ServerConfig)>, ProjectError> {
     let mut by_name: BTreeMap<String, (&str, Vec<&str>)> = BTreeMap::new();
     let wrong = |why: String| ProjectError::new(&directory.join(TOOLS), why);
@@ -214,7 +214,7 @@ fn servers(directory: &Path, tools: &ToolsFile) -> Result<Vec<(String, ServerCon
     configured.collect()
 }
 
-/// What is asked about. A key is a tool, or `URL::TOOL::SERVER`.
+/// Returns the tools that are asked about. A key is a tool name, or `URL::TOOL::SERVER`.
 fn interrupts(directory: &Path, tools: &ToolsFile) -> Result<InterruptPolicy, ProjectError> {
     let wanted = tools.interrupt_config.iter().map(|(key, wanted)| {
         let name = key.split("::").nth(1).unwrap_or(key);

@@ -1,4 +1,4 @@
-//! What is served: agents as the command line, a `deepagents.toml` or a directory describes them.
+//! What is served: agents described by the command line, a `deepagents.toml` or a directory.
 
 #[cfg(test)]
 mod damaged;
@@ -22,37 +22,37 @@ use file::{AgentSection, Source};
 pub(super) use file::{JwtSection, LimitsSection, ProjectFile, StoreSection};
 pub(super) use layout::Layout;
 
-/// What a file that describes several agents is called.
+/// Name of the file that describes several agents.
 const FILE: &str = "deepagents.toml";
 
-/// An agent that is to be served.
+/// An agent to serve.
 #[derive(Clone, Debug)]
 pub(super) struct AgentPlan {
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) options: AgentArgs,
     pub(super) approve: Approve,
-    /// Whether it may ask its user.
+    /// Whether it may ask its user questions.
     pub(super) questions: bool,
-    /// Rules in the place of those of a file.
+    /// Rules that replace those of a file.
     pub(super) rules: Option<Rules>,
-    /// MCP servers beside those of files.
+    /// MCP servers in addition to those of files.
     pub(super) servers: Vec<(String, ServerConfig)>,
     pub(super) layout: Option<Layout>,
 }
 
-/// The agents that are to be served, and how.
+/// The agents to serve, and the server's settings.
 #[derive(Clone, Debug)]
 pub(super) struct Project {
     pub(super) agents: Vec<AgentPlan>,
-    /// What is said beside the agents; files are named from where the program was started.
+    /// The file's settings other than the agents; paths are relative to the working directory of the program.
     pub(super) settings: ProjectFile,
-    /// Files and directories that describe it.
+    /// Files and directories that describe the agents.
     pub(super) described_by: Vec<PathBuf>,
 }
 
 impl Project {
-    /// Reads what the command line names.
+    /// Reads the description that the command line names.
     pub(super) fn read(args: &ServeArgs) -> Result<Self> {
         if let Some(name) = args.name.as_deref().filter(|name| !is_name(name)) {
             bail!(WrongUsage(format!("--name cannot be `{name}`: {NAMES}")));
@@ -134,20 +134,20 @@ impl Project {
     }
 }
 
-/// What names of agents are.
+/// The rule for agent names.
 const NAMES: &str = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
 
-/// Whether clients can name an agent so.
+/// Whether this is a valid agent name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// Whether somebody at a client answers the questions of an agent with this mode.
+/// Whether a client answers the questions of an agent in this mode.
 fn asks(approve: Approve) -> bool {
     approve == Approve::Ask
 }
 
-/// An agent of a directory with an `agent.json`.
+/// Plans an agent of a directory with an `agent.json`.
 fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Result<AgentPlan> {
     let layout = Layout::read(directory)?;
     if layout.runs_commands && cli.root.is_none() {
@@ -161,7 +161,7 @@ fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Resu
     } else {
         cli.commands.clone()
     };
-    // All that it is made of is in the directory.
+    // The directory describes the agent completely.
     let options = AgentArgs {
         system: Some(format!("@{}", layout.prompt().display())),
         model: cli.model.clone().or_else(|| layout.model.clone()),
@@ -177,7 +177,7 @@ fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Resu
         name: layout.name.clone(),
         description: layout.description.clone(),
         options,
-        // What it asks about is in its tools.json.
+        // Its `tools.json` says what to ask about.
         approve: approve.unwrap_or(Approve::Auto),
         questions: asks(approve.unwrap_or(Approve::Auto)),
         rules: None,
@@ -186,7 +186,7 @@ fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Resu
     })
 }
 
-/// An agent of a `deepagents.toml`.
+/// Plans an agent of a `deepagents.toml`.
 fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSection) -> Result<AgentPlan> {
     let keys = |key: &'static str| ["agents", name, key];
     let root = section.root.as_deref().map_or_else(|| source.place(Path::new("")), |root| source.place(root));
@@ -295,7 +295,7 @@ fn commands(source: &Source, name: &str, section: &AgentSection) -> Result<Comma
     Ok(commands)
 }
 
-/// MCP servers that the file itself describes.
+/// Returns the MCP servers that the file itself describes.
 fn servers(source: &Source, agent: &str, given: &BTreeMap<String, Value>) -> Result<Vec<(String, ServerConfig)>> {
     let wrong = |name: &str, why: String| source.wrong(&["agents", agent, "mcp_servers", name], why);
     let mut out = Vec::new();

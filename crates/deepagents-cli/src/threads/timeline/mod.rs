@@ -1,4 +1,4 @@
-//! `deepagents threads show --timeline`: what was done when, as the log alone says.
+//! `deepagents threads show --timeline`: what was done when, according to the log alone.
 
 mod read;
 mod view;
@@ -12,7 +12,7 @@ use crate::render::json_text;
 use crate::render::style::printable;
 use crate::sources;
 
-/// The runs of a thread, each as a waterfall.
+/// Shows each run of a thread as a waterfall.
 pub(super) async fn timeline(threads: &ThreadAccess, info: &ThreadInfo, as_json: bool) -> Result<String> {
     let timeline = read::Timeline::of(threads, info, &sources::catalogue(&env)?).await?;
     if as_json {

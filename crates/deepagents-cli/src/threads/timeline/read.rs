@@ -1,4 +1,4 @@
-//! What a thread's log says of its runs.
+//! Reading the runs of a thread from its log.
 
 use std::collections::HashMap;
 
@@ -13,40 +13,40 @@ use deepagents::otel::{ModelName, Operation, Span, SpanId, TraceBuilder};
 use deepagents::{ActionRequest, Event, EventKind, FinishReason, Message, Usage};
 use serde_json::{Value, json};
 
-/// How many records are read at once.
+/// Number of records read at once.
 const PAGE: LogPosition = 1_000;
 
-/// The runs of a thread and what they waited for in between.
+/// The runs of a thread, and the waits between them.
 pub(super) struct Timeline {
     pub(super) parts: Vec<Part>,
 }
 
-/// A process' part of a run, or the time between two parts in which people were waited for.
+/// A part of a run in one process, or a wait for people between two parts.
 pub(super) enum Part {
     Run(Vec<Row>),
     Interrupted {
-        /// Milliseconds; none where the wait goes on.
+        /// Duration in milliseconds; `None` if the wait continues.
         millis: Option<u64>,
-        /// The tools whose calls waited.
+        /// The tools whose calls were interrupted.
         tools: Vec<String>,
     },
 }
 
 /// A span of a run.
 pub(super) struct Row {
-    /// How many spans it is below.
+    /// Depth in the tree of spans.
     pub(super) depth: usize,
     pub(super) name: String,
-    /// Milliseconds from the beginning of the run.
+    /// Milliseconds since the start of the run.
     pub(super) start: u64,
-    /// None of what the log says only that it was spent.
+    /// Duration in milliseconds; `None` for usage of which the log has only the amount.
     pub(super) millis: Option<u64>,
-    /// Of a request; of an agent all of its requests and of those below it.
+    /// Usage of the request; for an agent, of all its requests and those of agents below it.
     pub(super) usage: Usage,
-    /// US dollars at list prices, where these are known of all requests.
+    /// US dollars at list prices, if the prices of all requests are known.
     pub(super) cost: Option<f64>,
     pub(super) is_request: bool,
-    /// Why it ended otherwise than a reader expects.
+    /// Why it ended in an unusual way.
     pub(super) note: Option<String>,
 }
 
@@ -110,11 +110,11 @@ fn tool(question: &ActionRequest) -> String {
     question.tool.clone()
 }
 
-/// What happened, from as early as the log tells it, and where that is.
+/// Returns the events from the earliest position that the log can replay, and that position.
 async fn events(threads: &ThreadAccess, info: &ThreadInfo) -> Result<(LogPosition, Vec<Event>)> {
     let first = match threads.events(&info.id, 0).await {
         Ok(events) => return Ok((0, events)),
-        // What was pruned is not told.
+        // Pruned events are not available.
         Err(error) => match threads.history(&info.id, None, usize::MAX).await?.pop() {
             Some(first) => first,
             None => return Err(error.into()),
@@ -123,8 +123,8 @@ async fn events(threads: &ThreadAccess, info: &ThreadInfo) -> Result<(LogPositio
     Ok((first.position, threads.events(&info.id, first.position).await?))
 }
 
-/// The models of answers of all agents, by the ids of the answers, as the records from a position on note them: the state of each
-/// sub-agent would take a reading of the whole log.
+/// Returns the models of all agents' answers by the ID of the answer, from the records after a position. Loading the
+/// state of each sub-agent instead would read the whole log each time.
 async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) -> Result<HashMap<String, ModelName>> {
     let mut models = HashMap::new();
     let mut note = |message: &Message| {
@@ -156,7 +156,7 @@ async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) ->
     Ok(models)
 }
 
-/// The spans of a run in the order in which a tree of them is read.
+/// Returns the spans of a run in depth-first order.
 fn rows(spans: &[Span], models: &HashMap<String, ModelName>, catalogue: &Catalogue) -> Vec<Row> {
     let Some(root) = spans.iter().find(|span| span.path.is_empty() && is_agent(span)) else { return Vec::new() };
     let mut below: HashMap<SpanId, Vec<&Span>> = HashMap::new();
@@ -208,10 +208,10 @@ fn row(span: &Span, depth: usize, from: u64, models: &HashMap<String, ModelName>
     Row { depth, name, start, millis: Some(took), usage, cost, is_request, note }
 }
 
-/// Adds what agents have asked models beside their conversations, as judges or for summaries: what they have spent that none of
-/// their requests has.
+/// Adds a row for model requests outside an agent's conversation, such as those of judges or for summaries: the usage
+/// of the agent that none of its requests accounts for.
 fn add_asides(rows: &mut Vec<Row>) {
-    // Those below come first, so that those above do not count theirs again.
+    // Bottom-up, so that parents do not count the same usage again.
     for at in (0..rows.len()).rev() {
         let Some((agent, after)) = rows.get(at..).and_then(<[Row]>::split_first) else { continue };
         if agent.is_request || agent.usage == Usage::default() {
@@ -233,7 +233,7 @@ fn add_asides(rows: &mut Vec<Row>) {
     }
 }
 
-/// An agent costs what its requests and those of agents below it do.
+/// Sets the cost of each agent to that of its requests and of those of agents below it.
 fn sum_costs(rows: &mut [Row]) {
     for at in 0..rows.len() {
         let Some((agent, after)) = rows.get_mut(at..).and_then(<[Row]>::split_first_mut) else { continue };

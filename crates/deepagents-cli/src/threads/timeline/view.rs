@@ -1,4 +1,4 @@
-//! Runs as a waterfall of text.
+//! Runs as a text waterfall.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::read::{Part, Row, Timeline};
 use crate::render::style::{first_line, grouped};
 use crate::{duration, money};
 
-/// Columns of the bars.
+/// Width of the bars in columns.
 const BARS: u64 = 30;
-/// Columns of the names.
+/// Width of the names in columns.
 const NAMES: usize = 34;
 
-/// The whole.
+/// Formats the whole timeline.
 pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
     let mut out = format!("thread {} · {}\n", info.id, list::standing(info));
     let (mut usage, mut cost, mut waited) = (Usage::default(), Some(0.0), 0);
@@ -52,7 +52,7 @@ fn line(row: &Row, whole: u64) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Names of tools are a model's words, and end no line.
+/// Makes text visible on one line: tool names come from the model.
 fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -77,7 +77,7 @@ fn time(millis: u64) -> String {
     duration::show(Duration::from_millis(millis))
 }
 
-/// `1,200 in (83% cached), 34 out, $0.0041`.
+/// Formats `1,200 in (83% cached), 34 out, $0.0041`.
 fn spent(usage: Usage, cost: Option<f64>) -> String {
     let cached = match usage.cache_read.saturating_mul(100).checked_div(usage.input) {
         Some(percent) if percent > 0 => format!(" ({percent}% cached)"),
