@@ -11,7 +11,8 @@
 //!
 //! An input is a mutated sample of the target: bytes are replaced, or parts are repeated, removed, or taken from
 //! another sample. A target fails on a panic, a broken guarantee, or an input that takes more than two seconds of CPU
-//! time. The program then prints the input and exits with 1. `--seed` with the printed seed reproduces the inputs.
+//! time. The program prints the input, continues with the next target, and exits with 1 at the end. `--seed` with the
+//! printed seed reproduces the inputs.
 //!
 //! It needs no special compiler and no instrumentation, so it finds only what a few million inputs find. For a run of
 //! an hour, use `fuzz --seconds 240`.
