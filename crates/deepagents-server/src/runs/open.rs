@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// The owner, if callers are authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) owner: Option<String>,
-    /// How the process that executes the run shall end it.
+    /// How the process that executes the run should end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,
     /// Whether the run has ended. The entry then stays for a while, for processes with subscribers to its thread.

@@ -22,7 +22,7 @@ pub(crate) struct HookedStore {
     inner: MemoryStore,
     hook: Mutex<Option<Hook>>,
     pub(crate) sweeps: AtomicUsize,
-    /// How many times deleting a run shall fail.
+    /// How many times deleting a run should fail.
     pub(crate) stuck: AtomicUsize,
 }
 
